@@ -6,11 +6,18 @@ import re
 import subprocess
 import sys
 
+from rust_source import without_text
+
 TOP_LEVEL = {
     *("Cargo.toml", "Cargo.lock", "README.md", "ARCHITECTURE.md", "LICENSE", "CHANGELOG.md"),
     *("proto", "encoder", "indexer", "searcher", "benches", "deploy"),
 }
 MAX_LINES = 400
+# As in `.rustfmt.toml`, which leaves comments and macros alone.
+MAX_WIDTH = 120
+COMMENT = re.compile(r"^\s*//[/!]?(?P<text>.*)$")
+# Rows of tables, pictures and commands are not wrapped.
+NOT_PROSE = re.compile(r"^ ?\||^ {3,}")
 VAGUE_NAMES = {"utils", "util", "common", "helpers", "helper", "misc"}
 UNFINISHED = re.compile(r"\b(todo|unimplemented)!\s*[(\[{]")
 INHERITED_LINTS = re.compile(r"^\[lints\]\s*\nworkspace = true$", re.MULTILINE)
@@ -33,12 +40,32 @@ def rust_file(path, text):
         yield f"{path}: expected fewer than {MAX_LINES} lines, got {len(lines)}. Split it by topic"
     if not text.startswith("//!"):
         yield f"{path}: does not start with a `//!` header that says what the module does"
+    yield from wide_lines(path, text)
     for number, line in enumerate(lines, 1):
         if UNFINISHED.search(line.split("//")[0]):
             yield f"{path}:{number}: unfinished: {line.strip()}"
     parts = pathlib.PurePosixPath(path).with_suffix("").parts
     for name in VAGUE_NAMES.intersection(parts):
         yield f"{path}: `{name}` does not describe its contents"
+
+
+def width_without_text(line, code):
+    """Columns of a line but for its strings and comments, which are blanked out in `code`."""
+    indent = len(line) - len(line.lstrip())
+    return indent + len(re.sub(r" {2,}", " ", code.strip()))
+
+
+def wide_lines(path, text):
+    """Comments wrap where code does. Strings may be longer."""
+    in_fence = False
+    for number, (line, code) in enumerate(zip(text.splitlines(), without_text(text).splitlines(), strict=True), 1):
+        comment = COMMENT.match(line)
+        if comment and comment["text"].lstrip().startswith("```"):
+            in_fence = not in_fence
+        is_prose = comment and not in_fence and not NOT_PROSE.match(comment["text"])
+        width = len(line) if is_prose else width_without_text(line, code)
+        if width > MAX_WIDTH:
+            yield f"{path}:{number}: expected at most {MAX_WIDTH} columns, got {width}. Wrap it"
 
 
 def manifest(path, text):

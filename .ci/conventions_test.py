@@ -30,6 +30,13 @@ class ConventionsTest(unittest.TestCase):
         for path in ("a/src/utils.rs", "a/src/helpers/b.rs", "a/src/misc/mod.rs"):
             self.assertIn("does not describe", " ".join(conventions.rust_file(path, header)))
 
+    def test_wide_lines(self):
+        long = "word " * 30
+        for sound in (f'let a = "{long}";', f"//! | {long} |", f"//     {long}", f"/// ```text\n/// {long}\n/// ```", "// " + long[:117]):
+            self.assertEqual(list(conventions.wide_lines("a.rs", sound)), [], sound)
+        for wide in (f"// {long}", f"    /// {long}", "a(" + "b, " * 40 + ");", f"/// ```text\n/// ```\n/// {long}"):
+            self.assertEqual(len(list(conventions.wide_lines("a.rs", wide))), 1, wide)
+
     def test_documents_name_what_is_there(self):
         paths = ["README.md", "encoder/README.md", "encoder/src/run/pool.rs", "deploy/quickstart/corpus.jsonl"]
         sound = "`run/pool.rs`, `encoder/src/run/pool.rs`, [docs](encoder/README.md#models), [data](deploy/quickstart), [web](https://x.y/z)"

@@ -1,4 +1,5 @@
-//! Compiles the `.proto` files with protox, so that no system `protoc` is needed, and writes their rules and the words of their enums as Rust.
+//! Compiles the `.proto` files with protox, so that no system `protoc` is needed, and writes their rules and the words
+//! of their enums as Rust.
 
 #[path = "build/enums.rs"]
 mod enums;
@@ -15,7 +16,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("cargo:rerun-if-changed=build.rs");
     println!("cargo:rerun-if-changed=build");
     let mut compiler = protox::Compiler::new(["proto"])?;
-    compiler.include_imports(true).include_source_info(true).open_files(&files)?;
+    compiler
+        .include_imports(true)
+        .include_source_info(true)
+        .open_files(&files)?;
     let out = PathBuf::from(std::env::var_os("OUT_DIR").ok_or("cargo sets OUT_DIR")?);
     // As the compiler encodes them: `FileDescriptorSet` of prost-types would lose the rules, which are extensions.
     fs_err::write(out.join("dyad.v1.bin"), compiler.encode_file_descriptor_set())?;

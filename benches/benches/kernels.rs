@@ -45,10 +45,19 @@ impl<T: Copy> Table<T> {
         let mut random = SplitMix64::seed_from_u64(0);
         let rows = bytes / (width * size_of::<T>());
         let line = 64 / size_of::<T>();
-        let values: Vec<T> = (0..rows * width + line).map(|_| value(random.next_u64() >> 8)).collect();
+        let values: Vec<T> = (0..rows * width + line)
+            .map(|_| value(random.next_u64() >> 8))
+            .collect();
         let skip = (values.as_ptr().addr().next_multiple_of(64) - values.as_ptr().addr()) / size_of::<T>();
-        let order = (0..ORDER).map(|_| (random.next_u64() >> 32) as u32 % rows as u32).collect();
-        Self { values, skip, width, order }
+        let order = (0..ORDER)
+            .map(|_| (random.next_u64() >> 32) as u32 % rows as u32)
+            .collect();
+        Self {
+            values,
+            skip,
+            width,
+            order,
+        }
     }
 
     fn all(&self) -> &[T] {
@@ -63,7 +72,10 @@ impl<T: Copy> Table<T> {
 
 fn group<'a>(criterion: &'a mut Criterion, kernel: &str, dim: usize) -> BenchmarkGroup<'a, WallTime> {
     let mut group = criterion.benchmark_group(format!("{kernel}/{dim}"));
-    group.sample_size(30).warm_up_time(Duration::from_millis(200)).measurement_time(Duration::from_millis(800));
+    group
+        .sample_size(30)
+        .warm_up_time(Duration::from_millis(200))
+        .measurement_time(Duration::from_millis(800));
     group
 }
 
@@ -77,9 +89,11 @@ fn rows<T: Copy + IntoBytes + Immutable, R>(
 ) {
     for dim in DIMENSIONS {
         let mut group = group(criterion, name, dim);
-        for (place, bytes, ahead) in
-            [("in cache", IN_CACHE, 0), ("memory", IN_MEMORY, 0), ("prefetched", IN_MEMORY, AHEAD)]
-        {
+        for (place, bytes, ahead) in [
+            ("in cache", IN_CACHE, 0),
+            ("memory", IN_MEMORY, 0),
+            ("prefetched", IN_MEMORY, AHEAD),
+        ] {
             let table = Table::new(dim, bytes, &value);
             for kernels in available() {
                 let mut at = 0;
@@ -104,18 +118,24 @@ fn float(random: u64) -> f32 {
 
 fn floats(criterion: &mut Criterion) {
     let query: Vec<f32> = (0..1024).map(float).collect();
-    rows(criterion, "dot", 1, float, |kernels, table, at| (kernels.dot)(&query[..table.width], table.row(at)));
+    rows(criterion, "dot", 1, float, |kernels, table, at| {
+        (kernels.dot)(&query[..table.width], table.row(at))
+    });
     rows(criterion, "squared_l2", 1, float, |kernels, table, at| {
         (kernels.squared_l2)(&query[..table.width], table.row(at))
     });
     let half = |random| f16::from_f32(float(random));
-    rows(criterion, "dot_f16", 1, half, |kernels, table, at| (kernels.dot_f16)(&query[..table.width], table.row(at)));
+    rows(criterion, "dot_f16", 1, half, |kernels, table, at| {
+        (kernels.dot_f16)(&query[..table.width], table.row(at))
+    });
 }
 
 fn integers(criterion: &mut Criterion) {
     let query: Vec<i8> = (0..1024u32).map(|i| (i * 37 % 255) as i8).collect();
     let byte = |random| random as u8;
-    rows(criterion, "dot_i8", 1, byte, |kernels, table, at| (kernels.dot_i8)(&query[..table.width], table.row(at)));
+    rows(criterion, "dot_i8", 1, byte, |kernels, table, at| {
+        (kernels.dot_i8)(&query[..table.width], table.row(at))
+    });
     rows(criterion, "dot_i8_x4", 4, byte, |kernels, table, at| {
         let four = [table.row(at), table.row(at + 1), table.row(at + 2), table.row(at + 3)];
         (kernels.dot_i8_x4)(&query[..table.width], four)
@@ -141,7 +161,14 @@ fn sketches(criterion: &mut Criterion) {
                         if place == "prefetched" {
                             (0..IDS).for_each(|i| prefetch(table.row(at + IDS + i).as_bytes()));
                         }
-                        (kernels.sketch)(&planes, words, table.all(), stride, &table.order[at..at + IDS], &mut out);
+                        (kernels.sketch)(
+                            &planes,
+                            words,
+                            table.all(),
+                            stride,
+                            &table.order[at..at + IDS],
+                            &mut out,
+                        );
                         black_box(out[0])
                     });
                 });

@@ -58,13 +58,21 @@ fn graph(n: u32) -> Graph {
             links
         })
         .collect();
-    Graph { entry: 0, layers: vec![GraphLayer::from_lists((0..n).collect(), &lists)] }
+    Graph {
+        entry: 0,
+        layers: vec![GraphLayer::from_lists((0..n).collect(), &lists)],
+    }
 }
 
 fn top_k(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("top-k of 10,000");
     let mut numbers = Numbers(3);
-    let scored: Vec<Scored> = (0..10_000).map(|node| Scored { node, score: numbers.unit() }).collect();
+    let scored: Vec<Scored> = (0..10_000)
+        .map(|node| Scored {
+            node,
+            score: numbers.unit(),
+        })
+        .collect();
     for k in [10, 100, 1_000] {
         group.bench_with_input(BenchmarkId::from_parameter(k), &k, |bencher, k| {
             bencher.iter(|| {
@@ -83,7 +91,9 @@ fn steps(criterion: &mut Criterion) {
     let values = vectors(ROWS);
     let dense = DenseRows::new(&values, DIM);
     let codes = Codes::encode(&dense, Codec::fit(&dense, Metric::Cosine, 1));
-    let Ok(arranged) = Arranged::new(&graph(ROWS as u32), &codes) else { return };
+    let Ok(arranged) = Arranged::new(&graph(ROWS as u32), &codes) else {
+        return;
+    };
     let (view, codes) = (arranged.layout.view(), arranged.codes.view());
     let mut numbers = Numbers(5);
     let mut slot = move || (numbers.next() % ROWS as u64) as u32;
@@ -121,7 +131,9 @@ fn steps(criterion: &mut Criterion) {
             eight.copy_from_slice(bytes);
             *word = u64::from_le_bytes(eight);
         });
-        let Ok(stored) = StoredRows::new(zerocopy::IntoBytes::as_bytes(&aligned[..]), kind, DIM, ROWS) else { return };
+        let Ok(stored) = StoredRows::new(zerocopy::IntoBytes::as_bytes(&aligned[..]), kind, DIM, ROWS) else {
+            return;
+        };
         group.bench_function(kind.name(), |bencher| {
             bencher.iter_batched(
                 || std::array::from_fn::<u32, 14, _>(|_| slot()),
@@ -129,7 +141,10 @@ fn steps(criterion: &mut Criterion) {
                     for node in &nodes {
                         stored.prefetch(*node);
                     }
-                    nodes.iter().map(|node| stored.score(*node, query, Metric::Cosine)).sum::<f32>()
+                    nodes
+                        .iter()
+                        .map(|node| stored.score(*node, query, Metric::Cosine))
+                        .sum::<f32>()
                 },
                 BatchSize::SmallInput,
             );
@@ -139,7 +154,13 @@ fn steps(criterion: &mut Criterion) {
 
     let queries = vectors(64);
     let questions: Vec<&[f32]> = queries.chunks(DIM).collect();
-    let shard = ShardView { codes, links: &view, order: Some(view.order()), rows: &dense, metric: Metric::Cosine };
+    let shard = ShardView {
+        codes,
+        links: &view,
+        order: Some(view.order()),
+        rows: &dense,
+        metric: Metric::Cosine,
+    };
     let mut scratch = SearchScratch::default();
     let params = SearchParams::new(10, 64);
     let mut group = criterion.benchmark_group("64 searches at ef 64");

@@ -41,7 +41,12 @@ pub type BenchResult<T, E = BenchError> = std::result::Result<T, E>;
 impl From<NpyError> for BenchError {
     fn from(error: NpyError) -> Self {
         match error {
-            NpyError::Malformed { path, part, expected, got } => Self::malformed(&path, part, expected, got),
+            NpyError::Malformed {
+                path,
+                part,
+                expected,
+                got,
+            } => Self::malformed(&path, part, expected, got),
             NpyError::Io(error) => Self::Io(error),
         }
     }
@@ -56,7 +61,10 @@ impl From<ClientError> for BenchError {
 impl BenchError {
     /// A file that cannot be used.
     pub(crate) fn file(path: &Path, problem: impl Display) -> Self {
-        Self::File { path: path.to_owned(), problem: problem.to_string() }
+        Self::File {
+            path: path.to_owned(),
+            problem: problem.to_string(),
+        }
     }
 
     /// A file with a field that is not as it should be.
@@ -72,5 +80,9 @@ impl BenchError {
 
 /// Refuses to go on with a run that was cancelled.
 pub(crate) fn check(cancel: &JobCancellation) -> BenchResult<()> {
-    if cancel.is_cancelled() { Err(BenchError::Interrupted) } else { Ok(()) }
+    if cancel.is_cancelled() {
+        Err(BenchError::Interrupted)
+    } else {
+        Ok(())
+    }
 }

@@ -60,8 +60,8 @@ pub enum Dtype {
     Bf16,
     /// IEEE half precision: 11 bits of precision, overflows above 65504.
     F16,
-    /// On the CPU: the linear maps of transformers in int8, weights rounded by output and activations by token; the rest
-    /// in f32.
+    /// On the CPU: the linear maps of transformers in int8, weights rounded by output and activations by token; the
+    /// rest in f32.
     Int8,
 }
 
@@ -118,8 +118,15 @@ impl Compute {
     pub(crate) fn prepare(&self) -> Result<(), Error> {
         // Also where none is asked for: whatever ran on this thread before may have left another number.
         set_operator_threads(self.threads.unwrap_or_else(one_per_core));
-        let Device::Cuda(number) = self.device else { return Ok(()) };
-        let refuse = |reason: String| Err(Error::Device { device: self.device.to_string(), reason });
+        let Device::Cuda(number) = self.device else {
+            return Ok(());
+        };
+        let refuse = |reason: String| {
+            Err(Error::Device {
+                device: self.device.to_string(),
+                reason,
+            })
+        };
         if self.dtype == Dtype::Int8 {
             return refuse("int8 runs on the CPU. Use `--dtype bf16` here, or `--device cpu`".into());
         }
@@ -169,7 +176,8 @@ impl Drop for OperatorThreads {
 
 /// Sets the operator threads of the calling thread.
 ///
-/// The first thing that libtorch does on a thread is to take the number that was last set on any; asking first gets that over with.
+/// The first thing that libtorch does on a thread is to take the number that was last set on any; asking first gets
+/// that over with.
 pub(crate) fn set_operator_threads(threads: usize) {
     one_per_core();
     let _ = tch::get_num_threads();
@@ -193,7 +201,12 @@ mod tests {
     fn no_number_means_one_per_core_whatever_was_set_before() {
         let chosen = i32::try_from(one_per_core()).unwrap();
         let prepared = |threads| {
-            Compute { threads, ..Compute::default() }.prepare().unwrap();
+            Compute {
+                threads,
+                ..Compute::default()
+            }
+            .prepare()
+            .unwrap();
             tch::get_num_threads()
         };
         for set in [1, chosen + 1, 2] {
@@ -203,7 +216,9 @@ mod tests {
             assert_eq!(prepared(Some(3)), 3);
             // A thread that libtorch has not met begins with the number of another one.
             assert_eq!(
-                std::thread::spawn(move || (tch::get_num_threads(), prepared(None))).join().unwrap(),
+                std::thread::spawn(move || (tch::get_num_threads(), prepared(None)))
+                    .join()
+                    .unwrap(),
                 (3, chosen)
             );
             drop(kept);
@@ -234,7 +249,10 @@ mod tests {
 
     #[test]
     fn a_gpu_that_is_not_there_is_refused_by_name() {
-        let compute = Compute { device: Device::Cuda(63), ..Compute::default() };
+        let compute = Compute {
+            device: Device::Cuda(63),
+            ..Compute::default()
+        };
         assert!(compute.prepare().unwrap_err().to_string().contains("`cuda:63`"));
     }
 }

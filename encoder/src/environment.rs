@@ -4,12 +4,13 @@ use std::ffi::OsStr;
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 
-/// cuDNN's attention compiles a kernel for each shape, which takes longer than most batches: the shapes of real texts differ all the time. With this, PyTorch's
-/// own kernels come first (`aten/src/ATen/native/transformers/cuda/sdp_utils.cpp`).
+/// cuDNN's attention compiles a kernel for each shape, which takes longer than most batches: the shapes of real texts
+/// differ all the time. With this, PyTorch's own kernels come first
+/// (`aten/src/ATen/native/transformers/cuda/sdp_utils.cpp`).
 const ATTENTION: &str = "TORCH_CUDNN_SDPA_DEPRIORITIZED";
 
-/// Executes the program again, in its place, where a GPU is there and the environment does not say which attention comes first; returns where nothing is to be done, or where the
-/// system refuses.
+/// Executes the program again, in its place, where a GPU is there and the environment does not say which attention
+/// comes first; returns where nothing is to be done, or where the system refuses.
 pub fn begin_again() {
     if !is_needed(std::env::var_os(ATTENTION).as_deref(), tch::Cuda::is_available()) {
         return;

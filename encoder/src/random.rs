@@ -28,12 +28,19 @@ impl Random {
     #[cfg(feature = "train")]
     pub(crate) fn of(numbers: &[u64]) -> Self {
         let mix = |state: u64| Self::new(state.wrapping_sub(STEP)).bits();
-        Self::new(numbers.iter().fold(STEP, |state, &number| mix(state ^ number).wrapping_add(STEP)))
+        Self::new(
+            numbers
+                .iter()
+                .fold(STEP, |state, &number| mix(state ^ number).wrapping_add(STEP)),
+        )
     }
 
     /// A stream of its own for each seed and name: of a tensor, in whatever order tensors are made.
     pub(crate) fn named(seed: u64, name: &str) -> Self {
-        let digest = Sha256::new().chain_update(seed.to_le_bytes()).chain_update(name).finalize();
+        let digest = Sha256::new()
+            .chain_update(seed.to_le_bytes())
+            .chain_update(name)
+            .finalize();
         let mut start = [0; 8];
         start.iter_mut().zip(digest).for_each(|(to, byte)| *to = byte);
         Self::new(u64::from_le_bytes(start))
@@ -72,7 +79,10 @@ impl Random {
 
     /// A standard normal value (Box and Muller 1958).
     pub(crate) fn normal(&mut self) -> f64 {
-        let (radius, angle) = ((-2.0 * (1.0 - self.unit()).ln()).sqrt(), std::f64::consts::TAU * self.unit());
+        let (radius, angle) = (
+            (-2.0 * (1.0 - self.unit()).ln()).sqrt(),
+            std::f64::consts::TAU * self.unit(),
+        );
         radius * angle.cos()
     }
 
@@ -107,7 +117,14 @@ mod tests {
         // The reference values of seed 1234567 at https://rosettacode.org/wiki/Pseudo-random_numbers/Splitmix64
         let mut random = Random::new(1_234_567);
         let values: Vec<u64> = (0..3).map(|_| random.bits()).collect();
-        assert_eq!(values, [6_457_827_717_110_365_317, 3_203_168_211_198_807_973, 9_817_491_932_198_370_423]);
+        assert_eq!(
+            values,
+            [
+                6_457_827_717_110_365_317,
+                3_203_168_211_198_807_973,
+                9_817_491_932_198_370_423
+            ]
+        );
     }
 
     #[test]
@@ -120,13 +137,23 @@ mod tests {
             *orders.entry(items).or_default() += 1;
         }
         assert_eq!(orders.len(), 6);
-        assert!(orders.values().all(|&count| (9_600..10_400).contains(&count)), "{orders:?}");
+        assert!(
+            orders.values().all(|&count| (9_600..10_400).contains(&count)),
+            "{orders:?}"
+        );
     }
 
     #[test]
     fn lists_of_numbers_have_streams_of_their_own() {
         let first = |numbers: &[u64]| Random::of(numbers).bits();
-        let all = [first(&[0]), first(&[0, 0]), first(&[0, 1]), first(&[1, 0]), first(&[1]), first(&[])];
+        let all = [
+            first(&[0]),
+            first(&[0, 0]),
+            first(&[0, 1]),
+            first(&[1, 0]),
+            first(&[1]),
+            first(&[]),
+        ];
         for (at, value) in all.iter().enumerate() {
             assert!(!all[at + 1..].contains(value), "{at}");
         }
@@ -158,8 +185,15 @@ mod tests {
         let mut stream = Random::named(7, "a");
         let values: Vec<f64> = (0..200_000).map(|_| stream.truncated_normal(3.0)).collect();
         let (mean, deviation) = moments(&values);
-        assert!(mean.abs() < 0.03 && (deviation - 3.0).abs() < 0.02, "{mean} {deviation}");
-        assert!(values.iter().all(|value| value.abs() <= TRUNCATION * 3.0 / TRUNCATED_DEVIATION));
+        assert!(
+            mean.abs() < 0.03 && (deviation - 3.0).abs() < 0.02,
+            "{mean} {deviation}"
+        );
+        assert!(
+            values
+                .iter()
+                .all(|value| value.abs() <= TRUNCATION * 3.0 / TRUNCATED_DEVIATION)
+        );
     }
 
     #[test]
@@ -168,7 +202,13 @@ mod tests {
             let mut stream = Random::named(seed, name);
             (0..1000).map(|_| stream.bits()).collect()
         };
-        let streams = [values(0, "a"), values(0, "b"), values(1, "a"), values(u64::MAX, "a"), values(0, "")];
+        let streams = [
+            values(0, "a"),
+            values(0, "b"),
+            values(1, "a"),
+            values(u64::MAX, "a"),
+            values(0, ""),
+        ];
         let all: std::collections::HashSet<u64> = streams.iter().flatten().copied().collect();
         assert_eq!(all.len(), 5000);
         assert_eq!(values(1, "a"), streams[2]);
@@ -179,7 +219,10 @@ mod tests {
         let mut stream = Random::named(7, "a");
         let values: Vec<f64> = (0..200_000).map(|_| stream.uniform(0.5)).collect();
         let (mean, deviation) = moments(&values);
-        assert!(mean.abs() < 0.005 && (deviation - 1.0 / 12f64.sqrt()).abs() < 0.005, "{mean} {deviation}");
+        assert!(
+            mean.abs() < 0.005 && (deviation - 1.0 / 12f64.sqrt()).abs() < 0.005,
+            "{mean} {deviation}"
+        );
         assert!(values.iter().all(|value| value.abs() <= 0.5) && values.iter().any(|value| *value < -0.49));
     }
 }

@@ -4,7 +4,8 @@ use std::fmt;
 
 use dyad_index::{Certificate, ExpansionPoint, FilteredRecall, RecallPoint};
 
-/// Recall and cost of a certificate by beam width: without filters, of questions out of distribution, and through filters.
+/// Recall and cost of a certificate by beam width: without filters, of questions out of distribution, and through
+/// filters.
 pub(crate) struct CertificateTables<'a>(pub(crate) &'a Certificate);
 
 impl fmt::Display for CertificateTables<'_> {
@@ -12,7 +13,10 @@ impl fmt::Display for CertificateTables<'_> {
         let certificate = self.0;
         recall_table(f, &certificate.recall)?;
         for (title, points) in [
-            ("adaptive    searches whose beams are as wide as a question needs, in the mean", &certificate.adaptive),
+            (
+                "adaptive    searches whose beams are as wide as a question needs, in the mean",
+                &certificate.adaptive,
+            ),
             (
                 "far         the same for constructed questions that are out of distribution",
                 &certificate.out_of_distribution,
@@ -40,10 +44,17 @@ impl fmt::Display for CertificateTables<'_> {
             );
         };
         if filtered.is_empty() {
-            writeln!(f, "  filters     of half of the documents or fewer: all that they allow are scanned")?;
+            writeln!(
+                f,
+                "  filters     of half of the documents or fewer: all that they allow are scanned"
+            )?;
         }
         for FilteredRecall { share, recall } in filtered {
-            writeln!(f, "  filters     that allow {:.1} % of the documents, by chance", share * 100.0)?;
+            writeln!(
+                f,
+                "  filters     that allow {:.1} % of the documents, by chance",
+                share * 100.0
+            )?;
             recall_table(f, recall)?;
         }
         Ok(())
@@ -53,7 +64,9 @@ impl fmt::Display for CertificateTables<'_> {
 fn recall_table(f: &mut fmt::Formatter<'_>, points: &[RecallPoint]) -> fmt::Result {
     writeln!(f, "       ef   recall@10  recall@100  distances  of which scored")?;
     for point in points {
-        let at_100 = point.recall_at_100.map_or_else(|| "-".to_owned(), |recall| format!("{recall:.4}"));
+        let at_100 = point
+            .recall_at_100
+            .map_or_else(|| "-".to_owned(), |recall| format!("{recall:.4}"));
         writeln!(
             f,
             "    {:>5}   {:>9.4}  {at_100:>10}  {:>9.0}  {:>15.0}",

@@ -1,5 +1,5 @@
-//! Two generations of an index side by side, asked the same questions, each embedded by its own model: how many hits they share, and which
-//! finds more of what was judged.
+//! Two generations of an index side by side, asked the same questions, each embedded by its own model: how many hits
+//! they share, and which finds more of what was judged.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -15,8 +15,12 @@ use crate::control::JobControl;
 use crate::error::Error;
 
 /// What judged questions are measured by.
-pub const METRICS: [RankingMetric; 4] =
-    [RankingMetric::ReciprocalRank, RankingMetric::Ndcg(10), RankingMetric::Recall(10), RankingMetric::Recall(100)];
+pub const METRICS: [RankingMetric; 4] = [
+    RankingMetric::ReciprocalRank,
+    RankingMetric::Ndcg(10),
+    RankingMetric::Recall(10),
+    RankingMetric::Recall(100),
+];
 /// Hits of a question where it is judged, as in the figures that are published for BEIR.
 const JUDGED_DEPTH: usize = 100;
 /// The fix for questions that do not fit.
@@ -62,8 +66,10 @@ pub fn compare_generations(
     let judgements = judgements.map(qrels::read).transpose()?;
     let depth = if judgements.is_some() { k.max(JUDGED_DEPTH) } else { k };
     let [first, second] = [ask(index, before, depth, control)?, ask(index, after, depth, control)?];
-    if let Some(key) =
-        first.keys().find(|key| !second.contains_key(*key)).or(second.keys().find(|key| !first.contains_key(*key)))
+    if let Some(key) = first
+        .keys()
+        .find(|key| !second.contains_key(*key))
+        .or(second.keys().find(|key| !first.contains_key(*key)))
     {
         let expected = format!("the questions of `{}`", before.questions.display());
         let got = format!("others: `{key}` is in one of them alone");
@@ -87,7 +93,11 @@ pub fn compare_generations(
     let questions = shared.len();
     // Where an index has fewer documents, fewer can be shared.
     let most = first.values().map(|hits| hits.len().min(k)).max().unwrap_or(0).max(1);
-    let overlap = shared.iter().map(|(_, shared)| *shared as f64 / most as f64).sum::<f64>() / questions.max(1) as f64;
+    let overlap = shared
+        .iter()
+        .map(|(_, shared)| *shared as f64 / most as f64)
+        .sum::<f64>()
+        / questions.max(1) as f64;
     let metrics = match &judgements {
         None => Vec::new(),
         Some(judgements) => {
@@ -169,7 +179,10 @@ fn ask(index: &Path, asked: &GenerationQuestions, depth: usize, control: JobCont
     };
     if reader.model().fingerprint != model.fingerprint {
         let generation = asked.generation;
-        let expected = format!("`{}` {}, the model of generation {generation}", model.name, model.fingerprint);
+        let expected = format!(
+            "`{}` {}, the model of generation {generation}",
+            model.name, model.fingerprint
+        );
         let got = format!("`{}` {}", reader.model().name, reader.model().fingerprint);
         return Err(refuse("model", expected, got));
     }
@@ -177,7 +190,10 @@ fn ask(index: &Path, asked: &GenerationQuestions, depth: usize, control: JobCont
         return Err(refuse("tower", "question".to_owned(), reader.tower().to_owned()));
     }
     let rows = reader.collect::<Result<Vec<(String, Vec<f32>)>, _>>()?;
-    let params = DenseParams { k: depth, mode: SearchMode::Exact };
+    let params = DenseParams {
+        k: depth,
+        mode: SearchMode::Exact,
+    };
     let mut run: TrecRun = BTreeMap::new();
     for batch in rows.chunks(BATCH) {
         control.check()?;

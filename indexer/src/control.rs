@@ -59,19 +59,28 @@ impl JobControl<'static> {
     /// Reports nothing and is never cancelled.
     pub fn silent() -> Self {
         static NEVER: LazyLock<JobCancellation> = LazyLock::new(JobCancellation::new);
-        Self { progress: &Silent, cancel: &NEVER }
+        Self {
+            progress: &Silent,
+            cancel: &NEVER,
+        }
     }
 }
 
 impl JobControl<'_> {
     /// [`Error::Cancelled`] once the job is cancelled.
     pub fn check(&self) -> Result<(), Error> {
-        if self.cancel.is_cancelled() { Err(Error::Cancelled) } else { Ok(()) }
+        if self.cancel.is_cancelled() {
+            Err(Error::Cancelled)
+        } else {
+            Ok(())
+        }
     }
 }
 
 impl std::fmt::Debug for JobControl<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("JobControl").field("cancel", self.cancel).finish_non_exhaustive()
+        f.debug_struct("JobControl")
+            .field("cancel", self.cancel)
+            .finish_non_exhaustive()
     }
 }

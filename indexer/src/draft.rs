@@ -1,4 +1,5 @@
-//! A generation before it is published: its shards, those of the one before it and new ones, and what is changed of them.
+//! A generation before it is published: its shards, those of the one before it and new ones, and what is changed of
+//! them.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -47,7 +48,16 @@ impl Draft {
     /// A generation of these shards, in place of whichever is current.
     pub(crate) fn new(model: &ModelRecord, language: TextLanguage, change: &Change, shards: Vec<DraftShard>) -> Self {
         let (model, change) = (model.clone(), change.clone());
-        Self { parent: None, model, min_recall: None, context: None, logit_scale: None, language, change, shards }
+        Self {
+            parent: None,
+            model,
+            min_recall: None,
+            context: None,
+            logit_scale: None,
+            language,
+            change,
+            shards,
+        }
     }
 
     /// Documents that are not deleted.
@@ -55,24 +65,37 @@ impl Draft {
         self.shards.iter().map(DraftShard::documents).sum()
     }
 
-    /// Refuses shards of another language or context, which other jobs have published meanwhile, next to new ones: `current` has the shards that are
-    /// kept.
+    /// Refuses shards of another language or context, which other jobs have published meanwhile, next to new ones:
+    /// `current` has the shards that are kept.
     pub(crate) fn check_kind(&self, current: &Manifest) -> Result<(), Error> {
         let is_kept = |shard: &DraftShard| matches!(shard.files, ShardFiles::Kept(_));
         let is_same = (current.language, &current.context) == (self.language, &self.context);
-        if !is_same && self.shards.iter().any(is_kept) { Err(Error::Contended) } else { Ok(()) }
+        if !is_same && self.shards.iter().any(is_kept) {
+            Err(Error::Contended)
+        } else {
+            Ok(())
+        }
     }
 
-    /// Refuses new shards that do not have the recall that the index must keep. It may be asked for since they were built; where documents of
-    /// theirs are deleted, it was looked at with these.
+    /// Refuses new shards that do not have the recall that the index must keep. It may be asked for since they were
+    /// built; where documents of theirs are deleted, it was looked at with these.
     pub(crate) fn check_recall(&self) -> Result<(), Error> {
-        let Some(MinRecall { recall: target, ef }) = self.min_recall else { return Ok(()) };
+        let Some(MinRecall { recall: target, ef }) = self.min_recall else {
+            return Ok(());
+        };
         for shard in self.shards.iter().filter(|shard| shard.deletions.is_none()) {
-            let ShardFiles::Built(built) = &shard.files else { continue };
+            let ShardFiles::Built(built) = &shard.files else {
+                continue;
+            };
             // Another width than was measured.
             let recall = built.certificate.least_recall(ef).ok_or(Error::Contended)?;
             if recall < target {
-                return Err(Error::BelowTarget { shard: "new".to_owned(), recall, target, ef });
+                return Err(Error::BelowTarget {
+                    shard: "new".to_owned(),
+                    recall,
+                    target,
+                    ef,
+                });
             }
         }
         Ok(())
@@ -117,12 +140,22 @@ pub(crate) struct CompleteUpdates {
 impl DraftShard {
     /// A shard of the parent as it is.
     pub(crate) fn kept(entry: &ShardEntry) -> Self {
-        Self { files: ShardFiles::Kept(Box::new(entry.clone())), deletions: None, updates: None, calibration: None }
+        Self {
+            files: ShardFiles::Kept(Box::new(entry.clone())),
+            deletions: None,
+            updates: None,
+            calibration: None,
+        }
     }
 
     /// A new shard.
     pub(crate) fn built(shard: &Arc<CompleteShard>) -> Self {
-        Self { files: ShardFiles::Built(Arc::clone(shard)), deletions: None, updates: None, calibration: None }
+        Self {
+            files: ShardFiles::Built(Arc::clone(shard)),
+            deletions: None,
+            updates: None,
+            calibration: None,
+        }
     }
 
     fn documents(&self) -> u64 {

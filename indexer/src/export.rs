@@ -1,4 +1,5 @@
-//! Vectors and metadata for the TensorFlow embedding projector: `vectors.tsv`, one vector per line, and `metadata.tsv` with a header.
+//! Vectors and metadata for the TensorFlow embedding projector: `vectors.tsv`, one vector per line, and `metadata.tsv`
+//! with a header.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, BufWriter, Write as _};
@@ -41,7 +42,12 @@ struct ExportRow {
 
 impl ExportRow {
     fn new(document: StoredDocument) -> Self {
-        let StoredDocument { key, title, text, metadata_json } = document;
+        let StoredDocument {
+            key,
+            title,
+            text,
+            metadata_json,
+        } = document;
         let metadata: BTreeMap<String, &RawValue> = serde_json::from_str(&metadata_json).unwrap_or_default();
         let shown = |(name, value): (String, &RawValue)| Some((name, scalar(value.get())?));
         Self {
@@ -64,20 +70,29 @@ fn scalar(json: &str) -> Option<String> {
 
 /// The beginning of a text in one cell: spaces in place of tabs, line breaks and other control characters.
 fn cell(text: &str) -> String {
-    text.chars().take(CELL).map(|letter| if letter.is_control() { ' ' } else { letter }).collect()
+    text.chars()
+        .take(CELL)
+        .map(|letter| if letter.is_control() { ' ' } else { letter })
+        .collect()
 }
 
 /// Writes documents of the current generation into a new directory: all, or `limit` chosen at random by a seed.
 pub fn export_projector(index: &Path, out: &Path, limit: usize, seed: u64) -> Result<Exported, Error> {
     let snapshot = Snapshot::open(index)?;
     let chosen = snapshot.sample(limit, seed, None)?;
-    let rows = chosen.iter().map(|(shard, node)| Ok(ExportRow::new(snapshot.document(*shard, *node)?)));
+    let rows = chosen
+        .iter()
+        .map(|(shard, node)| Ok(ExportRow::new(snapshot.document(*shard, *node)?)));
     let rows = rows.collect::<Result<Vec<ExportRow>, Error>>()?;
     let dir = AtomicDir::create(out)?;
     write_vectors(&snapshot, &chosen, &dir.path().join(VECTORS))?;
     write_metadata(&rows, &dir.path().join(METADATA))?;
     dir.commit()?;
-    Ok(Exported { generation: snapshot.manifest().generation, documents: rows.len(), of: snapshot.len() })
+    Ok(Exported {
+        generation: snapshot.manifest().generation,
+        documents: rows.len(),
+        of: snapshot.len(),
+    })
 }
 
 fn write_vectors(snapshot: &Snapshot, chosen: &[(usize, u32)], path: &Path) -> io::Result<()> {

@@ -1,7 +1,7 @@
 //! Removes generations that nobody needs any more, and the files that no generation names.
 //!
-//! The manifests go first, under the index's lock, and are durably gone before any shard is touched: a manifest without its
-//! shards would be worse than shards without a manifest. A generation that a process of this machine reads stays.
+//! The manifests go first, under the index's lock, and are durably gone before any shard is touched: a manifest without
+//! its shards would be worse than shards without a manifest. A generation that a process of this machine reads stays.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -34,12 +34,16 @@ pub struct CollectedGenerations {
     pub bytes: u64,
 }
 
-/// Removes all generations but the current one, the newest `keep`, and those published within `older_than`; then what no
-/// generation names, and what killed jobs have left.
+/// Removes all generations but the current one, the newest `keep`, and those published within `older_than`; then what
+/// no generation names, and what killed jobs have left.
 pub fn gc(index: &Path, keep: usize, older_than: Duration, dry_run: bool) -> Result<CollectedGenerations, Error> {
     if let Err(error) = manifest::current(index) {
         let is_begun = matches!(error, dyad_index::Error::NoIndex { .. }) && index.is_dir();
-        return if is_begun { remove_kept_of(index, dry_run, error) } else { Err(error.into()) };
+        return if is_begun {
+            remove_kept_of(index, dry_run, error)
+        } else {
+            Err(error.into())
+        };
     }
     let present = manifest::generations(index)?;
     let oldest_kept = present.len().saturating_sub(keep);
@@ -85,7 +89,8 @@ pub(crate) fn shards_of_all_generations(index: &Path) -> Result<BTreeSet<String>
 
 /// Removes generations, except the current one and those that are read, and the files that no generation names then.
 ///
-/// Of one that stays it must be known which files it names. One that goes need not be readable, unless a process reads it.
+/// Of one that stays it must be known which files it names. One that goes need not be readable, unless a process reads
+/// it.
 pub(crate) fn remove_generations(
     index: &Path,
     unneeded: &BTreeSet<u64>,
@@ -96,7 +101,9 @@ pub(crate) fn remove_generations(
     let lock = WriteLock::acquire(index)?;
     let current = manifest::current(index)?;
     let mut manifests = vec![current.clone()];
-    let others = manifest::generations(index)?.into_iter().filter(|generation| *generation != current.generation);
+    let others = manifest::generations(index)?
+        .into_iter()
+        .filter(|generation| *generation != current.generation);
     // What stays is read before anything goes.
     let (going, staying): (Vec<u64>, Vec<u64>) = others.partition(|generation| unneeded.contains(generation));
     for generation in staying {
@@ -126,9 +133,19 @@ pub(crate) fn remove_generations(
 /// The error of a manifest that stays and cannot be read, with what to do about it.
 fn unreadable(error: dyad_index::Error) -> Error {
     let error = match error {
-        dyad_index::Error::Format { path, part, expected, got, .. } => {
-            dyad_index::Error::Format { path, part, expected, got, hint: UNREADABLE }
-        }
+        dyad_index::Error::Format {
+            path,
+            part,
+            expected,
+            got,
+            ..
+        } => dyad_index::Error::Format {
+            path,
+            part,
+            expected,
+            got,
+            hint: UNREADABLE,
+        },
         error => error,
     };
     error.into()
@@ -138,7 +155,10 @@ fn unreadable(error: dyad_index::Error) -> Error {
 fn remove_kept_of(index: &Path, dry_run: bool, error: dyad_index::Error) -> Result<CollectedGenerations, Error> {
     match remove_kept(index, dry_run)? {
         0 => Err(error.into()),
-        bytes => Ok(CollectedGenerations { bytes, ..CollectedGenerations::default() }),
+        bytes => Ok(CollectedGenerations {
+            bytes,
+            ..CollectedGenerations::default()
+        }),
     }
 }
 

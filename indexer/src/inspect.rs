@@ -99,7 +99,8 @@ pub struct ShardReport {
     pub layers: Vec<LayerReport>,
     /// Bytes of its text index.
     pub text_bytes: u64,
-    /// What made the terms of its text index: the analyzer of its language, or of an earlier release. Absent where the text index cannot be read.
+    /// What made the terms of its text index: the analyzer of its language, or of an earlier release. Absent where the
+    /// text index cannot be read.
     pub analyzer: Option<&'static str>,
     /// The certificate.
     pub certificate: Certificate,
@@ -131,12 +132,29 @@ pub fn inspect(index: &Path) -> Result<IndexReport, Error> {
     let _lock = ReaderLock::acquire(index, manifest.generation)?;
     let debt = debt(index, &manifest)?;
     let documents = manifest.documents();
-    let Manifest { generation, created_unix_s, tool, model, logit_scale, context, min_recall, language, .. } = manifest;
+    let Manifest {
+        generation,
+        created_unix_s,
+        tool,
+        model,
+        logit_scale,
+        context,
+        min_recall,
+        language,
+        ..
+    } = manifest;
     let Manifest { change, shards, .. } = manifest;
-    let shards: Vec<ShardReport> =
-        shards.iter().map(|entry| inspect_shard(index, entry)).collect::<Result<_, Error>>()?;
+    let shards: Vec<ShardReport> = shards
+        .iter()
+        .map(|entry| inspect_shard(index, entry))
+        .collect::<Result<_, Error>>()?;
     let sections = |of: &dyn Fn(&SectionReport) -> bool| -> u64 {
-        shards.iter().flat_map(|shard| &shard.sections).filter(|section| of(section)).map(|section| section.bytes).sum()
+        shards
+            .iter()
+            .flat_map(|shard| &shard.sections)
+            .filter(|section| of(section))
+            .map(|section| section.bytes)
+            .sum()
     };
     let fusion = FusionRecord::load(index, &model.fingerprint)?;
     let reranking = RerankRecord::load(index, &model.fingerprint)?;
@@ -164,7 +182,10 @@ pub fn inspect(index: &Path) -> Result<IndexReport, Error> {
 
 fn debt(index: &Path, current: &Manifest) -> Result<Debt, Error> {
     let generations = manifest::generations(index)?;
-    let all: Vec<Manifest> = generations.iter().filter_map(|number| manifest::load(index, *number).ok()).collect();
+    let all: Vec<Manifest> = generations
+        .iter()
+        .filter_map(|number| manifest::load(index, *number).ok())
+        .collect();
     // A manifest that cannot be read may name any file.
     let whole = all.len() == generations.len();
     let unnamed_bytes = whole.then(|| unnamed_bytes(index, &all)).transpose()?;
@@ -179,7 +200,10 @@ fn debt(index: &Path, current: &Manifest) -> Result<Debt, Error> {
     Ok(Debt {
         deleted,
         deleted_share: deleted as f64 / documents.max(1) as f64,
-        shards_to_merge: select_mergeable(&current.shards, u64::MAX, false).iter().map(Vec::len).sum(),
+        shards_to_merge: select_mergeable(&current.shards, u64::MAX, false)
+            .iter()
+            .map(Vec::len)
+            .sum(),
         deleted_bytes,
         other_generations_bytes: self::unnamed_bytes(index, std::slice::from_ref(current))?
             .saturating_sub(unnamed_bytes.unwrap_or_default()),
@@ -195,9 +219,16 @@ fn inspect_shard(index: &Path, entry: &ShardEntry) -> Result<ShardReport, Error>
         offset: section.offset,
         bytes: section.len,
     });
-    let deletions =
-        entry.deleted.as_ref().map(|deleted| Deletions::open(index, deleted, entry.documents)).transpose()?;
-    let calibration = entry.calibration.as_ref().map(|entry| Calibration::open(index, entry)).transpose()?;
+    let deletions = entry
+        .deleted
+        .as_ref()
+        .map(|deleted| Deletions::open(index, deleted, entry.documents))
+        .transpose()?;
+    let calibration = entry
+        .calibration
+        .as_ref()
+        .map(|entry| Calibration::open(index, entry))
+        .transpose()?;
     let text = entry.files.iter().filter(|file| file.path.starts_with(TEXT_DIR));
     Ok(ShardReport {
         id: entry.id.clone(),
@@ -206,7 +237,12 @@ fn inspect_shard(index: &Path, entry: &ShardEntry) -> Result<ShardReport, Error>
         build: shard.meta().build.clone(),
         vectors: shard.header().row_type.name(),
         sections: sections.collect(),
-        layers: shard.graph().counts().into_iter().map(|(nodes, links)| LayerReport { nodes, links }).collect(),
+        layers: shard
+            .graph()
+            .counts()
+            .into_iter()
+            .map(|(nodes, links)| LayerReport { nodes, links })
+            .collect(),
         text_bytes: text.map(|file| file.bytes).sum(),
         analyzer: TextShard::open(&dir.join(TEXT_DIR)).ok().map(|text| text.analyzer()),
         certificate: deletions
@@ -233,15 +269,28 @@ fn ranges(numbers: &[u64]) -> String {
 
 /// Seconds since 1970 as RFC 3339, UTC; the bare number where no calendar reaches.
 fn moment(seconds: u64) -> String {
-    let moment = i64::try_from(seconds).ok().and_then(|seconds| jiff::Timestamp::from_second(seconds).ok());
+    let moment = i64::try_from(seconds)
+        .ok()
+        .and_then(|seconds| jiff::Timestamp::from_second(seconds).ok());
     moment.map_or_else(|| format!("{seconds} s after 1970"), |moment| moment.to_string())
 }
 
 impl fmt::Display for IndexReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "generation    {} (on disk: {})", self.generation, ranges(&self.generations))?;
+        writeln!(
+            f,
+            "generation    {} (on disk: {})",
+            self.generation,
+            ranges(&self.generations)
+        )?;
         writeln!(f, "created       {}, by {}", moment(self.created_unix_s), self.tool)?;
-        let ModelRecord { name, dim, metric, max_tokens, .. } = &self.model;
+        let ModelRecord {
+            name,
+            dim,
+            metric,
+            max_tokens,
+            ..
+        } = &self.model;
         writeln!(f, "model         {name}, {dim} values, {metric}, {max_tokens} tokens")?;
         writeln!(f, "fingerprint   {}", self.model.fingerprint)?;
         if let Some(scale) = self.logit_scale {
@@ -250,19 +299,53 @@ impl fmt::Display for IndexReport {
         if let Some(context) = &self.context {
             writeln!(f, "context       {context}, of its document in a passage's vector")?;
         }
-        writeln!(f, "language      {} (`{}`), for BM25", self.language.name(), self.language)?;
-        if let Some(FusionRecord { method, dense_weight, document_weight, learned_from, .. }) = &self.fusion {
+        writeln!(
+            f,
+            "language      {} (`{}`), for BM25",
+            self.language.name(),
+            self.language
+        )?;
+        if let Some(FusionRecord {
+            method,
+            dense_weight,
+            document_weight,
+            learned_from,
+            ..
+        }) = &self.fusion
+        {
             let method = method.label();
             let of_documents = document_weight.map_or_else(String::new, |weight| format!(", document weight {weight}"));
-            let LearnedFrom { data, split, questions, dense, bm25, default, learned } = learned_from;
+            let LearnedFrom {
+                data,
+                split,
+                questions,
+                dense,
+                bm25,
+                default,
+                learned,
+            } = learned_from;
             writeln!(
                 f,
                 "fusion        {method}, dense weight {dense_weight}{of_documents}; learned from {questions} questions of {data} ({split}): \
                  nDCG@10 {learned:.4}, by default {default:.4}, dense {dense:.4}, BM25 {bm25:.4}"
             )?;
         }
-        if let Some(RerankRecord { reranker, depth, weight, measured_on, .. }) = &self.reranking {
-            let RerankMeasured { data, split, questions, before, after, p } = measured_on;
+        if let Some(RerankRecord {
+            reranker,
+            depth,
+            weight,
+            measured_on,
+            ..
+        }) = &self.reranking
+        {
+            let RerankMeasured {
+                data,
+                split,
+                questions,
+                before,
+                after,
+                p,
+            } = measured_on;
             writeln!(
                 f,
                 "reranking     by {reranker}, {depth} hits, weight {weight}: nDCG@10 {before:.4} to {after:.4} (p = {p:.3}) on {questions} questions of \
@@ -290,8 +373,14 @@ impl fmt::Display for IndexReport {
 
 impl fmt::Display for Debt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { deleted, deleted_share, shards_to_merge, deleted_bytes, other_generations_bytes, unnamed_bytes } =
-            self;
+        let Self {
+            deleted,
+            deleted_share,
+            shards_to_merge,
+            deleted_bytes,
+            other_generations_bytes,
+            unnamed_bytes,
+        } = self;
         writeln!(
             f,
             "debt          {deleted} deleted documents ({:.1} %, {}); {} to `merge`; `gc` can free {} of other generations and \
@@ -312,7 +401,11 @@ impl fmt::Display for ShardReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { build, certificate, .. } = self;
         writeln!(f, "\nshard {}", self.id)?;
-        writeln!(f, "  documents   {}, of which {} are deleted", self.documents, self.deleted)?;
+        writeln!(
+            f,
+            "  documents   {}, of which {} are deleted",
+            self.documents, self.deleted
+        )?;
         writeln!(
             f,
             "  build       {} m={} ef_construction={} seed={} threads={}, {}",
@@ -321,10 +414,20 @@ impl fmt::Display for ShardReport {
         writeln!(f, "  vectors     {}", self.vectors)?;
         for (number, layer) in self.layers.iter().enumerate() {
             let mean = layer.links as f64 / layer.nodes.max(1) as f64;
-            writeln!(f, "  layer {number}     {} nodes, {} links, {mean:.1} per node", layer.nodes, layer.links)?;
+            writeln!(
+                f,
+                "  layer {number}     {} nodes, {} links, {mean:.1} per node",
+                layer.nodes, layer.links
+            )?;
         }
         for section in &self.sections {
-            writeln!(f, "  {:<11} {} at {}", section.name, ByteSize(section.bytes), section.offset)?;
+            writeln!(
+                f,
+                "  {:<11} {} at {}",
+                section.name,
+                ByteSize(section.bytes),
+                section.offset
+            )?;
         }
         let terms = match self.analyzer {
             None => "which cannot be read: see `verify`".to_owned(),
@@ -380,7 +483,9 @@ mod tests {
     #[test]
     fn moments_are_dates() {
         // for s in 0 951782400 951868799 1709251199 4102444800; do date -u -d @$s +%FT%TZ; done
-        let written: Vec<String> = [0, 951_782_400, 951_868_799, 1_709_251_199, 4_102_444_800].map(moment).into();
+        let written: Vec<String> = [0, 951_782_400, 951_868_799, 1_709_251_199, 4_102_444_800]
+            .map(moment)
+            .into();
         let expected = [
             "1970-01-01T00:00:00Z",
             "2000-02-29T00:00:00Z",

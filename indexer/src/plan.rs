@@ -14,8 +14,8 @@ use crate::graph_build::{BuildParams, BuilderKind};
 
 /// The program itself and the remaining memory of the text index.
 const BASE_BYTES: u64 = 48 << 20;
-/// Tables and pages of a text index that is being written, whatever it holds, and the buffer of its vectors. Measured: 4.2 MiB
-/// (64 shards of 81 abstracts each).
+/// Tables and pages of a text index that is being written, whatever it holds, and the buffer of its vectors. Measured:
+/// 4.2 MiB (64 shards of 81 abstracts each).
 const SHARD_BYTES: u64 = 5 << 20;
 /// Part of the memory that terms may take, and the least: a shard's share of it has to hold a few documents.
 const TERMS_SHARE: u64 = 4;
@@ -38,7 +38,8 @@ pub struct BuildPlan {
     pub shards: usize,
     /// Bytes of the corpus unpacked, about; `None` where unknown.
     pub text_bytes: Option<u64>,
-    /// Most bytes of memory that the terms of all texts take before they are written to the disk; `None` where they stay in memory.
+    /// Most bytes of memory that the terms of all texts take before they are written to the disk; `None` where they
+    /// stay in memory.
     pub terms: Option<u64>,
     /// Parameters of each shard's graph.
     pub params: BuildParams,
@@ -91,18 +92,22 @@ impl BuildPlan {
         documents.min(self.shards as u64).max(1)
     }
 
-    /// Terms and places of all texts, which stay in memory until the last text is read. They take about as much as the texts
-    /// do; half as much again is counted for what allocators lose.
+    /// Terms and places of all texts, which stay in memory until the last text is read. They take about as much as the
+    /// texts do; half as much again is counted for what allocators lose.
     fn terms_bytes(&self, documents: u64) -> u64 {
         let texts = self.text_bytes.unwrap_or(0);
         // Pages of parts that are merged are dropped, but not at once.
-        let (limit, pages) = self.terms.map_or((u64::MAX, 0), |terms| (terms, (texts / 8).min(MERGED_PAGES)));
+        let (limit, pages) = self
+            .terms
+            .map_or((u64::MAX, 0), |terms| (terms, (texts / 8).min(MERGED_PAGES)));
         let terms = texts.saturating_add(texts / 2).min(limit).saturating_add(pages);
-        self.shards_filled(documents).saturating_mul(SHARD_BYTES).saturating_add(terms)
+        self.shards_filled(documents)
+            .saturating_mul(SHARD_BYTES)
+            .saturating_add(terms)
     }
 
-    /// Peak of disk in bytes, about: f32 vectors of all shards are spooled, then the shards are written one by one and their
-    /// vectors removed. A text index takes about as much as the texts.
+    /// Peak of disk in bytes, about: f32 vectors of all shards are spooled, then the shards are written one by one and
+    /// their vectors removed. A text index takes about as much as the texts.
     pub fn disk_bytes(&self, documents: u64) -> u64 {
         self.disk_bytes_after(documents, 0)
     }
@@ -114,31 +119,60 @@ impl BuildPlan {
         let first = rows(documents).saturating_add(self.index_bytes(largest));
         let last = self.index_bytes(documents).saturating_add(rows(largest));
         let texts = self.text_bytes.unwrap_or(0);
-        first.max(last).saturating_add(texts).saturating_sub(kept).max(rows(documents).saturating_add(texts))
+        first
+            .max(last)
+            .saturating_add(texts)
+            .saturating_sub(kept)
+            .max(rows(documents).saturating_add(texts))
     }
 
-    /// Within `memory` bytes: terms are written to the disk, and there are as few more shards as it takes, up to `most_shards`; an error with what is needed
-    /// where no number of them is enough.
+    /// Within `memory` bytes: terms are written to the disk, and there are as few more shards as it takes, up to
+    /// `most_shards`; an error with what is needed where no number of them is enough.
     pub fn within(self, memory: u64, most_shards: usize) -> Result<Self, Error> {
         let documents = self.documents.unwrap_or(0);
         let needed = |shards: usize, terms: u64| {
             let text_bytes = self.text_bytes.or(Some(ANY_TEXTS));
-            Self { shards, terms: Some(terms), text_bytes, ..self }.memory_bytes(documents)
+            Self {
+                shards,
+                terms: Some(terms),
+                text_bytes,
+                ..self
+            }
+            .memory_bytes(documents)
         };
         let counts = self.shards..=most_shards.max(self.shards);
         for terms in [(memory / TERMS_SHARE).max(LEAST_TERMS), LEAST_TERMS] {
             // What grows with the number of shards is small next to what shrinks, but not always.
             if let Some(shards) = counts.clone().find(|shards| needed(*shards, terms) <= memory) {
-                return Ok(Self { shards, terms: Some(terms), ..self });
+                return Ok(Self {
+                    shards,
+                    terms: Some(terms),
+                    ..self
+                });
             }
         }
-        let needed = counts.map(|shards| needed(shards, LEAST_TERMS)).min().unwrap_or(u64::MAX);
-        Err(Error::Memory { given: memory, needed, documents })
+        let needed = counts
+            .map(|shards| needed(shards, LEAST_TERMS))
+            .min()
+            .unwrap_or(u64::MAX);
+        Err(Error::Memory {
+            given: memory,
+            needed,
+            documents,
+        })
     }
 
     /// Most documents of one shard that is built within `memory` bytes, up to `documents`.
     pub fn documents_within(self, memory: u64, documents: u64) -> u64 {
-        let fits = |documents: u64| Self { documents: Some(documents), shards: 1, ..self }.within(memory, 1).is_ok();
+        let fits = |documents: u64| {
+            Self {
+                documents: Some(documents),
+                shards: 1,
+                ..self
+            }
+            .within(memory, 1)
+            .is_ok()
+        };
         let (mut low, mut high) = (0, documents);
         while low < high {
             let middle = low + (high - low).div_ceil(2);
@@ -176,7 +210,11 @@ impl BuildPlan {
         BASE_BYTES
             .saturating_add(keys)
             .saturating_add(questions)
-            .saturating_add(self.mapped_bytes(documents).saturating_add(peak).max(self.terms_bytes(documents)))
+            .saturating_add(
+                self.mapped_bytes(documents)
+                    .saturating_add(peak)
+                    .max(self.terms_bytes(documents)),
+            )
     }
 }
 
@@ -189,7 +227,11 @@ impl fmt::Display for BuildPlan {
         };
         let parts = Shards(self.shards_filled(documents) as usize);
         // What is read from a stream may hold texts of any length.
-        let condition = if self.text_bytes.is_some() { "" } else { " once the texts are read" };
+        let condition = if self.text_bytes.is_some() {
+            ""
+        } else {
+            " once the texts are read"
+        };
         if let Some(documents) = self.documents {
             write!(f, "{documents} ")?;
         }
@@ -221,7 +263,12 @@ mod tests {
 
     #[test]
     fn sizes_follow_the_formula() {
-        let params = BuildParams { m: 16, ef_construction: 200, seed: 0, threads: 1 };
+        let params = BuildParams {
+            m: 16,
+            ef_construction: 200,
+            seed: 0,
+            threads: 1,
+        };
         let (builder, row_type) = (BuilderKind::Native, RowType::F16);
         let documents = Some(1_000);
         let plan = BuildPlan {
@@ -236,24 +283,48 @@ mod tests {
             questions: 0,
         };
         assert_eq!(
-            BuildPlan { questions: 1_000, ..plan }.memory_bytes(9) - plan.memory_bytes(9),
+            BuildPlan {
+                questions: 1_000,
+                ..plan
+            }
+            .memory_bytes(9)
+                - plan.memory_bytes(9),
             1_000 * 384 * 4,
             "held from the beginning to the end"
         );
         assert_eq!(plan.index_bytes(1_000), 1_000 * (384 * 2 + 384 + 64 + 33 * 4));
-        assert_eq!(BuildPlan { row_type: RowType::F32, ..plan }.index_bytes(1), 384 * 4 + 384 + 64 + 33 * 4);
+        assert_eq!(
+            BuildPlan {
+                row_type: RowType::F32,
+                ..plan
+            }
+            .index_bytes(1),
+            384 * 4 + 384 + 64 + 33 * 4
+        );
         assert_eq!(plan.mapped_bytes(1_000), 1_000 * 384 * 4);
         let text = plan.to_string();
         assert!(
             text.starts_with("1000 documents of 384 values in 1 shard, built by native: about 1.3 MiB on"),
             "{text}"
         );
-        assert!(BuildPlan { documents: None, ..plan }.to_string().contains("per million about 1.3 GiB on disk"));
+        assert!(
+            BuildPlan {
+                documents: None,
+                ..plan
+            }
+            .to_string()
+            .contains("per million about 1.3 GiB on disk")
+        );
     }
 
     #[test]
     fn memory_grows_with_documents_links_and_threads_and_shrinks_with_shards() {
-        let params = BuildParams { m: 16, ef_construction: 200, seed: 0, threads: 1 };
+        let params = BuildParams {
+            m: 16,
+            ef_construction: 200,
+            seed: 0,
+            threads: 1,
+        };
         for builder in [BuilderKind::Native, BuilderKind::HnswRs, BuilderKind::HnswRsInt8] {
             let row_type = RowType::F32;
             let (documents, text_bytes) = (None, None);
@@ -271,8 +342,22 @@ mod tests {
             let at = plan.memory_bytes(100_000);
             assert!(at > 100_000 * (384 * 5 + 1_000) && at < 100_000 * 10_000, "{at}");
             assert!(plan.memory_bytes(200_000) > at);
-            assert!(BuildPlan { params: BuildParams { m: 32, ..params }, ..plan }.memory_bytes(100_000) > at);
-            assert!(BuildPlan { params: BuildParams { threads: 8, ..params }, ..plan }.memory_bytes(100_000) >= at);
+            assert!(
+                BuildPlan {
+                    params: BuildParams { m: 32, ..params },
+                    ..plan
+                }
+                .memory_bytes(100_000)
+                    > at
+            );
+            assert!(
+                BuildPlan {
+                    params: BuildParams { threads: 8, ..params },
+                    ..plan
+                }
+                .memory_bytes(100_000)
+                    >= at
+            );
             assert!(BuildPlan { shards: 4, ..plan }.memory_bytes(100_000) < at);
             assert_eq!(plan.memory_bytes(u64::MAX), u64::MAX, "no overflow");
         }
@@ -280,47 +365,95 @@ mod tests {
 
     #[test]
     fn a_limit_makes_more_shards_or_says_what_is_needed() {
-        let params = BuildParams { m: 16, ef_construction: 200, seed: 0, threads: 1 };
+        let params = BuildParams {
+            m: 16,
+            ef_construction: 200,
+            seed: 0,
+            threads: 1,
+        };
         let (builder, row_type, documents) = (BuilderKind::Native, RowType::F16, Some(1_000_000));
         let (text_bytes, terms) = (Some(10 << 30), None);
-        let plan =
-            BuildPlan { documents, dim: 384, shards: 1, text_bytes, terms, params, builder, row_type, questions: 0 };
+        let plan = BuildPlan {
+            documents,
+            dim: 384,
+            shards: 1,
+            text_bytes,
+            terms,
+            params,
+            builder,
+            row_type,
+            questions: 0,
+        };
         let free = plan.memory_bytes(1_000_000);
         assert!(free > 15 << 30, "all terms stay in memory");
         let mut shards_before = 0;
         for memory in [8_u64 << 30, 4 << 30, 2 << 30, 1 << 30, 800 << 20] {
             let within = plan.within(memory, 256).unwrap();
-            assert!(within.memory_bytes(1_000_000) <= memory && within.shards >= shards_before, "{within:?}");
             assert!(
-                BuildPlan { shards: within.shards - 1, ..within }.memory_bytes(1_000_000) > memory
+                within.memory_bytes(1_000_000) <= memory && within.shards >= shards_before,
+                "{within:?}"
+            );
+            assert!(
+                BuildPlan {
+                    shards: within.shards - 1,
+                    ..within
+                }
+                .memory_bytes(1_000_000)
+                    > memory
                     || within.shards == 1
             );
             shards_before = within.shards;
             let most = plan.documents_within(memory, 1_000_000);
             let one = |documents: u64| {
-                BuildPlan { documents: Some(documents), ..plan }
-                    .within(memory, 1)
-                    .map(|plan| plan.memory_bytes(documents))
+                BuildPlan {
+                    documents: Some(documents),
+                    ..plan
+                }
+                .within(memory, 1)
+                .map(|plan| plan.memory_bytes(documents))
             };
-            assert!(one(most).unwrap() <= memory && (most == 1_000_000 || one(most + 1).is_err()), "{most}");
+            assert!(
+                one(most).unwrap() <= memory && (most == 1_000_000 || one(most + 1).is_err()),
+                "{most}"
+            );
         }
         assert!(shards_before > 3);
         let refused = plan.within(150 << 20, 256).unwrap_err().to_string();
-        let needed = refused.split_once("need at least ").unwrap().1.split_once(" MiB").unwrap().0;
+        let needed = refused
+            .split_once("need at least ")
+            .unwrap()
+            .1
+            .split_once(" MiB")
+            .unwrap()
+            .0;
         let needed = (needed.parse::<f64>().unwrap() * f64::from(1 << 20)) as u64;
         assert!(plan.within(needed - (2 << 20), 256).is_err(), "{refused}");
         // Enough is enough, with texts of which nothing is known, too.
         for text_bytes in [Some(10 << 30), None] {
-            let plan = BuildPlan { text_bytes, documents: Some(8_000), ..plan };
-            let Err(Error::Memory { needed, .. }) = plan.within(1, 256) else { panic!("1 byte is not enough") };
-            assert!(plan.within(needed, 256).is_ok() && plan.within(needed - 1, 256).is_err(), "{needed}");
+            let plan = BuildPlan {
+                text_bytes,
+                documents: Some(8_000),
+                ..plan
+            };
+            let Err(Error::Memory { needed, .. }) = plan.within(1, 256) else {
+                panic!("1 byte is not enough")
+            };
+            assert!(
+                plan.within(needed, 256).is_ok() && plan.within(needed - 1, 256).is_err(),
+                "{needed}"
+            );
         }
         assert_eq!(plan.documents_within(1 << 20, 1_000_000), 0);
     }
 
     #[test]
     fn texts_and_empty_shards_count() {
-        let params = BuildParams { m: 16, ef_construction: 200, seed: 0, threads: 1 };
+        let params = BuildParams {
+            m: 16,
+            ef_construction: 200,
+            seed: 0,
+            threads: 1,
+        };
         let (builder, row_type, documents) = (BuilderKind::Native, RowType::F16, Some(48));
         let plan = BuildPlan {
             documents,
@@ -334,19 +467,35 @@ mod tests {
             questions: 0,
         };
         // No more shards than documents; each takes its tables while texts are read.
-        assert!(plan.to_string().starts_with("48 documents of 384 values in 48 shards, "), "{plan}");
+        assert!(
+            plan.to_string()
+                .starts_with("48 documents of 384 values in 48 shards, "),
+            "{plan}"
+        );
         assert!(plan.memory_bytes(48) > BASE_BYTES + 48 * SHARD_BYTES);
         assert!(plan.memory_bytes(48) < BASE_BYTES + 50 * SHARD_BYTES);
-        let long = BuildPlan { text_bytes: Some(1 << 30), ..plan };
+        let long = BuildPlan {
+            text_bytes: Some(1 << 30),
+            ..plan
+        };
         assert!(long.memory_bytes(48) > (1 << 30) + (1 << 29));
         assert!(!plan.to_string().contains("once the texts are read"));
         assert!(
-            BuildPlan { text_bytes: None, terms: None, ..plan }
-                .to_string()
-                .contains(" of memory once the texts are read, of which")
+            BuildPlan {
+                text_bytes: None,
+                terms: None,
+                ..plan
+            }
+            .to_string()
+            .contains(" of memory once the texts are read, of which")
         );
         // f16: all vectors in f32 and the first shard take more than all shards and the last one's vectors.
-        let one = BuildPlan { shards: 1, dim: 768, text_bytes: Some(7), ..plan };
+        let one = BuildPlan {
+            shards: 1,
+            dim: 768,
+            text_bytes: Some(7),
+            ..plan
+        };
         assert_eq!(one.disk_bytes(1_000), 1_000 * 768 * 4 + one.index_bytes(1_000) + 7);
         let many = BuildPlan { shards: 100, ..one };
         assert!(many.disk_bytes(100_000) < one.disk_bytes(100_000));

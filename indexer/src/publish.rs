@@ -1,9 +1,10 @@
 //! Publishes a generation: moves complete shards into place, then the pointer. A crash at any point leaves the previous
 //! generation intact.
 //!
-//! Only this part of a job holds the index's lock, for milliseconds. Where another job has published in the meantime, a build
-//! becomes current all the same: it indexes a whole corpus and uses nothing of the previous generation, which stays on disk for
-//! a rollback. A change of the previous generation is prepared again, from the one that is current then (`change/`).
+//! Only this part of a job holds the index's lock, for milliseconds. Where another job has published in the meantime, a
+//! build becomes current all the same: it indexes a whole corpus and uses nothing of the previous generation, which
+//! stays on disk for a rollback. A change of the previous generation is prepared again, from the one that is current
+//! then (`change/`).
 //!
 //! Shards are named by generation, number and content, and deletions by generation and shard: no name is used twice, so
 //! nothing that an existing generation names is ever touched.
@@ -40,8 +41,8 @@ pub(crate) fn check_model(index: &Path, model: &ModelRecord) -> Result<(), Error
     }
 }
 
-/// Moves new files into place and publishes the next generation; none where another generation than the draft's parent is
-/// current, and nothing was changed. The model must be that of the current generation, or `new_model` true.
+/// Moves new files into place and publishes the next generation; none where another generation than the draft's parent
+/// is current, and nothing was changed. The model must be that of the current generation, or `new_model` true.
 ///
 /// If it fails before `CURRENT` is moved, it undoes its changes.
 pub(crate) fn publish(index: &Path, draft: Draft, new_model: bool) -> Result<Option<Manifest>, Error> {
@@ -79,7 +80,13 @@ fn move_and_point(
     let (metadata_dir, calibrations_dir) = (index.join(METADATA_DIR), index.join(CALIBRATIONS_DIR));
     fs_err::create_dir_all(&shards_dir)?;
     let mut shards = Vec::with_capacity(draft.shards.len());
-    for DraftShard { files, deletions, updates, calibration } in draft.shards {
+    for DraftShard {
+        files,
+        deletions,
+        updates,
+        calibration,
+    } in draft.shards
+    {
         let mut entry = match files {
             ShardFiles::Kept(entry) => *entry,
             ShardFiles::Built(shard) => {
@@ -99,10 +106,20 @@ fn move_and_point(
             fs_err::create_dir_all(&deletions_dir)?;
             let name = format!("{}.dyad", change_name(generation, &entry.id));
             let (path, bytes) = (deletions_dir.join(&name), deletions.to_bytes()?);
-            moved.push(Moved { from: None, to: path.clone() });
+            moved.push(Moved {
+                from: None,
+                to: path.clone(),
+            });
             write_atomic(&path, &bytes)?;
-            let file = FileEntry { path: name, bytes: bytes.len() as u64, crc32c: crc32c(&bytes) };
-            entry.deleted = Some(DeletedEntry { documents: deletions.len() as u64, file });
+            let file = FileEntry {
+                path: name,
+                bytes: bytes.len() as u64,
+                crc32c: crc32c(&bytes),
+            };
+            entry.deleted = Some(DeletedEntry {
+                documents: deletions.len() as u64,
+                file,
+            });
         }
         if let Some(CompleteUpdates { dir, documents, files }) = updates {
             let id = change_name(generation, &entry.id);
@@ -121,13 +138,19 @@ fn move_and_point(
         sync_dir(&shards_dir)?;
     }
     fail_point!("manifest-begin");
-    let current = manifest::current(index).ok().filter(|current| current.model.same_space(&draft.model));
-    let logit_scale = draft.logit_scale.or_else(|| current.and_then(|current| current.logit_scale));
+    let current = manifest::current(index)
+        .ok()
+        .filter(|current| current.model.same_space(&draft.model));
+    let logit_scale = draft
+        .logit_scale
+        .or_else(|| current.and_then(|current| current.logit_scale));
     let manifest = Manifest {
         format_version: Manifest::version(draft.context.as_deref()),
         generation,
         parent: manifest::current_generation(index).ok().flatten(),
-        created_unix_s: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
+        created_unix_s: SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .map_or(0, |since| since.as_secs()),
         tool: TOOL.to_owned(),
         model: draft.model,
         context: draft.context,
@@ -153,7 +176,10 @@ fn move_into(from: &Path, dir: &Path, name: &str, moved: &mut Vec<Moved>) -> Res
     fail_point!("directory-move");
     let to = dir.join(name);
     fs_err::rename(from, &to)?;
-    moved.push(Moved { from: Some(from.to_owned()), to });
+    moved.push(Moved {
+        from: Some(from.to_owned()),
+        to,
+    });
     Ok(())
 }
 
@@ -164,12 +190,18 @@ fn move_durably(from: &Path, dir: &Path, name: &str, moved: &mut Vec<Moved>) -> 
     Ok(sync_dir(dir)?)
 }
 
-/// The manifest goes first: a manifest without its shards would be worse than shards without a manifest. Directories go back to where they were,
-/// for a repetition of the job.
+/// The manifest goes first: a manifest without its shards would be worse than shards without a manifest. Directories go
+/// back to where they were, for a repetition of the job.
 fn take_back(index: &Path, generation: u64, moved: &[Moved], lock: &WriteLock) {
     let manifest = index.join(format!("manifest-{generation:06}.json"));
-    let removed = if manifest.exists() { fs_err::remove_file(manifest) } else { Ok(()) };
-    let removed = removed.map_err(dyad_index::Error::from).and_then(|()| manifest::settle(index, lock).map(drop));
+    let removed = if manifest.exists() {
+        fs_err::remove_file(manifest)
+    } else {
+        Ok(())
+    };
+    let removed = removed
+        .map_err(dyad_index::Error::from)
+        .and_then(|()| manifest::settle(index, lock).map(drop));
     let back = |Moved { from, to }: &Moved| match from {
         Some(from) => fs_err::rename(to, from).or_else(|_| remove(to)),
         None => remove(to),
@@ -185,7 +217,11 @@ fn remove(path: &Path) -> std::io::Result<()> {
         return fs_err::remove_dir_all(path);
     }
     // A deletions file that was not written yet.
-    if path.exists() { fs_err::remove_file(path) } else { Ok(()) }
+    if path.exists() {
+        fs_err::remove_file(path)
+    } else {
+        Ok(())
+    }
 }
 
 /// Of a shard's deletions, changed metadata and calibration.
@@ -193,9 +229,12 @@ fn change_name(generation: u64, shard: &str) -> String {
     format!("{generation:06}-{shard}")
 }
 
-/// Whether a name under `deletions/`, `metadata/` or `calibrations/` has the form that this file gives, complete or not.
+/// Whether a name under `deletions/`, `metadata/` or `calibrations/` has the form that this file gives, complete or
+/// not.
 pub(crate) fn is_change_name(name: &str) -> bool {
-    let Some((generation, rest)) = name.split_once('-') else { return false };
+    let Some((generation, rest)) = name.split_once('-') else {
+        return false;
+    };
     let id = rest.split_once(".dyad").map_or(rest, |(id, _)| id);
     generation.len() >= 6 && generation.bytes().all(|byte| byte.is_ascii_digit()) && is_shard_id(id)
 }
@@ -208,7 +247,9 @@ pub(crate) fn shard_id(generation: u64, number: usize, files: &[FileEntry]) -> S
 /// Whether a name under `shards/` has the form that this file gives.
 pub(crate) fn is_shard_id(name: &str) -> bool {
     let parts: Vec<&str> = name.split('-').collect();
-    let [generation, number, hash] = parts[..] else { return false };
+    let [generation, number, hash] = parts[..] else {
+        return false;
+    };
     let digits = |part: &str, least: usize| part.len() >= least && part.bytes().all(|byte| byte.is_ascii_digit());
     let hex = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
     digits(generation, 6) && digits(number, 4) && hash.len() == 16 && hash.bytes().all(hex)
@@ -237,12 +278,24 @@ mod tests {
     use crate::draft::CompleteShard;
 
     fn model() -> ModelRecord {
-        ModelRecord { name: "m".into(), fingerprint: "f".into(), dim: 2, metric: Metric::Cosine, max_tokens: 8 }
+        ModelRecord {
+            name: "m".into(),
+            fingerprint: "f".into(),
+            dim: 2,
+            metric: Metric::Cosine,
+            max_tokens: 8,
+        }
     }
 
     fn publish(index: &Path, model: &ModelRecord, new: bool, built: Vec<CompleteShard>) -> Result<Manifest, Error> {
-        let shards = built.into_iter().map(|shard| DraftShard::built(&Arc::new(shard))).collect();
-        let change = Change { operation: "build".to_owned(), ..Change::default() };
+        let shards = built
+            .into_iter()
+            .map(|shard| DraftShard::built(&Arc::new(shard)))
+            .collect();
+        let change = Change {
+            operation: "build".to_owned(),
+            ..Change::default()
+        };
         let draft = Draft {
             parent: None,
             model: model.clone(),
@@ -260,8 +313,17 @@ mod tests {
         let dir = index.join(name);
         fs_err::create_dir_all(&dir).unwrap();
         fs_err::write(dir.join("dense.dyad"), name).unwrap();
-        let files = vec![FileEntry { path: "dense.dyad".into(), bytes: name.len() as u64, crc32c: 1 }];
-        CompleteShard { dir, documents: 1, files, certificate: Certificate::default() }
+        let files = vec![FileEntry {
+            path: "dense.dyad".into(),
+            bytes: name.len() as u64,
+            crc32c: 1,
+        }];
+        CompleteShard {
+            dir,
+            documents: 1,
+            files,
+            certificate: Certificate::default(),
+        }
     }
 
     #[test]
@@ -270,7 +332,10 @@ mod tests {
         let index = dir.path();
         for expected in 1..=2u64 {
             let manifest = publish(index, &model(), false, vec![built(index, "x")]).unwrap();
-            assert_eq!((manifest.generation, manifest.parent), (expected, expected.checked_sub(1).filter(|p| *p > 0)));
+            assert_eq!(
+                (manifest.generation, manifest.parent),
+                (expected, expected.checked_sub(1).filter(|p| *p > 0))
+            );
         }
         manifest::point_to(index, 1, &WriteLock::acquire(index).unwrap()).unwrap();
         let third = publish(index, &model(), false, vec![built(index, "x")]).unwrap();
@@ -284,9 +349,15 @@ mod tests {
     fn builds_that_end_together_take_turns() {
         let dir = tempfile::tempdir().unwrap();
         let index = dir.path();
-        let publish_one = |name: String| publish(index, &model(), false, vec![built(index, &name)]).unwrap().generation;
+        let publish_one = |name: String| {
+            publish(index, &model(), false, vec![built(index, &name)])
+                .unwrap()
+                .generation
+        };
         let mut numbers: Vec<u64> = std::thread::scope(|scope| {
-            let builds: Vec<_> = (0..6).map(|at| scope.spawn(move || publish_one(format!("x{at}")))).collect();
+            let builds: Vec<_> = (0..6)
+                .map(|at| scope.spawn(move || publish_one(format!("x{at}"))))
+                .collect();
             builds.into_iter().map(|build| build.join().unwrap()).collect()
         });
         numbers.sort_unstable();
@@ -301,7 +372,11 @@ mod tests {
         shards.sort_unstable();
         shards.dedup();
         assert_eq!(shards.len(), 6);
-        assert!(shards.iter().all(|id| index.join(SHARDS_DIR).join(id).join("dense.dyad").exists()));
+        assert!(
+            shards
+                .iter()
+                .all(|id| index.join(SHARDS_DIR).join(id).join("dense.dyad").exists())
+        );
     }
 
     #[test]
@@ -309,13 +384,30 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let index = dir.path();
         publish(index, &model(), false, vec![built(index, "x")]).unwrap();
-        let renamed = ModelRecord { name: "another folder".into(), ..model() };
+        let renamed = ModelRecord {
+            name: "another folder".into(),
+            ..model()
+        };
         publish(index, &renamed, false, vec![built(index, "x")]).unwrap();
-        let other = ModelRecord { fingerprint: "beef".into(), ..model() };
-        let refused = publish(index, &other, false, vec![built(index, "x")]).unwrap_err().to_string();
-        assert!(["generation 2", "fingerprint f", "beef", "--new-model"].iter().all(|part| refused.contains(part)));
+        let other = ModelRecord {
+            fingerprint: "beef".into(),
+            ..model()
+        };
+        let refused = publish(index, &other, false, vec![built(index, "x")])
+            .unwrap_err()
+            .to_string();
+        assert!(
+            ["generation 2", "fingerprint f", "beef", "--new-model"]
+                .iter()
+                .all(|part| refused.contains(part))
+        );
         assert_eq!(manifest::current(index).unwrap().generation, 2);
-        assert_eq!(publish(index, &other, true, vec![built(index, "y")]).unwrap().generation, 3);
+        assert_eq!(
+            publish(index, &other, true, vec![built(index, "y")])
+                .unwrap()
+                .generation,
+            3
+        );
     }
 
     #[test]
@@ -324,9 +416,14 @@ mod tests {
             let id = shard_id(generation, 12, &[]);
             assert!(is_shard_id(&id), "{id}");
         }
-        for other in
-            ["", "a", "000001-0000", "000001-0000-xyz", "000001-0000-0123456789ABCDEF", "00001-0000-0123456789abcdef"]
-        {
+        for other in [
+            "",
+            "a",
+            "000001-0000",
+            "000001-0000-xyz",
+            "000001-0000-0123456789ABCDEF",
+            "00001-0000-0123456789abcdef",
+        ] {
             assert!(!is_shard_id(other), "{other}");
         }
     }

@@ -17,8 +17,8 @@ pub struct RolledBack {
     pub manifest: Manifest,
 }
 
-/// Makes a published generation current: the one named, or the one that was current before the current one was published.
-/// It is opened first, and `CURRENT` does not move where that fails.
+/// Makes a published generation current: the one named, or the one that was current before the current one was
+/// published. It is opened first, and `CURRENT` does not move where that fails.
 ///
 /// Bytes are not read: that is what `dyad_index::verify` is for. With `dry_run`, nothing moves.
 pub fn roll_back(index: &Path, generation: Option<u64>, dry_run: bool) -> Result<RolledBack, Error> {
@@ -38,5 +38,8 @@ pub fn roll_back(index: &Path, generation: Option<u64>, dry_run: bool) -> Result
     if !dry_run {
         manifest::point_to(index, wanted, &lock)?;
     }
-    Ok(RolledBack { before, manifest: snapshot.manifest().clone() })
+    Ok(RolledBack {
+        before,
+        manifest: snapshot.manifest().clone(),
+    })
 }

@@ -1,4 +1,5 @@
-//! Enums of the `.proto` files as people read and type them: `MODE_BM25` is `bm25`, and `FUSION_LOG_ODDS` is `log-odds`.
+//! Enums of the `.proto` files as people read and type them: `MODE_BM25` is `bm25`, and `FUSION_LOG_ODDS` is
+//! `log-odds`.
 
 use std::fmt::Write as _;
 
@@ -30,15 +31,27 @@ fn write_words(code: &mut String, names: &EnumDescriptor, prefix: &str) -> std::
     }
     let name = names.name();
     writeln!(code, "impl v1::{name} {{")?;
-    writeln!(code, "    /// Its name for people, in lower case and without the name of the enum.")?;
+    writeln!(
+        code,
+        "    /// Its name for people, in lower case and without the name of the enum."
+    )?;
     writeln!(
         code,
         "    pub const fn word(self) -> &'static str {{\n        match self {{\n{words}        }}\n    }}\n}}"
     )?;
     writeln!(code, "impl clap::ValueEnum for v1::{name} {{")?;
-    writeln!(code, "    fn value_variants<'a>() -> &'a [Self] {{\n        &[{variants}]\n    }}")?;
-    writeln!(code, "    fn to_possible_value(&self) -> Option<clap::builder::PossibleValue> {{")?;
-    writeln!(code, "        Some(clap::builder::PossibleValue::new(self.word()))\n    }}\n}}")
+    writeln!(
+        code,
+        "    fn value_variants<'a>() -> &'a [Self] {{\n        &[{variants}]\n    }}"
+    )?;
+    writeln!(
+        code,
+        "    fn to_possible_value(&self) -> Option<clap::builder::PossibleValue> {{"
+    )?;
+    writeln!(
+        code,
+        "        Some(clap::builder::PossibleValue::new(self.word()))\n    }}\n}}"
+    )
 }
 
 /// `LOG_ODDS` as `LogOdds`, as prost names it.

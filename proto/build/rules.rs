@@ -39,7 +39,9 @@ impl FieldWithRules {
     }
 
     fn is_required(&self) -> bool {
-        self.rules.get_field_by_name("required").is_some_and(|value| value.as_bool() == Some(true))
+        self.rules
+            .get_field_by_name("required")
+            .is_some_and(|value| value.as_bool() == Some(true))
     }
 }
 
@@ -88,18 +90,35 @@ pub(crate) fn constants(pool: &DescriptorPool) -> Result<String, Box<dyn Error>>
         for one in ruled {
             let (constant, owner, field) = (one.constant(), message.name(), one.field.name());
             writeln!(constants, "/// Rules of `{owner}.{field}`.")?;
-            writeln!(constants, "pub const {constant}: v1::FieldRules = {};", literal(&one.rules)?)?;
-            writeln!(fields, "    RuledField {{ message: {owner:?}, field: {field:?}, rules: {constant} }},")?;
+            writeln!(
+                constants,
+                "pub const {constant}: v1::FieldRules = {};",
+                literal(&one.rules)?
+            )?;
+            writeln!(
+                fields,
+                "    RuledField {{ message: {owner:?}, field: {field:?}, rules: {constant} }},"
+            )?;
         }
     }
     let mut methods = String::new();
-    for method in pool.services().flat_map(|service| service.methods().collect::<Vec<_>>()) {
+    for method in pool
+        .services()
+        .flat_map(|service| service.methods().collect::<Vec<_>>())
+    {
         if let Some(limits) = extension(pool, &method.options(), "limits") {
             let path = format!("/{}/{}", method.parent_service().full_name(), method.name());
-            writeln!(methods, "    LimitedMethod {{ path: {path:?}, limits: {} }},", literal(&limits)?)?;
+            writeln!(
+                methods,
+                "    LimitedMethod {{ path: {path:?}, limits: {} }},",
+                literal(&limits)?
+            )?;
         }
     }
-    writeln!(constants, "/// All fields with rules.\npub const RULED_FIELDS: &[RuledField] = &[\n{fields}];")?;
+    writeln!(
+        constants,
+        "/// All fields with rules.\npub const RULED_FIELDS: &[RuledField] = &[\n{fields}];"
+    )?;
     writeln!(
         constants,
         "/// The methods that have limits of their own.\npub const LIMITED_METHODS: &[LimitedMethod] = &[\n{methods}];"
@@ -121,13 +140,17 @@ pub(crate) fn checks(pool: &DescriptorPool) -> Result<String, Box<dyn Error>> {
         // All fields may be alternatives, which their users check.
         let unused = if lines.is_empty() { "_" } else { "" };
         writeln!(checks, "impl CheckFields for v1::{} {{", message.name())?;
-        writeln!(checks, "    fn check_fields(&self, {unused}check: &mut Check, {unused}at: &str) {{")?;
+        writeln!(
+            checks,
+            "    fn check_fields(&self, {unused}check: &mut Check, {unused}at: &str) {{"
+        )?;
         writeln!(checks, "{lines}    }}\n}}")?;
     }
     Ok(checks)
 }
 
-/// The check of one field; none where nothing is asked of it, and of the alternatives of a `oneof`, which their users check.
+/// The check of one field; none where nothing is asked of it, and of the alternatives of a `oneof`, which their users
+/// check.
 fn check(field: &FieldDescriptor, rules: Option<&FieldWithRules>) -> Option<String> {
     let name = field.name();
     // An optional field of proto3 is the only one of a `oneof` that nobody wrote.
@@ -135,10 +158,15 @@ fn check(field: &FieldDescriptor, rules: Option<&FieldWithRules>) -> Option<Stri
         return None;
     }
     if let Kind::Enum(values) = field.kind() {
-        let named: Vec<String> =
-            values.values().map(|value| format!("({:?}, {})", value.name(), value.number())).collect();
+        let named: Vec<String> = values
+            .values()
+            .map(|value| format!("({:?}, {})", value.name(), value.number()))
+            .collect();
         let is_required = rules.is_some_and(FieldWithRules::is_required);
-        return Some(format!("check.one_of(at, {name:?}, self.{name}, &[{}], {is_required});", named.join(", ")));
+        return Some(format!(
+            "check.one_of(at, {name:?}, self.{name}, &[{}], {is_required});",
+            named.join(", ")
+        ));
     }
     let (bounds, rules) = (&rules?.rules, format!("&rules::{}", rules?.constant()));
     if field.is_list() {
@@ -149,14 +177,24 @@ fn check(field: &FieldDescriptor, rules: Option<&FieldWithRules>) -> Option<Stri
     }
     if let Kind::Message(inner) = field.kind() {
         let expected = expected_message(&inner);
-        return Some(format!("check.present(at, {name:?}, self.{name}.is_some(), {expected:?});"));
+        return Some(format!(
+            "check.present(at, {name:?}, self.{name}.is_some(), {expected:?});"
+        ));
     }
     let is_number = matches!(field.kind(), Kind::Uint32 | Kind::Uint64 | Kind::Double | Kind::Float);
-    if is_number && !["minimum", "maximum"].iter().any(|bound| bounds.has_field_by_name(bound)) {
+    if is_number
+        && !["minimum", "maximum"]
+            .iter()
+            .any(|bound| bounds.has_field_by_name(bound))
+    {
         return None;
     }
     let is_optional = field.containing_oneof().is_some();
-    let value = if is_optional { "value".to_owned() } else { format!("self.{name}") };
+    let value = if is_optional {
+        "value".to_owned()
+    } else {
+        format!("self.{name}")
+    };
     let checked = match field.kind() {
         Kind::String => format!("check.text(at, {name:?}, &{value}, {rules});"),
         Kind::Uint32 => format!("check.integer(at, {name:?}, {value}.into(), {rules});"),
@@ -165,7 +203,11 @@ fn check(field: &FieldDescriptor, rules: Option<&FieldWithRules>) -> Option<Stri
         Kind::Float => format!("check.number(at, {name:?}, decimal({value}), {rules});"),
         _ => return None,
     };
-    Some(if is_optional { format!("if let Some(value) = self.{name} {{ {checked} }}") } else { checked })
+    Some(if is_optional {
+        format!("if let Some(value) = self.{name} {{ {checked} }}")
+    } else {
+        checked
+    })
 }
 
 /// What is expected where a message is missing: one of its alternatives, where it has nothing else.

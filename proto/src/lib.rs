@@ -1,5 +1,5 @@
-//! The protocol between dyad's processes: generated code for `dyad.v1`, and everything on the wire that clients and servers
-//! must agree on.
+//! The protocol between dyad's processes: generated code for `dyad.v1`, and everything on the wire that clients and
+//! servers must agree on.
 //!
 //! | module | contents |
 //! |---|---|

@@ -52,8 +52,8 @@ pub const MAX_BATCH_RERANK: u64 = 10_000;
 pub const MAX_BATCH_HITS: u64 = 200_000;
 /// Depth of nested filters: a single condition has depth 1.
 pub const MAX_FILTER_DEPTH: usize = 8;
-/// Bytes of the largest message that a server sends, or accepts from a batch job: 64 MiB. gRPC's usual 4 MiB is too little
-/// for 1024 vectors or long hits; foreign clients must raise their own limit to receive as much.
+/// Bytes of the largest message that a server sends, or accepts from a batch job: 64 MiB. gRPC's usual 4 MiB is too
+/// little for 1024 vectors or long hits; foreign clients must raise their own limit to receive as much.
 pub const MAX_MESSAGE_BYTES: usize = 64 << 20;
 /// Bytes of documents or keys in one call that changes an index: 64 MiB.
 pub const MAX_CHANGE_BYTES: usize = 64 << 20;

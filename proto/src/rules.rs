@@ -1,7 +1,7 @@
 //! What the fields and methods of the `.proto` files may hold, as their options say (`dyad/v1/rules.proto`).
 //!
-//! Everything that needs a bound takes it from here: validation, the check of bytes before they are decoded, OpenAPI, the table of limits in the
-//! README. The constants are written by `build.rs`.
+//! Everything that needs a bound takes it from here: validation, the check of bytes before they are decoded, OpenAPI,
+//! the table of limits in the README. The constants are written by `build.rs`.
 
 use crate::v1;
 
@@ -36,11 +36,17 @@ pub struct LimitedMethod {
 }
 
 /// What a request of a method without limits of its own may hold.
-pub const OTHER_LIMITS: v1::RequestLimits = v1::RequestLimits { bytes: 64 << 10, elements: 4096 };
+pub const OTHER_LIMITS: v1::RequestLimits = v1::RequestLimits {
+    bytes: 64 << 10,
+    elements: 4096,
+};
 
 /// The rules of a field, where it has some. `message` is without its package.
 pub fn field_rules(message: &str, field: &str) -> Option<v1::FieldRules> {
-    RULED_FIELDS.iter().find(|ruled| ruled.message == message && ruled.field == field).map(|ruled| ruled.rules)
+    RULED_FIELDS
+        .iter()
+        .find(|ruled| ruled.message == message && ruled.field == field)
+        .map(|ruled| ruled.rules)
 }
 
 /// What a request of a method may hold.

@@ -1,4 +1,5 @@
-//! Checks that JSON means one thing: no field is in an object twice, and no whole number is one that a reader of doubles rounds.
+//! Checks that JSON means one thing: no field is in an object twice, and no whole number is one that a reader of
+//! doubles rounds.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -10,8 +11,9 @@ use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess
 /// Digits that a number of 64 bits may have.
 const DIGITS_OF_64_BITS: usize = 20;
 
-/// An error where a field is in an object twice, by either of the names that a message's field has (`top_k`, `topK`), or where a
-/// whole number of more than 64 bits is not equal to any double. Other faults are left to the reader of the JSON.
+/// An error where a field is in an object twice, by either of the names that a message's field has (`top_k`, `topK`),
+/// or where a whole number of more than 64 bits is not equal to any double. Other faults are left to the reader of the
+/// JSON.
 pub fn check(json: &[u8]) -> Result<(), String> {
     if let Some(number) = rounded_number(json) {
         let fix = "write whole numbers of more than 64 bits as text, in a filter as `integer`";
@@ -41,7 +43,9 @@ fn rounded_number(json: &[u8]) -> Option<&str> {
         if digits.len() < DIGITS_OF_64_BITS || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
             continue;
         }
-        let is_exact = digits.parse::<f64>().is_ok_and(|double| format!("{double:.0}") == digits);
+        let is_exact = digits
+            .parse::<f64>()
+            .is_ok_and(|double| format!("{double:.0}") == digits);
         if digits.parse::<u64>().is_err() && !is_exact {
             return Some(digits);
         }
@@ -139,7 +143,9 @@ impl<'de> Visitor<'de> for Once {
         while let Some(StrictFieldName(name)) = map.next_key()? {
             if !names.insert(camel_case(&name).into_owned()) {
                 map.next_value::<IgnoredAny>()?;
-                return Err(A::Error::custom(format!("`{name}` is there twice in one object: give it once")));
+                return Err(A::Error::custom(format!(
+                    "`{name}` is there twice in one object: give it once"
+                )));
             }
             map.next_value_seed(Self)?;
         }
@@ -169,7 +175,10 @@ mod tests {
             (r#"{"a": 1, "\u0061": 2}"#, "`a`"),
         ] {
             let error = check(twice.as_bytes()).unwrap_err();
-            assert!(error.contains(name) && error.contains("twice") && error.contains("line 1"), "{error}");
+            assert!(
+                error.contains(name) && error.contains("twice") && error.contains("line 1"),
+                "{error}"
+            );
         }
     }
 
@@ -193,7 +202,10 @@ mod tests {
             r#"{"a\"": [1, -100000000000000000001]}"#,
             "18446744073709551617",
         ] {
-            assert!(check(rounded.as_bytes()).unwrap_err().contains("would be rounded"), "{rounded}");
+            assert!(
+                check(rounded.as_bytes()).unwrap_err().contains("would be rounded"),
+                "{rounded}"
+            );
         }
     }
 }

@@ -1,5 +1,5 @@
-//! The trace that a request belongs to (W3C `traceparent`): taken over from the caller, and passed on to the servers that are called. With
-//! the feature `otlp`; without it nothing is done.
+//! The trace that a request belongs to (W3C `traceparent`): taken over from the caller, and passed on to the servers
+//! that are called. With the feature `otlp`; without it nothing is done.
 
 #[cfg(feature = "otlp")]
 pub(crate) use traced::{continue_from, pass_on};

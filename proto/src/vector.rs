@@ -38,11 +38,26 @@ pub fn pack(values: &[f32]) -> Vec<u8> {
 pub fn unpack(bytes: &[u8], rows: usize, dim: usize, field: &str) -> Result<Vec<f32>, VectorError> {
     let expected = rows.saturating_mul(dim).saturating_mul(4);
     if bytes.len() != expected || dim == 0 {
-        return Err(VectorError::Length { field: field.to_owned(), rows, dim, expected, got: bytes.len() });
+        return Err(VectorError::Length {
+            field: field.to_owned(),
+            rows,
+            dim,
+            expected,
+            got: bytes.len(),
+        });
     }
-    let values: Vec<f32> = bytes.as_chunks::<4>().0.iter().map(|value| f32::from_le_bytes(*value)).collect();
+    let values: Vec<f32> = bytes
+        .as_chunks::<4>()
+        .0
+        .iter()
+        .map(|value| f32::from_le_bytes(*value))
+        .collect();
     match values.iter().position(|value| !value.is_finite()) {
-        Some(at) => Err(VectorError::NotFinite { field: field.to_owned(), row: at / dim, position: at % dim }),
+        Some(at) => Err(VectorError::NotFinite {
+            field: field.to_owned(),
+            row: at / dim,
+            position: at % dim,
+        }),
         None => Ok(values),
     }
 }
@@ -62,7 +77,10 @@ mod tests {
     #[test]
     fn wrong_lengths_are_named() {
         let error = unpack(&[0; 15], 2, 2, "vectors").unwrap_err();
-        assert_eq!(error.to_string(), "`vectors`: expected 16 bytes (2 vectors of 2 f32 values), got 15");
+        assert_eq!(
+            error.to_string(),
+            "`vectors`: expected 16 bytes (2 vectors of 2 f32 values), got 15"
+        );
         assert!(unpack(&[], 0, 0, "vectors").is_err());
         assert!(unpack(&[0; 4], usize::MAX, 8, "vectors").is_err());
     }
@@ -70,6 +88,9 @@ mod tests {
     #[test]
     fn values_that_are_not_finite_are_named() {
         let error = unpack(&pack(&[1.0, 2.0, 3.0, f32::NAN]), 2, 2, "vectors").unwrap_err();
-        assert_eq!(error.to_string(), "`vectors`: vector 1 holds a value that is not finite at position 1");
+        assert_eq!(
+            error.to_string(),
+            "`vectors`: vector 1 holds a value that is not finite at position 1"
+        );
     }
 }

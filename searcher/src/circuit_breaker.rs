@@ -1,8 +1,8 @@
 //! A circuit breaker (Nygard, Release It!, 2007): no request waits for an encoder service that does not answer.
 //!
-//! It is closed at first. Eight consecutive calls that were not answered within their time, which began over a second or more, open it. While it is
-//! open, calls fail at once, and at most once a second one of them starts a probe, a call of the searcher's own. An answer closes it, and so does a
-//! failure within a second: nobody waits for that.
+//! It is closed at first. Eight consecutive calls that were not answered within their time, which began over a second
+//! or more, open it. While it is open, calls fail at once, and at most once a second one of them starts a probe, a call
+//! of the searcher's own. An answer closes it, and so does a failure within a second: nobody waits for that.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -11,7 +11,8 @@ use dyad_proto::client::ClientError;
 
 /// Consecutive late calls that open it.
 const LATE: u32 = 8;
-/// Least time between the beginnings of the first and the last of these: those that came together may have met one pause.
+/// Least time between the beginnings of the first and the last of these: those that came together may have met one
+/// pause.
 const SILENCE: Duration = Duration::from_secs(1);
 /// Between two probes while it is open.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -54,7 +55,10 @@ impl BreakerState {
     /// A call ended by itself, with an answer (a refusal is one) or without.
     fn end(&mut self, began: Instant, now: Instant, is_answer: bool) {
         if is_answer || now - began <= PROMPT {
-            *self = Self { ended: Some(now), ..Self::default() };
+            *self = Self {
+                ended: Some(now),
+                ..Self::default()
+            };
         } else {
             self.be_late(began, now, Duration::ZERO);
         }
@@ -75,7 +79,8 @@ impl BreakerState {
     }
 }
 
-/// A call that is under way: dropped at the end of its time it is late; dropped before, with its client, it says nothing.
+/// A call that is under way: dropped at the end of its time it is late; dropped before, with its client, it says
+/// nothing.
 struct Call {
     breaker: CircuitBreaker,
     began: Instant,
@@ -101,11 +106,13 @@ impl CircuitBreaker {
 
     /// The time until the next probe, where it is open.
     pub(crate) fn is_open(&self) -> Option<Duration> {
-        self.state().next_probe.map(|next| next.saturating_duration_since(Instant::now()))
+        self.state()
+            .next_probe
+            .map(|next| next.saturating_duration_since(Instant::now()))
     }
 
-    /// Makes a call with some texts that has some time. Where it is open, the call is not made, and the time until another may be is the error;
-    /// `probe` is started, on a task of its own, where one is due.
+    /// Makes a call with some texts that has some time. Where it is open, the call is not made, and the time until
+    /// another may be is the error; `probe` is started, on a task of its own, where one is due.
     pub(crate) async fn call<R, P: Send>(
         &self,
         (texts, time): (usize, Duration),
@@ -135,7 +142,13 @@ impl CircuitBreaker {
         (time, least): (Duration, Duration),
         call: impl Future<Output = Result<R, ClientError>>,
     ) -> Result<R, ClientError> {
-        let mut watched = Call { breaker: self.clone(), began: Instant::now(), time, least, has_ended: false };
+        let mut watched = Call {
+            breaker: self.clone(),
+            began: Instant::now(),
+            time,
+            least,
+            has_ended: false,
+        };
         let result = call.await;
         watched.has_ended = true;
         let (began, now) = (watched.began, Instant::now());
@@ -192,7 +205,10 @@ mod tests {
         assert_eq!(state.admit(clock.at(1_299)), Ok(()));
         assert!(clock.late(&mut state, 1_000));
         assert_eq!(state.admit(clock.at(2_299)), Err((Duration::from_millis(1), false)));
-        let due: Vec<u64> = (2_300..6_000).step_by(10).filter(|ms| state.admit(clock.at(*ms)).unwrap_err().1).collect();
+        let due: Vec<u64> = (2_300..6_000)
+            .step_by(10)
+            .filter(|ms| state.admit(clock.at(*ms)).unwrap_err().1)
+            .collect();
         assert_eq!(due, [2_300, 3_300, 4_300, 5_300]);
         // Seven over a second do not, nor do calls with little time.
         let mut state = BreakerState::default();
@@ -209,8 +225,14 @@ mod tests {
             let mut state = opened(&clock);
             clock.end(&mut state, 2_500, 3_500, is_answer);
             assert_eq!(state.admit(clock.at(3_500)), Ok(()));
-            assert!((0..100).all(|call| !clock.late(&mut state, call * 35)), "they began before");
-            assert!((0..8).all(|call| clock.late(&mut state, 3_500 + call * 150) == (call == 7)), "as at the start");
+            assert!(
+                (0..100).all(|call| !clock.late(&mut state, call * 35)),
+                "they began before"
+            );
+            assert!(
+                (0..8).all(|call| clock.late(&mut state, 3_500 + call * 150) == (call == 7)),
+                "as at the start"
+            );
         }
         // However long: an answer, but not a failure.
         for is_answer in [true, false] {
@@ -235,7 +257,10 @@ mod tests {
     async fn a_call_that_is_dropped_at_its_end_or_out_of_time_is_late_and_a_probe_closes_it() {
         let (breaker, time) = (CircuitBreaker::default(), Duration::from_millis(110));
         let never = || std::future::pending::<Result<(), ClientError>>();
-        let deadline = || ClientError::Deadline { url: String::new(), reason: String::new() };
+        let deadline = || ClientError::Deadline {
+            url: String::new(),
+            reason: String::new(),
+        };
         let began = Instant::now();
         // With its client, before its time.
         for _ in 0..100 {
@@ -252,7 +277,11 @@ mod tests {
                 if is_dropped { never().await } else { Err(deadline()) }
             };
             let made = tokio::time::timeout(Duration::from_millis(1), breaker.call((1, time), call, never())).await;
-            assert!(if is_dropped { made.is_err() } else { matches!(made, Ok(Ok(Err(_)))) });
+            assert!(if is_dropped {
+                made.is_err()
+            } else {
+                matches!(made, Ok(Ok(Err(_))))
+            });
             assert!(began.elapsed() < Duration::from_mins(1), "it never opens");
         }
         // The call is not made; the probe that is due is.
@@ -272,6 +301,12 @@ mod tests {
             assert!(began.elapsed() < Duration::from_mins(1), "it never closes");
         }
         assert!(was_probed.try_recv().is_ok());
-        assert!(breaker.call((1, time), async { Ok::<_, ClientError>(()) }, never()).await.unwrap().is_ok());
+        assert!(
+            breaker
+                .call((1, time), async { Ok::<_, ClientError>(()) }, never())
+                .await
+                .unwrap()
+                .is_ok()
+        );
     }
 }

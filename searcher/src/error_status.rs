@@ -51,21 +51,31 @@ fn busy(text: String, retry_after: Option<Duration>) -> Status {
 }
 
 impl Error {
-    /// The error as a caller is told of it: to one who sees some documents only, addresses and paths of the server are no concern. They go to
-    /// the log.
+    /// The error as a caller is told of it: to one who sees some documents only, addresses and paths of the server are
+    /// no concern. They go to the log.
     pub(crate) fn told_to(self, caller: &Caller) -> Self {
-        if caller.filter().is_some() { self.without_places() } else { self }
+        if caller.filter().is_some() {
+            self.without_places()
+        } else {
+            self
+        }
     }
 
     fn without_places(self) -> Self {
         match self {
             Self::Tower { reason, transient } => {
                 tracing::warn!(reason, "a request failed by its question tower");
-                Self::Tower { reason: "it returns no vectors".to_owned(), transient }
+                Self::Tower {
+                    reason: "it returns no vectors".to_owned(),
+                    transient,
+                }
             }
             Self::TowerBusy { reason, retry_after } => {
                 tracing::debug!(reason, "a request failed by its question tower");
-                Self::TowerBusy { reason: "it is too busy".to_owned(), retry_after }
+                Self::TowerBusy {
+                    reason: "it is too busy".to_owned(),
+                    retry_after,
+                }
             }
             Self::Index(error) => {
                 tracing::error!(%error, "a request failed");
@@ -79,7 +89,9 @@ impl Error {
 /// Tells the client when another try may succeed.
 fn with_hint(mut status: Status, retry_after: Option<Duration>) -> Status {
     if let Some(millis) = retry_after.and_then(|time| i64::try_from(time.as_millis()).ok()) {
-        status.metadata_mut().insert(RETRY_PUSHBACK, MetadataValue::from(millis));
+        status
+            .metadata_mut()
+            .insert(RETRY_PUSHBACK, MetadataValue::from(millis));
     }
     status
 }
@@ -150,15 +162,24 @@ mod tests {
     fn a_caller_who_sees_some_documents_is_told_no_path_and_no_address_and_the_same_code() {
         let errors: [fn() -> Error; 4] = [
             || Error::Index(dyad_index::Error::NoIndex { path: "/secret".into() }),
-            || Error::Tower { reason: "no server answers at `http://secret`".into(), transient: true },
-            || Error::TowerBusy { reason: "`http://secret` refused".into(), retry_after: Some(Duration::from_secs(1)) },
+            || Error::Tower {
+                reason: "no server answers at `http://secret`".into(),
+                transient: true,
+            },
+            || Error::TowerBusy {
+                reason: "`http://secret` refused".into(),
+                retry_after: Some(Duration::from_secs(1)),
+            },
             || Error::Deadline(Duration::from_secs(1)),
         ];
         for error in errors {
             let (told, untold) = (Status::from(error()), Status::from(error().without_places()));
             assert_eq!(told.message(), error().to_string());
             assert_eq!(untold.code(), told.code());
-            assert_eq!(untold.metadata().get(RETRY_PUSHBACK), told.metadata().get(RETRY_PUSHBACK));
+            assert_eq!(
+                untold.metadata().get(RETRY_PUSHBACK),
+                told.metadata().get(RETRY_PUSHBACK)
+            );
             assert!(!untold.message().contains("secret"), "{untold:?}");
         }
     }

@@ -1,4 +1,5 @@
-//! The searcher: plans a request, embeds the question, searches vectors and text, fuses the rankings, reads the stored fields.
+//! The searcher: plans a request, embeds the question, searches vectors and text, fuses the rankings, reads the stored
+//! fields.
 //!
 //! | module | contents |
 //! |---|---|

@@ -1,5 +1,5 @@
-//! What a searcher counts while it answers, for Prometheus (OpenMetrics 1.0). Names begin with `dyad_searcher_`; times are seconds. Values of
-//! the moment are read at each scrape: `service/http/scrape.rs`.
+//! What a searcher counts while it answers, for Prometheus (OpenMetrics 1.0). Names begin with `dyad_searcher_`; times
+//! are seconds. Values of the moment are read at each scrape: `service/http/scrape.rs`.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -154,11 +154,18 @@ impl SearcherMetrics {
             reloads: Family::default(),
         };
         metrics.register(&mut registry);
-        Self { registry: Mutex::new(registry), ..metrics }
+        Self {
+            registry: Mutex::new(registry),
+            ..metrics
+        }
     }
 
     fn register(&self, registry: &mut Registry) {
-        registry.register("build", "The release", Info::new(vec![("version", env!("CARGO_PKG_VERSION"))]));
+        registry.register(
+            "build",
+            "The release",
+            Info::new(vec![("version", env!("CARGO_PKG_VERSION"))]),
+        );
         registry.register(
             "requests",
             "Calls answered or refused, by call and gRPC status; of streams, requests",
@@ -168,11 +175,19 @@ impl SearcherMetrics {
         registry.register_with_unit("request", help, Unit::Seconds, self.request_time.clone());
         registry.register("answers", "Questions answered, by mode", self.answers.clone());
         registry.register("degraded", "Answers of which a part was missing", self.degraded.clone());
-        registry.register("truncated", "Questions longer than the question tower reads", self.truncated.clone());
+        registry.register(
+            "truncated",
+            "Questions longer than the question tower reads",
+            self.truncated.clone(),
+        );
         let help = "Time of a question in a stage that ran: queue, tokenize, embed, filter, dense, bm25, fuse, fetch";
         registry.register_with_unit("stage", help, Unit::Seconds, self.stages.clone());
         registry.register("cache_hits", "Look-ups that a cache answered", self.cache_hits.clone());
-        registry.register("cache_misses", "Look-ups that a cache could not answer", self.cache_misses.clone());
+        registry.register(
+            "cache_misses",
+            "Look-ups that a cache could not answer",
+            self.cache_misses.clone(),
+        );
         let help = "Questions farther from the documents of a shard than those that calibrated it: searched as widely as by a beam at least";
         registry.register("out_of_distribution", help, self.out_of_distribution.clone());
         let help = "Nearest vectors that sampled questions have by exact search, ten for each";
@@ -192,7 +207,9 @@ impl SearcherMetrics {
     fn call(&self, call: String, status: &'static str, time: Duration) {
         let labels = CallLabels { call, status };
         self.requests.get_or_create(&labels).inc();
-        self.request_time.get_or_create(&CallOnly { call: labels.call }).observe(time.as_secs_f64());
+        self.request_time
+            .get_or_create(&CallOnly { call: labels.call })
+            .observe(time.as_secs_f64());
     }
 
     /// A question was answered.
@@ -208,7 +225,9 @@ impl SearcherMetrics {
             self.out_of_distribution.inc();
         }
         for (stage, us) in answered.stages_us.into_iter().filter(|(_, us)| *us > 0) {
-            self.stages.get_or_create(&StageLabels { stage }).observe(us as f64 / 1e6);
+            self.stages
+                .get_or_create(&StageLabels { stage })
+                .observe(us as f64 / 1e6);
         }
     }
 
@@ -221,21 +240,36 @@ impl SearcherMetrics {
     /// An index is served: its series begin at zero, so that the first event is an increase.
     pub(crate) fn index(&self, index: &str) {
         for outcome in [TAKEN_OVER, FAILED] {
-            _ = self.reloads.get_or_create(&ReloadLabels { index: index.to_owned(), outcome });
+            _ = self.reloads.get_or_create(&ReloadLabels {
+                index: index.to_owned(),
+                outcome,
+            });
         }
     }
 
     /// Another generation of an index was to be served.
     pub(crate) fn reload(&self, index: &str, was_taken_over: bool) {
         let outcome = if was_taken_over { TAKEN_OVER } else { FAILED };
-        self.reloads.get_or_create(&ReloadLabels { index: index.to_owned(), outcome }).inc();
+        self.reloads
+            .get_or_create(&ReloadLabels {
+                index: index.to_owned(),
+                outcome,
+            })
+            .inc();
     }
 
     /// A served search was compared with the exact one.
     pub(crate) fn recall(&self, index: &str, compared: &ComparedSearch) {
-        let ComparedSearch { found, expected, out_of_distribution } = *compared;
+        let ComparedSearch {
+            found,
+            expected,
+            out_of_distribution,
+        } = *compared;
         let out_of_distribution = if out_of_distribution { "true" } else { "false" };
-        let labels = RecallLabels { index: index.to_owned(), out_of_distribution };
+        let labels = RecallLabels {
+            index: index.to_owned(),
+            out_of_distribution,
+        };
         self.recall_found.get_or_create(&labels).inc_by(found);
         self.recall_expected.get_or_create(&labels).inc_by(expected);
     }
@@ -244,13 +278,19 @@ impl SearcherMetrics {
 /// `Searcher.Search` of the path `/dyad.v1.Searcher/Search`.
 fn call_of(path: &str) -> String {
     let of = |(service, method): (&str, &str)| format!("{}.{method}", service.rsplit('.').next().unwrap_or_default());
-    path.trim_start_matches('/').split_once('/').map_or_else(|| path.to_owned(), of)
+    path.trim_start_matches('/')
+        .split_once('/')
+        .map_or_else(|| path.to_owned(), of)
 }
 
 impl CallObserver for SearcherMetrics {
     fn answered(&self, path: Option<&str>, status: Code, time: Duration) {
         // Paths that lead nowhere are one call, so that strangers cannot make new series.
-        self.call(path.map_or_else(|| NO_CALL.to_owned(), call_of), status_name(status), time);
+        self.call(
+            path.map_or_else(|| NO_CALL.to_owned(), call_of),
+            status_name(status),
+            time,
+        );
     }
 }
 
@@ -265,7 +305,12 @@ pub(crate) struct CountedCall {
 
 impl CountedCall {
     pub(crate) fn new(metrics: &Arc<SearcherMetrics>, call: &'static str) -> Self {
-        Self { metrics: Arc::clone(metrics), call, came: Instant::now(), status: status_name(Code::Cancelled) }
+        Self {
+            metrics: Arc::clone(metrics),
+            call,
+            came: Instant::now(),
+            status: status_name(Code::Cancelled),
+        }
     }
 
     /// The call's outcome, by the name of its status.
@@ -276,6 +321,7 @@ impl CountedCall {
 
 impl Drop for CountedCall {
     fn drop(&mut self) {
-        self.metrics.call(self.call.to_owned(), self.status, self.came.elapsed());
+        self.metrics
+            .call(self.call.to_owned(), self.status, self.came.elapsed());
     }
 }

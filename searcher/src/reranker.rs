@@ -1,4 +1,5 @@
-//! The cross encoder that scores the best hits of a ranking again: in this process (feature `torch`), or in an encoder service.
+//! The cross encoder that scores the best hits of a ranking again: in this process (feature `torch`), or in an encoder
+//! service.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -35,7 +36,10 @@ enum RerankerPlace {
 }
 
 fn failed(error: &impl ToString, transient: bool) -> Error {
-    Error::Reranker { reason: error.to_string(), transient }
+    Error::Reranker {
+        reason: error.to_string(),
+        transient,
+    }
 }
 
 fn of_client(error: &ClientError) -> Error {
@@ -48,7 +52,12 @@ fn is_silent(next: Duration) -> Error {
 }
 
 fn request(query: String, texts: Vec<String>) -> v1::ScoreRequest {
-    v1::ScoreRequest { query, texts, raw_scores: true, ..v1::ScoreRequest::default() }
+    v1::ScoreRequest {
+        query,
+        texts,
+        raw_scores: true,
+        ..v1::ScoreRequest::default()
+    }
 }
 
 impl Reranker {
@@ -58,7 +67,12 @@ impl Reranker {
             let reason = format!("`{name}` embeds single texts. A cross encoder is needed, which scores pairs");
             return Err(failed(&reason, false));
         }
-        Ok(Self { fingerprint: model.fingerprint.as_str().into(), model, place, is_down: AtomicBool::new(false) })
+        Ok(Self {
+            fingerprint: model.fingerprint.as_str().into(),
+            model,
+            place,
+            is_down: AtomicBool::new(false),
+        })
     }
 
     /// Connects to an encoder service of a cross encoder; retries for up to `wait` while it is not up yet.
@@ -79,7 +93,10 @@ impl Reranker {
                 connected => break connected.map_err(|error| of_client(&error))?,
             }
         };
-        Self::new(model, RerankerPlace::Service(Box::new(client), CircuitBreaker::default()))
+        Self::new(
+            model,
+            RerankerPlace::Service(Box::new(client), CircuitBreaker::default()),
+        )
     }
 
     /// Loads a model directory into this process.
@@ -89,7 +106,9 @@ impl Reranker {
         let (directory, options) = (model.to_owned(), dyad_encoder::serve::ServedModelOptions::new(compute));
         let start = move || dyad_encoder::serve::Handle::start(&directory, options);
         let started = tokio::task::spawn_blocking(start).await;
-        let handle = started.map_err(|error| failed(&error, false))?.map_err(|error| failed(&error, false))?;
+        let handle = started
+            .map_err(|error| failed(&error, false))?
+            .map_err(|error| failed(&error, false))?;
         let info = handle.info();
         let kind = match info.kind {
             dyad_encoder::ModelKind::CrossEncoder => v1::ModelKind::CrossEncoder,
@@ -144,8 +163,8 @@ impl Reranker {
         Err(failed(&reason, false))
     }
 
-    /// Scores of texts for a question, in their order; each finite. They are logits: a sigmoid would make the best ones equal in f32. Takes
-    /// `time` at most.
+    /// Scores of texts for a question, in their order; each finite. They are logits: a sigmoid would make the best ones
+    /// equal in f32. Takes `time` at most.
     pub async fn score(&self, question: String, texts: Vec<String>, time: Duration) -> Result<Vec<f32>> {
         let (count, deadline) = (texts.len(), Instant::now() + time);
         let scoring = async {
@@ -154,7 +173,9 @@ impl Reranker {
                 RerankerPlace::Here(handle) => {
                     let options = dyad_encoder::serve::EncodeOptions::until(deadline);
                     let scored = handle.score(question, texts, true, options).await;
-                    scored.map(|scored| scored.vectors).map_err(|error| failed(&error, true))
+                    scored
+                        .map(|scored| scored.vectors)
+                        .map_err(|error| failed(&error, true))
                 }
                 RerankerPlace::Service(client, breaker) => {
                     let prober = client.clone();
@@ -162,8 +183,13 @@ impl Reranker {
                         let texts = vec![GOLDEN.to_owned()];
                         prober.score_within(request(GOLDEN.to_owned(), texts), PROBE_TIME).await
                     };
-                    let called =
-                        breaker.call((count, time), client.score_within(request(question, texts), time), probe).await;
+                    let called = breaker
+                        .call(
+                            (count, time),
+                            client.score_within(request(question, texts), time),
+                            probe,
+                        )
+                        .await;
                     let reply = called.map_err(is_silent)?.map_err(|error| of_client(&error))?;
                     self.check_fingerprint(&reply.fingerprint)?;
                     Ok(reply.scores)
@@ -172,7 +198,10 @@ impl Reranker {
         };
         let scores = match tokio::time::timeout_at(deadline.into(), scoring).await {
             Ok(Ok(scores)) if scores.len() == count && scores.iter().all(|score| score.is_finite()) => Ok(scores),
-            Ok(Ok(scores)) => Err(failed(&format!("expected {count} finite scores, got {}", scores.len()), false)),
+            Ok(Ok(scores)) => Err(failed(
+                &format!("expected {count} finite scores, got {}", scores.len()),
+                false,
+            )),
             Ok(Err(error)) => Err(error),
             Err(_) => Err(failed(&format!("no scores within {time:.1?}"), true)),
         };
@@ -186,7 +215,10 @@ impl Reranker {
         match error {
             Some(error) => {
                 if !self.is_down.swap(true, Ordering::Relaxed) {
-                    tracing::warn!(model, "the cross encoder gives no scores, hits keep their order: {error}");
+                    tracing::warn!(
+                        model,
+                        "the cross encoder gives no scores, hits keep their order: {error}"
+                    );
                 }
             }
             None => {

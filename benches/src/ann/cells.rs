@@ -11,8 +11,16 @@ pub(super) const MAX_GROUPS: usize = 64;
 /// Percents of a workload that names none.
 const SELECTIVITIES: [f64; 7] = [50.0, 20.0, 10.0, 4.0, 1.0, 0.1, 0.01];
 /// Engines of a workload that names none.
-const ENGINES: [&str; 8] =
-    ["dyad", "dyad-index", "dyad-exact", "dyad-index-exact", "faiss", "qdrant-edge", "qdrant-edge-acorn", "zvec"];
+const ENGINES: [&str; 8] = [
+    "dyad",
+    "dyad-index",
+    "dyad-exact",
+    "dyad-index-exact",
+    "faiss",
+    "qdrant-edge",
+    "qdrant-edge-acorn",
+    "zvec",
+];
 
 /// How the rows that pass lie to the questions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, clap::ValueEnum)]
@@ -83,7 +91,13 @@ impl FilterCell {
 
 impl Display for FilterCell {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        write!(f, "{} % {} {}", self.selectivity, self.correlation.name(), self.shape.name())
+        write!(
+            f,
+            "{} % {} {}",
+            self.selectivity,
+            self.correlation.name(),
+            self.shape.name()
+        )
     }
 }
 
@@ -115,7 +129,11 @@ impl Default for FilterSettings {
             groups: 8,
             recall: 0.95,
             selectivity: SELECTIVITIES.to_vec(),
-            correlation: vec![FilterCorrelation::None, FilterCorrelation::Positive, FilterCorrelation::Negative],
+            correlation: vec![
+                FilterCorrelation::None,
+                FilterCorrelation::Positive,
+                FilterCorrelation::Negative,
+            ],
             shape: vec![ConditionShape::Equals, ConditionShape::And, ConditionShape::Range],
             engines: ENGINES.map(str::to_owned).to_vec(),
         }
@@ -125,7 +143,14 @@ impl Default for FilterSettings {
 impl FilterSettings {
     /// What is wrong with it.
     pub fn check(&self) -> Result<(), String> {
-        let Self { groups, recall, selectivity, correlation, shape, .. } = self;
+        let Self {
+            groups,
+            recall,
+            selectivity,
+            correlation,
+            shape,
+            ..
+        } = self;
         if !(1..=MAX_GROUPS).contains(groups) {
             return Err(format!("`groups`: expected 1 to {MAX_GROUPS}, got {groups}"));
         }
@@ -135,9 +160,15 @@ impl FilterSettings {
         let whole = |percent: f64| (parts(percent) as f64 - percent / 100.0 * PARTS as f64).abs() < 1e-6;
         let wrong = |percent: &&f64| !(**percent > 0.0 && **percent <= 100.0 && whole(**percent));
         if let Some(percent) = selectivity.iter().find(wrong) {
-            return Err(format!("`selectivity`: expected percents from 0.01 to 100 in steps of 0.01, got {percent}"));
+            return Err(format!(
+                "`selectivity`: expected percents from 0.01 to 100 in steps of 0.01, got {percent}"
+            ));
         }
-        let counts = [("selectivity", selectivity.len()), ("correlation", correlation.len()), ("shape", shape.len())];
+        let counts = [
+            ("selectivity", selectivity.len()),
+            ("correlation", correlation.len()),
+            ("shape", shape.len()),
+        ];
         match counts.into_iter().find(|(_, count)| *count == 0) {
             Some((key, _)) => Err(format!("`{key}`: expected at least one, got none")),
             None => Ok(()),
@@ -146,11 +177,20 @@ impl FilterSettings {
 
     /// All cells, the same selectivity and correlation next to each other.
     pub(super) fn cells(&self) -> Vec<FilterCell> {
-        let Self { selectivity, correlation, shape, .. } = self;
+        let Self {
+            selectivity,
+            correlation,
+            shape,
+            ..
+        } = self;
         let mut cells = Vec::new();
         for &selectivity in selectivity {
             for &correlation in correlation {
-                cells.extend(shape.iter().map(|&shape| FilterCell { selectivity, correlation, shape }));
+                cells.extend(shape.iter().map(|&shape| FilterCell {
+                    selectivity,
+                    correlation,
+                    shape,
+                }));
             }
         }
         cells
@@ -164,8 +204,12 @@ mod tests {
     #[test]
     fn a_share_of_the_rows_passes_and_at_least_one() {
         let passing = |selectivity, rows| {
-            FilterCell { selectivity, correlation: FilterCorrelation::None, shape: ConditionShape::Equals }
-                .passing(rows)
+            FilterCell {
+                selectivity,
+                correlation: FilterCorrelation::None,
+                shape: ConditionShape::Equals,
+            }
+            .passing(rows)
         };
         let counts = SELECTIVITIES.map(|percent| passing(percent, 100_000));
         assert_eq!(counts, [50_000, 20_000, 10_000, 4_000, 1_000, 100, 10]);
@@ -192,8 +236,14 @@ mod tests {
         FilterSettings::default().check().unwrap();
         refused(|filters| filters.groups = 0, "`groups`: expected 1 to 64, got 0");
         refused(|filters| filters.recall = 1.5, "`recall`: expected above 0");
-        refused(|filters| filters.selectivity = vec![10.0, 0.015], "`selectivity`: expected percents");
-        refused(|filters| filters.selectivity = vec![0.0], "`selectivity`: expected percents");
+        refused(
+            |filters| filters.selectivity = vec![10.0, 0.015],
+            "`selectivity`: expected percents",
+        );
+        refused(
+            |filters| filters.selectivity = vec![0.0],
+            "`selectivity`: expected percents",
+        );
         refused(|filters| filters.shape.clear(), "`shape`: expected at least one");
     }
 }

@@ -66,11 +66,16 @@ impl Live {
     fn change(&mut self, tenth: usize, rows: usize) -> (Vec<i32>, Vec<u32>) {
         let mut gone = Vec::with_capacity(tenth);
         for _ in 0..tenth {
-            self.state = self.state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            self.state = self
+                .state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
             let at = (self.state >> 33) as usize % self.labels.len();
             gone.push(self.labels.swap_remove(at) as i32);
         }
-        let new: Vec<u32> = (self.next..(self.next + tenth).min(rows)).map(|row| row as u32).collect();
+        let new: Vec<u32> = (self.next..(self.next + tenth).min(rows))
+            .map(|row| row as u32)
+            .collect();
         self.next += new.len();
         self.labels.extend(&new);
         (gone, new)
@@ -97,7 +102,14 @@ impl ChurnSession {
     /// Begins a moment whose recall and speed are still to be measured.
     fn begin_moment(&mut self, cycle: usize, stage: &'static str, seconds: f64) {
         let engine = self.engine().to_owned();
-        self.run.moments.push(ChurnMoment { engine, cycle, stage, recall: 0.0, qps: 0.0, seconds });
+        self.run.moments.push(ChurnMoment {
+            engine,
+            cycle,
+            stage,
+            recall: 0.0,
+            qps: 0.0,
+            seconds,
+        });
     }
 }
 
@@ -130,7 +142,13 @@ impl Measurement for ChurnMeasurement {
     }
 
     fn files(&self) -> Vec<(&'static str, Vec<FigureRow>)> {
-        vec![("churn.csv", self.moments.iter().map(|moment| join_figures([json!(moment)])).collect())]
+        vec![(
+            "churn.csv",
+            self.moments
+                .iter()
+                .map(|moment| join_figures([json!(moment)]))
+                .collect(),
+        )]
     }
 
     fn write_table(&self, out: &mut dyn Write) -> io::Result<()> {
@@ -149,9 +167,22 @@ pub fn churn(
     churn: ChurnOptions,
     note: &dyn Fn(&str),
 ) -> BenchResult<ChurnMeasurement> {
-    let moments =
-        in_scratch(&job.settings.cache, |scratch| ChurnRun { job, ready, churn, note, scratch }.measure_all())?;
-    Ok(ChurnMeasurement { workload: job.workload.name.clone(), ef: churn.ef, stamp: RunInfo::now(), moments })
+    let moments = in_scratch(&job.settings.cache, |scratch| {
+        ChurnRun {
+            job,
+            ready,
+            churn,
+            note,
+            scratch,
+        }
+        .measure_all()
+    })?;
+    Ok(ChurnMeasurement {
+        workload: job.workload.name.clone(),
+        ef: churn.ef,
+        stamp: RunInfo::now(),
+        moments,
+    })
 }
 
 struct ChurnRun<'a> {
@@ -173,7 +204,11 @@ impl ChurnRun<'_> {
             return Err(BenchError::Refused(format!("--cycles: {problem}")));
         }
         let threads = self.job.workload.threads;
-        let mut live = Live { labels: (0..half as u32).collect(), next: half, state: 7 };
+        let mut live = Live {
+            labels: (0..half as u32).collect(),
+            next: half,
+            state: 7,
+        };
         let mut sessions = Vec::new();
         for name in &self.job.settings.engines {
             sessions.push(self.open(name, &live, "first", false)?);
@@ -211,12 +246,20 @@ impl ChurnRun<'_> {
         npy::write_ids(&delete, 1, &gone)?;
         npy::write_ids(&labels, 1, &new.iter().map(|row| *row as i32).collect::<Vec<_>>())?;
         npy::write_vectors(&base, &self.rows(&new))?;
-        Ok(AnnRequest::Change { delete, base, labels, threads: self.job.workload.threads })
+        Ok(AnnRequest::Change {
+            delete,
+            base,
+            labels,
+            threads: self.job.workload.threads,
+        })
     }
 
     fn rows(&self, labels: &[u32]) -> Matrix {
         let base = &self.ready.base;
-        Matrix::new(base.dim(), labels.iter().flat_map(|row| base.row(*row as usize)).copied().collect())
+        Matrix::new(
+            base.dim(),
+            labels.iter().flat_map(|row| base.row(*row as usize)).copied().collect(),
+        )
     }
 
     /// Builds an index of the live rows and opens it, with the queries loaded.
@@ -230,7 +273,13 @@ impl ChurnRun<'_> {
         let BuiltIndex { build_s, .. } = worker.ask(&AnnRequest::Build(build))?;
         let _: OpenedReply = worker.ask(&AnnRequest::Open { dir })?;
         load_queries(&mut worker, self.ready, self.job.workload.k)?;
-        let mut session = ChurnSession { worker, run: ChurnedIndex { moments: Vec::new(), is_fresh } };
+        let mut session = ChurnSession {
+            worker,
+            run: ChurnedIndex {
+                moments: Vec::new(),
+                is_fresh,
+            },
+        };
         session.begin_moment(0, "fresh", build_s);
         Ok(session)
     }
@@ -239,7 +288,13 @@ impl ChurnRun<'_> {
     fn measure(&self, sessions: &mut [ChurnSession], live: &Live, cycle: usize) -> BenchResult<()> {
         let workload = self.job.workload;
         let base = self.rows(&live.labels);
-        let (truth, _) = exact(&base, &self.ready.queries, workload.k, workload.metric, &self.job.settings.cancel)?;
+        let (truth, _) = exact(
+            &base,
+            &self.ready.queries,
+            workload.k,
+            workload.metric,
+            &self.job.settings.cancel,
+        )?;
         let judge = RecallJudge::new(&base, &self.ready.queries, &truth, workload.k, workload.metric);
         let mut place = vec![None; self.ready.base.len()];
         for (at, label) in live.labels.iter().enumerate() {

@@ -7,7 +7,10 @@ pub(super) struct RecallCurve(pub(super) Vec<(f64, f64)>);
 impl RecallCurve {
     /// The upper envelope of all points.
     pub(super) fn envelope(points: impl IntoIterator<Item = (f64, f64)>) -> Self {
-        let mut sorted: Vec<_> = points.into_iter().filter(|&(recall, qps)| qps > 0.0 && recall.is_finite()).collect();
+        let mut sorted: Vec<_> = points
+            .into_iter()
+            .filter(|&(recall, qps)| qps > 0.0 && recall.is_finite())
+            .collect();
         sorted.sort_by(|left, right| right.0.total_cmp(&left.0).then(right.1.total_cmp(&left.1)));
         let mut fastest = 0.0;
         sorted.retain(|&(_, qps)| {
@@ -27,7 +30,9 @@ impl RecallCurve {
     /// Queries per second at a recall, or why there is no value: log speed is linear in recall between neighbouring
     /// points, and nothing is extrapolated.
     pub(super) fn qps_at(&self, recall: f64) -> Result<f64, String> {
-        let (Some(first), Some(last)) = (self.0.first(), self.0.last()) else { return Err("no points".to_owned()) };
+        let (Some(first), Some(last)) = (self.0.first(), self.0.last()) else {
+            return Err("no points".to_owned());
+        };
         if recall < first.0 {
             return Err(format!("begins at {:.4}", first.0));
         }
@@ -38,7 +43,11 @@ impl RecallCurve {
         let right = self.0.get(after).unwrap_or(last);
         let left = self.0.get(after.saturating_sub(1)).unwrap_or(first);
         let width = right.0 - left.0;
-        let share = if width > 0.0 { ((recall - left.0) / width).clamp(0.0, 1.0) } else { 1.0 };
+        let share = if width > 0.0 {
+            ((recall - left.0) / width).clamp(0.0, 1.0)
+        } else {
+            1.0
+        };
         Ok((left.1.ln() * (1.0 - share) + right.1.ln() * share).exp())
     }
 }
@@ -53,7 +62,14 @@ mod tests {
 
     #[test]
     fn beaten_points_fall_out() {
-        let kept = curve(&[(0.9, 1000.0), (0.95, 400.0), (0.93, 300.0), (0.96, 450.0), (0.99, 100.0), (0.9, 800.0)]);
+        let kept = curve(&[
+            (0.9, 1000.0),
+            (0.95, 400.0),
+            (0.93, 300.0),
+            (0.96, 450.0),
+            (0.99, 100.0),
+            (0.9, 800.0),
+        ]);
         assert_eq!(kept.0, [(0.9, 1000.0), (0.96, 450.0), (0.99, 100.0)]);
     }
 

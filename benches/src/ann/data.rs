@@ -34,7 +34,9 @@ pub fn lock_cache(cache: &Path) -> BenchResult<DirLock> {
     for entry in fs_err::read_dir(cache)? {
         let entry = entry?;
         let name = entry.file_name().to_string_lossy().into_owned();
-        let Some(Ok(process)) = name.strip_prefix(SCRATCH).map(str::parse::<u32>) else { continue };
+        let Some(Ok(process)) = name.strip_prefix(SCRATCH).map(str::parse::<u32>) else {
+            continue;
+        };
         if !Path::new(&format!("/proc/{process}")).exists() {
             fs_err::remove_dir_all(entry.path())?;
         }
@@ -64,7 +66,13 @@ pub fn prepare(
     let cache = fs_err::canonicalize(cache)?;
     let [base_path, queries_path] = ["base.npy", "queries.npy"].map(|name| cache.join(name));
     // Not written over: a worker that has survived an earlier run may still map it.
-    let remove_earlier = || if base_path.exists() { fs_err::remove_file(&base_path) } else { Ok(()) };
+    let remove_earlier = || {
+        if base_path.exists() {
+            fs_err::remove_file(&base_path)
+        } else {
+            Ok(())
+        }
+    };
     let mut raw = match (&data.synthetic, &data.hdf5, &data.base, &data.queries) {
         (Some(synthetic), ..) => {
             check_metric(workload, synthetic.metric(), "for synthetic data of this kind")?;
@@ -73,7 +81,13 @@ pub fn prepare(
             synthetic.write(&base_path, &queries_path, &|_| check(cancel))?;
             let (base, queries) = (npy::map_vectors(&base_path)?, npy::read_vectors(&queries_path)?);
             let paths = [base_path.clone(), queries_path.clone()];
-            Raw { base, queries, paths, truth: None, any_length: data.normalise }
+            Raw {
+                base,
+                queries,
+                paths,
+                truth: None,
+                any_length: data.normalise,
+            }
         }
         (_, Some(path), ..) => from_hdf5(path, workload)?,
         (_, _, Some(base), Some(queries)) => from_files([base, queries], data)?,
@@ -94,10 +108,20 @@ pub fn prepare(
         raw.check_truth(&truth, &path, workload, cancel)?;
         truth
     } else {
-        note(&format!("computing exact neighbours: {} queries, {} rows", raw.queries.len(), raw.base.len()));
+        note(&format!(
+            "computing exact neighbours: {} queries, {} rows",
+            raw.queries.len(),
+            raw.base.len()
+        ));
         exact(&raw.base, &raw.queries, workload.k, workload.metric, cancel)?.0
     };
-    Ok(ReadyVectors { base: raw.base, base_path, queries: raw.queries, queries_path, truth })
+    Ok(ReadyVectors {
+        base: raw.base,
+        base_path,
+        queries: raw.queries,
+        queries_path,
+        truth,
+    })
 }
 
 impl ReadyVectors {
@@ -136,16 +160,35 @@ fn from_files(paths: [&Path; 2], data: &WorkloadVectors) -> BenchResult<Raw> {
 fn check_metric(workload: &AnnWorkload, metric: VectorMetric, of: &str) -> BenchResult<()> {
     let (expected, got) = (metric.name(), workload.metric.name());
     let expected_words = format!("`{expected}` {of}");
-    let error = || BenchError::malformed(Path::new(&workload.name), "`metric`", expected_words, format!("`{got}`"));
+    let error = || {
+        BenchError::malformed(
+            Path::new(&workload.name),
+            "`metric`",
+            expected_words,
+            format!("`{got}`"),
+        )
+    };
     if expected == got { Ok(()) } else { Err(error()) }
 }
 
 fn from_hdf5(path: &Path, workload: &AnnWorkload) -> BenchResult<Raw> {
-    let hdf5::Hdf5 { base, queries, neighbours, metric, any_length } = hdf5::read(path)?;
+    let hdf5::Hdf5 {
+        base,
+        queries,
+        neighbours,
+        metric,
+        any_length,
+    } = hdf5::read(path)?;
     check_metric(workload, metric, &format!("as in `{}`", path.display()))?;
     let truth = neighbours.map(|truth| (truth, path.to_owned()));
     let any_length = any_length || workload.data.normalise;
-    Ok(Raw { base, queries, paths: [path.to_owned(), path.to_owned()], truth, any_length })
+    Ok(Raw {
+        base,
+        queries,
+        paths: [path.to_owned(), path.to_owned()],
+        truth,
+        any_length,
+    })
 }
 
 impl Raw {
@@ -193,7 +236,11 @@ impl Raw {
             return fail("n", format!("{queries} lists, one per query"), truth.len().to_string());
         }
         if truth.k() < wanted {
-            return fail("k", format!("at least {wanted} neighbours per query"), truth.k().to_string());
+            return fail(
+                "k",
+                format!("at least {wanted} neighbours per query"),
+                truth.k().to_string(),
+            );
         }
         if let Some(id) = truth.values().iter().find(|id| **id as usize >= rows) {
             return fail("ids", format!("rows below {rows}"), id.to_string());

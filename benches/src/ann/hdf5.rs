@@ -38,9 +38,18 @@ fn file(measured: &AnnMeasurement, run: &AnnEngineRun, point: &SweepPoint, judge
     let times: Vec<f32> = point.latencies_us.iter().map(|micros| (micros / 1e6) as f32).collect();
     let neighbours: Vec<i32> = point.ids.iter().map(|id| *id as i32).collect();
     let mut builder = FileBuilder::new();
-    builder.create_dataset("times").with_f32_data(&times).with_shape(&[times.len() as u64]);
-    builder.create_dataset("neighbors").with_i32_data(&neighbours).with_shape(&[queries, k]);
-    builder.create_dataset("distances").with_f32_data(&judge.distances(&point.ids)).with_shape(&[queries, k]);
+    builder
+        .create_dataset("times")
+        .with_f32_data(&times)
+        .with_shape(&[times.len() as u64]);
+    builder
+        .create_dataset("neighbors")
+        .with_i32_data(&neighbours)
+        .with_shape(&[queries, k]);
+    builder
+        .create_dataset("distances")
+        .with_f32_data(&judge.distances(&point.ids))
+        .with_shape(&[queries, k]);
 
     let mean = point.latencies_us.iter().sum::<f64>() / 1e6 / point.latencies_us.len().max(1) as f64;
     let returned = point.ids.iter().filter(|id| **id >= 0).count() as f64 / queries as f64;
@@ -72,14 +81,24 @@ fn file(measured: &AnnMeasurement, run: &AnnEngineRun, point: &SweepPoint, judge
 
 /// What ann-benchmarks would call the arguments of build and query, as its JSON.
 fn arguments(measured: &AnnMeasurement, point: &SweepPoint) -> String {
-    let AnnWorkload { metric, m, ef_construction, .. } = &measured.workload;
+    let AnnWorkload {
+        metric,
+        m,
+        ef_construction,
+        ..
+    } = &measured.workload;
     let value = point.value;
-    format!("[\"{}\", {{\"M\": {m}, \"efConstruction\": {ef_construction}}}, {value}]", metric.name())
+    format!(
+        "[\"{}\", {{\"M\": {m}, \"efConstruction\": {ef_construction}}}, {value}]",
+        metric.name()
+    )
 }
 
 /// `re.sub(r"\W+", "_", text).strip("_")`.
 fn slug(text: &str) -> String {
-    let words = text.split(|letter: char| !letter.is_alphanumeric() && letter != '_').filter(|word| !word.is_empty());
+    let words = text
+        .split(|letter: char| !letter.is_alphanumeric() && letter != '_')
+        .filter(|word| !word.is_empty());
     words.collect::<Vec<_>>().join("_").trim_matches('_').to_owned()
 }
 

@@ -168,7 +168,11 @@ impl AnnMeasurement {
 
     /// Recall against speed of one engine.
     pub(super) fn curve(&self, run: &AnnEngineRun, speed: SpeedKind) -> RecallCurve {
-        RecallCurve::envelope(run.points.iter().map(|point| (point.recall, point.qps(self.queries, speed))))
+        RecallCurve::envelope(
+            run.points
+                .iter()
+                .map(|point| (point.recall, point.qps(self.queries, speed))),
+        )
     }
 
     /// Our speed over a peer's at a recall; or the name of the engine whose curve has no value there, and why.
@@ -180,13 +184,17 @@ impl AnnMeasurement {
 
     /// An engine's queries per second at a recall; or its name, and why there is no value.
     fn qps_at(&self, run: &AnnEngineRun, speed: SpeedKind, recall: f64) -> Result<f64, (String, String)> {
-        self.curve(run, speed).qps_at(recall).map_err(|why| (run.described.engine.clone(), why))
+        self.curve(run, speed)
+            .qps_at(recall)
+            .map_err(|why| (run.described.engine.clone(), why))
     }
 
     /// The fastest member of a family at a recall, and our speed over its own; none where none of them or ours has no
     /// value there.
     pub(super) fn best(&self, family: &EngineFamily, speed: SpeedKind, recall: f64) -> Option<(&AnnEngineRun, f64)> {
-        let members = self.peers().filter(|run| family.members.contains(&run.described.engine));
+        let members = self
+            .peers()
+            .filter(|run| family.members.contains(&run.described.engine));
         let ratios = members.filter_map(|run| Some((run, self.ratio(run, speed, recall).ok()?)));
         ratios.min_by(|(_, left), (_, right)| left.total_cmp(right))
     }

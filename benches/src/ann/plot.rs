@@ -28,9 +28,10 @@ const LOWEST: f64 = 0.8;
 
 /// Writes `recall-qps.svg` and `recall-qps-all-threads.svg`; what was not measured is not plotted.
 pub fn write_plots(dir: &Path, measured: &AnnMeasurement) -> BenchResult<()> {
-    for (name, speed) in
-        [("recall-qps.svg", SpeedKind::Batch), ("recall-qps-all-threads.svg", SpeedKind::BatchAllThreads)]
-    {
+    for (name, speed) in [
+        ("recall-qps.svg", SpeedKind::Batch),
+        ("recall-qps-all-threads.svg", SpeedKind::BatchAllThreads),
+    ] {
         let path = dir.join(name);
         if let Some(svg) = recall(measured, speed).map_err(|problem| BenchError::file(&path, problem))? {
             fs_err::write(&path, svg)?;
@@ -46,7 +47,9 @@ fn recall(measured: &AnnMeasurement, speed: SpeedKind) -> Result<Option<String>,
     let curves = curves.map(|(run, colour)| (run.described.engine.as_str(), colour, measured.curve(run, speed).0));
     let mut curves: Vec<_> = curves.filter(|(.., points)| !points.is_empty()).collect();
     let recalls = || curves.iter().flat_map(|(.., points)| points).map(|point| point.0);
-    let left = recalls().fold(1.0, f64::min).max(LOWEST.min(recalls().fold(0.0, f64::max) - 0.01));
+    let left = recalls()
+        .fold(1.0, f64::min)
+        .max(LOWEST.min(recalls().fold(0.0, f64::max) - 0.01));
     for (.., points) in &mut curves {
         points.retain(|point| point.0 >= left);
     }
@@ -65,7 +68,10 @@ fn recall(measured: &AnnMeasurement, speed: SpeedKind) -> Result<Option<String>,
     let root = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
     root.fill(&WHITE)?;
     let mut chart = ChartBuilder::on(&root)
-        .caption(format!("{workload}: recall@{k} against queries per second in batches, {threads}"), ("sans-serif", 18))
+        .caption(
+            format!("{workload}: recall@{k} against queries per second in batches, {threads}"),
+            ("sans-serif", 18),
+        )
         .margin(14)
         .x_label_area_size(44)
         .y_label_area_size(80)

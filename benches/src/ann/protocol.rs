@@ -39,7 +39,12 @@ pub(super) enum AnnRequest {
         latencies: Option<PathBuf>,
     },
     /// Delete rows of the opened index by their labels, `.npy` int32 `[n, 1]`, and add others under labels of theirs.
-    Change { delete: PathBuf, base: PathBuf, labels: PathBuf, threads: usize },
+    Change {
+        delete: PathBuf,
+        base: PathBuf,
+        labels: PathBuf,
+        threads: usize,
+    },
     /// Do what the engine does to be as after a build: where it finds that necessary, or in any case.
     Merge { all: bool, threads: usize },
     /// Drop the pages of the full-precision vectors, where the engine maps them.

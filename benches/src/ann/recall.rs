@@ -27,7 +27,14 @@ impl<'a> RecallJudge<'a> {
             worst - TIE * worst.abs().max(1.0)
         };
         let floors = (0..queries.len()).map(floor).collect();
-        Self { base, queries, metric, k, wanted: k.min(truth.k()).max(1), floors }
+        Self {
+            base,
+            queries,
+            metric,
+            k,
+            wanted: k.min(truth.k()).max(1),
+            floors,
+        }
     }
 
     /// Mean over the queries of the share of the `k` wanted that were found. `ids` holds `k` per query; -1 and
@@ -37,7 +44,9 @@ impl<'a> RecallJudge<'a> {
         for ((query, floor), hits) in self.queries.rows().zip(&self.floors).zip(ids.chunks(self.k.max(1))) {
             for (at, id) in hits.iter().enumerate() {
                 let repeated = hits[..at].contains(id);
-                let row = usize::try_from(*id).ok().filter(|row| *row < self.base.len() && !repeated);
+                let row = usize::try_from(*id)
+                    .ok()
+                    .filter(|row| *row < self.base.len() && !repeated);
                 let near = |row: usize| self.metric.score(query, self.base.row(row)) >= *floor;
                 found += usize::from(row.is_some_and(near));
             }
@@ -54,7 +63,8 @@ impl<'a> RecallJudge<'a> {
     /// row.
     pub fn distances(&self, ids: &[i64]) -> Vec<f32> {
         let hits = self.queries.rows().zip(ids.chunks(self.k.max(1)));
-        hits.flat_map(|(query, ids)| ids.iter().map(move |id| self.distance(query, *id))).collect()
+        hits.flat_map(|(query, ids)| ids.iter().map(move |id| self.distance(query, *id)))
+            .collect()
     }
 
     fn distance(&self, query: &[f32], id: i64) -> f32 {
@@ -88,7 +98,10 @@ mod tests {
         assert!((recall([0, 1, 2, 5, 4, 2]) - 1.0).abs() < 1e-12);
         assert!((recall([3, 1, 0, 5, 4, 3]) - 1.0).abs() < 1e-12, "a tie at the cut");
         assert!((recall([1, 1, 1, 5, 4, 3]) - 4.0 / 6.0).abs() < 1e-12, "duplicates");
-        assert!((recall([0, -1, -1, 5, 0, 1]) - 2.0 / 6.0).abs() < 1e-12, "padding and far rows");
+        assert!(
+            (recall([0, -1, -1, 5, 0, 1]) - 2.0 / 6.0).abs() < 1e-12,
+            "padding and far rows"
+        );
         assert!((recall([0, 1, 77, -5, 4, 2]) - 4.0 / 6.0).abs() < 1e-12, "no such rows");
         assert_eq!(
             (judge.foreign(&[0, -1, 5]), judge.foreign(&[0, 6]), judge.foreign(&[-2])),

@@ -16,10 +16,18 @@ use crate::harness::{
 type Over = (&'static str, &'static str, fn(&AnnEngineRun) -> Option<f64>);
 const OVER: [Over; 4] = [
     // Times of two days have no ratio.
-    ("build", "build_ratio", |run| Some(run.index.built.build_s).filter(|_| !run.index.reused)),
-    ("index", "index_bytes_ratio", |run| Some(run.index.built.index_bytes as f64)),
-    ("served", "rss_ratio_served", |run| Some(run.megabytes(run.memory.served))),
-    ("evicted", "rss_ratio_evicted", |run| Some(run.megabytes(run.memory.evicted_pass))),
+    ("build", "build_ratio", |run| {
+        Some(run.index.built.build_s).filter(|_| !run.index.reused)
+    }),
+    ("index", "index_bytes_ratio", |run| {
+        Some(run.index.built.index_bytes as f64)
+    }),
+    ("served", "rss_ratio_served", |run| {
+        Some(run.megabytes(run.memory.served))
+    }),
+    ("evicted", "rss_ratio_evicted", |run| {
+        Some(run.megabytes(run.memory.evicted_pass))
+    }),
 ];
 
 /// Place of the build's time among the figures after those at the recalls.
@@ -75,7 +83,13 @@ impl AnnMeasurement {
     }
 
     fn engine_row(&self, run: &AnnEngineRun) -> FigureRow {
-        let AnnEngineRun { described, index, first_pass, memory, .. } = run;
+        let AnnEngineRun {
+            described,
+            index,
+            first_pass,
+            memory,
+            ..
+        } = run;
         join_figures([json!({
             "date": self.stamp.date,
             "revision": self.stamp.revision,
@@ -130,8 +144,11 @@ impl AnnMeasurement {
     fn summarize_family(&self, family: &EngineFamily) -> Value {
         let best = |speed, target| self.best(family, speed, target);
         let mut figures = json!({ "members": family.members });
-        figures["best"] =
-            self.at_targets(|target| Some(json!(best(SpeedKind::Batch, target).map(|(run, _)| &run.described.engine))));
+        figures["best"] = self.at_targets(|target| {
+            Some(json!(
+                best(SpeedKind::Batch, target).map(|(run, _)| &run.described.engine)
+            ))
+        });
         for (key, speed) in RATIOS {
             figures[key] = self.at_targets(|target| Some(json!(best(speed, target).map(|(_, ratio)| ratio))));
         }
@@ -146,13 +163,24 @@ impl AnnMeasurement {
     /// Headings of a table whose first columns are at the recalls.
     fn headings(&self, others: &[&str]) -> Vec<String> {
         let at_targets = self.workload.targets.iter().map(|target| format!("at {target}"));
-        at_targets.chain(others.iter().map(|&heading| heading.to_owned())).collect()
+        at_targets
+            .chain(others.iter().map(|&heading| heading.to_owned()))
+            .collect()
     }
 
     /// A table of every engine.
     fn engine_table(&self) -> TextTable {
-        let others =
-            ["p50 us", "p99 us", "build s", "index MB", "served MB", "evicted MB", "open ms", "first ms", "pass s"];
+        let others = [
+            "p50 us",
+            "p99 us",
+            "build s",
+            "index MB",
+            "served MB",
+            "evicted MB",
+            "open ms",
+            "first ms",
+            "pass s",
+        ];
         let mut table = TextTable::new("batch QPS", self.headings(&others));
         for run in &self.engines {
             table.push(&run.described.engine, self.figures(run));
@@ -166,9 +194,19 @@ impl AnnMeasurement {
         let speed = |target: &f64| match curve.qps_at(*target) {
             Ok(qps) => format!("{qps:.0}"),
             // The reason in the space of a figure.
-            Err(why) => why.replace("begins at", "from").replace("reaches only", "to").replace("no points", "-"),
+            Err(why) => why
+                .replace("begins at", "from")
+                .replace("reaches only", "to")
+                .replace("no points", "-"),
         };
-        let micros = |speed| json!(self.curve(run, speed).qps_at(self.first_target()).ok().map(|qps| 1e6 / qps));
+        let micros = |speed| {
+            json!(
+                self.curve(run, speed)
+                    .qps_at(self.first_target())
+                    .ok()
+                    .map(|qps| 1e6 / qps)
+            )
+        };
         let built = &run.index.built;
         let others = [
             (FigureFormat::Decimals(0), micros(SpeedKind::SingleP50)),
@@ -192,27 +230,40 @@ impl AnnMeasurement {
     /// A table of ours over each peer's, and over the best of each family, which may be another one in each column.
     fn ratio_table(&self) -> TextTable {
         let first = self.first_target();
-        let others: Vec<&str> =
-            ["single call", "all threads"].into_iter().chain(OVER.map(|(heading, ..)| heading)).collect();
+        let others: Vec<&str> = ["single call", "all threads"]
+            .into_iter()
+            .chain(OVER.map(|(heading, ..)| heading))
+            .collect();
         let mut table = TextTable::new(&format!("{OURS} over"), self.headings(&others));
         for peer in self.peers() {
-            let speeds = self.workload.targets.iter().map(|target| match self.ratio(peer, SpeedKind::Batch, *target) {
-                Ok(ratio) => json!(ratio),
-                Err((name, _)) if name == OURS => json!("ours: none"),
-                Err(_) => json!("peer: none"),
-            });
+            let speeds = self
+                .workload
+                .targets
+                .iter()
+                .map(|target| match self.ratio(peer, SpeedKind::Batch, *target) {
+                    Ok(ratio) => json!(ratio),
+                    Err((name, _)) if name == OURS => json!("ours: none"),
+                    Err(_) => json!("peer: none"),
+                });
             let others =
                 [SpeedKind::SingleP50, SpeedKind::BatchAllThreads].map(|speed| self.ratio(peer, speed, first).ok());
-            let others = others.into_iter().chain(OVER.map(|(.., figure)| self.over(peer, figure)));
+            let others = others
+                .into_iter()
+                .chain(OVER.map(|(.., figure)| self.over(peer, figure)));
             let figures = speeds.chain(others.map(|ratio| json!(ratio)));
-            table.push(&peer.described.engine, figures.map(|figure| FigureFormat::Times.text(&figure)));
+            table.push(
+                &peer.described.engine,
+                figures.map(|figure| FigureFormat::Times.text(&figure)),
+            );
         }
         for family in &self.families {
             let speeds = self.workload.targets.iter().map(|target| (SpeedKind::Batch, *target));
             let figures = speeds.chain([(SpeedKind::SingleP50, first), (SpeedKind::BatchAllThreads, first)]);
             let ratios = figures.map(|(speed, recall)| self.best(family, speed, recall).map(|(_, ratio)| ratio));
-            table
-                .push(&format!("best of {}", family.name), ratios.map(|ratio| FigureFormat::Times.text(&json!(ratio))));
+            table.push(
+                &format!("best of {}", family.name),
+                ratios.map(|ratio| FigureFormat::Times.text(&json!(ratio))),
+            );
         }
         table
     }
@@ -262,8 +313,23 @@ impl Measurement for AnnMeasurement {
 
     /// Every engine, then ours over each peer's.
     fn write_table(&self, out: &mut dyn Write) -> io::Result<()> {
-        let Self { workload, rows, dim, queries, machine, .. } = self;
-        let AnnWorkload { name, metric, k, m, ef_construction, repeats, .. } = workload;
+        let Self {
+            workload,
+            rows,
+            dim,
+            queries,
+            machine,
+            ..
+        } = self;
+        let AnnWorkload {
+            name,
+            metric,
+            k,
+            m,
+            ef_construction,
+            repeats,
+            ..
+        } = workload;
         let first = self.first_target();
         writeln!(
             out,
@@ -274,7 +340,11 @@ impl Measurement for AnnMeasurement {
             machine.kernels
         )?;
         match self.memory_limit {
-            Some(bytes) => writeln!(out, "at most {} MiB for each engine from opening on, files cold\n", bytes >> 20)?,
+            Some(bytes) => writeln!(
+                out,
+                "at most {} MiB for each engine from opening on, files cold\n",
+                bytes >> 20
+            )?,
             None if self.cold => writeln!(out, "files out of the page cache when they are opened\n")?,
             None => writeln!(out)?,
         }
@@ -286,7 +356,10 @@ impl Measurement for AnnMeasurement {
              dropped and one more pass. first, pass: the first call after opening, and the first pass of calls for all queries."
         )?;
         if self.engines.iter().any(|run| run.index.reused) {
-            writeln!(out, "*: an index kept from an earlier run; its build time has no ratio.")?;
+            writeln!(
+                out,
+                "*: an index kept from an earlier run; its build time has no ratio."
+            )?;
         }
         if self.peers().next().is_some() {
             writeln!(out)?;
@@ -297,8 +370,12 @@ impl Measurement for AnnMeasurement {
                  less: build, index, memory."
             )?;
         }
-        self.skipped.iter().try_for_each(|(engine, reason)| writeln!(out, "\n{engine} skipped: {reason}"))?;
-        self.failures.iter().try_for_each(|(engine, error)| writeln!(out, "\n{engine} failed: {error}"))
+        self.skipped
+            .iter()
+            .try_for_each(|(engine, reason)| writeln!(out, "\n{engine} skipped: {reason}"))?;
+        self.failures
+            .iter()
+            .try_for_each(|(engine, error)| writeln!(out, "\n{engine} failed: {error}"))
     }
 
     fn failed(&self) -> Vec<String> {

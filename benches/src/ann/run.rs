@@ -50,7 +50,10 @@ impl AskedEngines {
         for (engine, asked) in self.engines.iter().filter(|(engine, asked)| engine != asked) {
             match families.iter_mut().find(|family| family.name == *asked) {
                 Some(family) => family.members.push(engine.clone()),
-                None => families.push(EngineFamily { name: asked.clone(), members: vec![engine.clone()] }),
+                None => families.push(EngineFamily {
+                    name: asked.clone(),
+                    members: vec![engine.clone()],
+                }),
             }
         }
         families
@@ -63,7 +66,13 @@ impl AnnRun<'_> {
         let workload = self.job.workload;
         (self.note)("warming up");
         runner.each(0, |session| self.warm_up(session, self.sweep(&asked, session.engine())))?;
-        let &AnnWorkload { repeats, threads, least_ms, threaded_repeats, .. } = workload;
+        let &AnnWorkload {
+            repeats,
+            threads,
+            least_ms,
+            threaded_repeats,
+            ..
+        } = workload;
         let one_thread =
             (0..repeats).flat_map(|turn| [(turn, SearchPass::Batch(least_ms)), (turn, SearchPass::Single)]);
         let all_threads = (0..threaded_repeats).map(|turn| (turn, SearchPass::Threaded(threads, least_ms)));
@@ -72,10 +81,18 @@ impl AnnRun<'_> {
                 SearchPass::Batch(_) => format!("pass {} of {repeats}, batch calls", turn + 1),
                 SearchPass::Single => format!("pass {} of {repeats}, single calls", turn + 1),
                 SearchPass::Threaded(..) => {
-                    format!("pass {} of {threaded_repeats}, batch calls on {threads} threads", turn + 1)
+                    format!(
+                        "pass {} of {threaded_repeats}, batch calls on {threads} threads",
+                        turn + 1
+                    )
                 }
             });
-            let longest = runner.sessions.iter().map(|session| session.run.points.len()).max().unwrap_or(0);
+            let longest = runner
+                .sessions
+                .iter()
+                .map(|session| session.run.points.len())
+                .max()
+                .unwrap_or(0);
             for at in 0..longest {
                 // Another engine begins each pass of a kind, so that none always follows the same one.
                 runner.each(turn, |session| self.measure_point(session, at, pass))?;
@@ -87,10 +104,17 @@ impl AnnRun<'_> {
 
     /// Opens a session of every engine that was asked for, and says by which names.
     pub(super) fn open_engines(&self, runner: &mut EngineRunner<'_, AnnEngineRun>) -> BenchResult<AskedEngines> {
-        let AskedEngines { mut engines, mut skipped } = AskedEngines::default();
+        let AskedEngines {
+            mut engines,
+            mut skipped,
+        } = AskedEngines::default();
         for name in &self.job.settings.engines {
             match self.members(name) {
-                Ok(AnnDetails { variants, skipped: reasons, .. }) => {
+                Ok(AnnDetails {
+                    variants,
+                    skipped: reasons,
+                    ..
+                }) => {
                     // A family may have no member that runs here.
                     let own = variants.is_empty() && reasons.is_empty();
                     let members = if own { vec![name.clone()] } else { variants };
@@ -104,9 +128,21 @@ impl AnnRun<'_> {
             }
         }
         let unknown = |name: &&String| !engines.iter().any(|(engine, asked)| engine == *name || asked == *name);
-        if let Some(name) = self.job.swept.iter().filter(|name| !runner.has_failed(name)).find(unknown) {
-            let known = engines.iter().map(|(engine, _)| engine.as_str()).collect::<Vec<_>>().join(", ");
-            return Err(BenchError::Refused(format!("--sweep {name}: not among the engines of this run: {known}")));
+        if let Some(name) = self
+            .job
+            .swept
+            .iter()
+            .filter(|name| !runner.has_failed(name))
+            .find(unknown)
+        {
+            let known = engines
+                .iter()
+                .map(|(engine, _)| engine.as_str())
+                .collect::<Vec<_>>()
+                .join(", ");
+            return Err(BenchError::Refused(format!(
+                "--sweep {name}: not among the engines of this run: {known}"
+            )));
         }
         for (engine, _) in &engines {
             // A variant may also have been asked for by its own name.
@@ -120,7 +156,11 @@ impl AnnRun<'_> {
     /// Values that the workload or the command gives for an engine: under its name, or else under the one asked for.
     pub(super) fn sweep(&self, asked: &AskedEngines, engine: &str) -> Option<Vec<u32>> {
         let sweep = &self.job.workload.sweep;
-        let asked = asked.engines.iter().find(|(name, _)| name == engine).map(|(_, asked)| asked);
+        let asked = asked
+            .engines
+            .iter()
+            .find(|(name, _)| name == engine)
+            .map(|(_, asked)| asked);
         sweep.get(engine).or_else(|| sweep.get(asked?)).cloned()
     }
 

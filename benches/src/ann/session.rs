@@ -62,24 +62,48 @@ impl IndexRecord {
         run: &AnnRun<'_>,
     ) -> BenchResult<(Self, PathBuf)> {
         let base = run.ready.base_path.clone();
-        let &AnnWorkload { metric, m, ef_construction, threads, seed, .. } = run.job.workload;
-        let AnnDescription { engine, version, settings, more } = described;
+        let &AnnWorkload {
+            metric,
+            m,
+            ef_construction,
+            threads,
+            seed,
+            ..
+        } = run.job.workload;
+        let AnnDescription {
+            engine,
+            version,
+            settings,
+            more,
+        } = described;
         let attributes = run.attributes.as_ref().filter(|_| more.reads_attributes);
-        let key = [&run.key].into_iter().chain(attributes.map(|(_, hash)| hash)).cloned().collect::<Vec<_>>().join(" ");
+        let key = [&run.key]
+            .into_iter()
+            .chain(attributes.map(|(_, hash)| hash))
+            .cloned()
+            .collect::<Vec<_>>()
+            .join(" ");
         let attributes = attributes.map(|(path, _)| path.clone());
         let made_from = format!(
             "{engine} {version} | {settings} | {} | {} | m {m} | ef_construction {ef_construction} | threads {threads} | seed {seed}",
             key,
             metric.name()
         );
-        let dir = run.job.settings.cache.join("index").join(format!("{engine}-{:016x}", xxh3_64(made_from.as_bytes())));
+        let dir = run
+            .job
+            .settings
+            .cache
+            .join("index")
+            .join(format!("{engine}-{:016x}", xxh3_64(made_from.as_bytes())));
         let (record, files) = (dir.join("record.json"), dir.join("files"));
         if run.job.keep_indexes && record.exists() {
             let read = serde_json::from_slice(&fs_err::read(&record)?);
             let index: Self = read.map_err(|error| BenchError::kept(&record, error))?;
             if index.made_from == made_from {
                 let (index, files) = (Self { reused: true, ..index }, fs_err::canonicalize(files)?);
-                run.made.borrow_mut().insert(engine.clone(), (index.clone(), files.clone()));
+                run.made
+                    .borrow_mut()
+                    .insert(engine.clone(), (index.clone(), files.clone()));
                 return Ok((index, files));
             }
         }
@@ -88,19 +112,35 @@ impl IndexRecord {
         }
         fs_err::create_dir_all(&files)?;
         let files = fs_err::canonicalize(files)?;
-        let same = more.index_of.as_ref().and_then(|other| run.made.borrow().get(other).cloned());
+        let same = more
+            .index_of
+            .as_ref()
+            .and_then(|other| run.made.borrow().get(other).cloned());
         let index = if let Some((Self { built, .. }, other)) = same {
             for file in files_under(&other)? {
                 let copy = files.join(file.strip_prefix(&other).unwrap_or(&file));
                 fs_err::create_dir_all(copy.parent().unwrap_or(&files))?;
                 fs_err::copy(file, copy)?;
             }
-            Self { made_from, built, reused: true }
+            Self {
+                made_from,
+                built,
+                reused: true,
+            }
         } else {
-            let build = IndexBuild { attributes, ..run.job.workload.index_build(base, files.clone()) };
-            Self { made_from, built: worker.ask(&AnnRequest::Build(build))?, reused: false }
+            let build = IndexBuild {
+                attributes,
+                ..run.job.workload.index_build(base, files.clone())
+            };
+            Self {
+                made_from,
+                built: worker.ask(&AnnRequest::Build(build))?,
+                reused: false,
+            }
         };
-        run.made.borrow_mut().insert(engine.clone(), (index.clone(), files.clone()));
+        run.made
+            .borrow_mut()
+            .insert(engine.clone(), (index.clone(), files.clone()));
         fs_err::write(record, serde_json::to_vec_pretty(&index).map_err(std::io::Error::from)?)?;
         Ok((index, files))
     }
@@ -111,7 +151,16 @@ impl<'a> AnnRun<'a> {
     pub(super) fn new(job: &'a AnnJob<'a>, ready: &'a ReadyVectors, note: &'a dyn Fn(&str), scratch: &'a Path) -> Self {
         let workload = job.workload;
         let judge = RecallJudge::new(&ready.base, &ready.queries, &ready.truth, workload.k, workload.metric);
-        Self { job, ready, key: ready.key(), attributes: None, judge, made: RefCell::default(), note, scratch }
+        Self {
+            job,
+            ready,
+            key: ready.key(),
+            attributes: None,
+            judge,
+            made: RefCell::default(),
+            note,
+            scratch,
+        }
     }
 
     /// Builds or reuses an engine's index, opens it in a fresh process with its files in the page cache, or out of it,
@@ -140,9 +189,21 @@ impl<'a> AnnRun<'a> {
         let OpenedReply { open_ms } = worker.ask(&AnnRequest::Open { dir: files })?;
         let opened = worker.memory(true)?;
         load_queries(&mut worker, self.ready, self.judge.k)?;
-        let memory = MemoryOverTime { baseline, opened, served: opened, evicted: opened, evicted_pass: opened };
-        let run =
-            AnnEngineRun { described, index, open_ms, first_pass: FirstPass::default(), points: Vec::new(), memory };
+        let memory = MemoryOverTime {
+            baseline,
+            opened,
+            served: opened,
+            evicted: opened,
+            evicted_pass: opened,
+        };
+        let run = AnnEngineRun {
+            described,
+            index,
+            open_ms,
+            first_pass: FirstPass::default(),
+            points: Vec::new(),
+            memory,
+        };
         Ok(AnnSession { worker, run })
     }
 
@@ -161,7 +222,10 @@ impl<'a> AnnRun<'a> {
         for value in values {
             self.search(session, value, SearchPass::Batch(0))?;
             let recall = self.judge.recall(&self.read_ids(session)?);
-            session.run.points.push(SweepPoint { value, ..SweepPoint::default() });
+            session.run.points.push(SweepPoint {
+                value,
+                ..SweepPoint::default()
+            });
             if recall >= self.job.workload.ceiling {
                 break;
             }
@@ -171,7 +235,9 @@ impl<'a> AnnRun<'a> {
 
     /// One pass over all queries at one value of the sweep; nothing where the sweep is shorter.
     pub(super) fn measure_point(&self, session: &mut AnnSession, at: usize, pass: SearchPass) -> BenchResult<()> {
-        let Some(value) = session.run.points.get(at).map(|point| point.value) else { return Ok(()) };
+        let Some(value) = session.run.points.get(at).map(|point| point.value) else {
+            return Ok(());
+        };
         if matches!(pass, SearchPass::Threaded(..)) && session.run.described.more.single_threaded {
             return Ok(());
         }
@@ -180,7 +246,11 @@ impl<'a> AnnRun<'a> {
         let point = &mut session.run.points[at];
         match pass {
             SearchPass::Batch(_) => {
-                point.rounds = if point.seconds.is_empty() { rounds } else { point.rounds.min(rounds) };
+                point.rounds = if point.seconds.is_empty() {
+                    rounds
+                } else {
+                    point.rounds.min(rounds)
+                };
                 point.seconds.push(seconds);
                 point.recalls.push(self.judge.recall(&ids));
                 point.recall = point.recalls.iter().sum::<f64>() / point.recalls.len() as f64;
@@ -239,7 +309,10 @@ pub(super) fn start_worker(job: &AnnJob<'_>, engine: &str, deadline: Duration) -
 
 /// Has a worker load the queries.
 pub(super) fn load_queries(worker: &mut WorkerProcess, ready: &ReadyVectors, k: usize) -> BenchResult<()> {
-    let prepare = AnnRequest::Prepare { queries: ready.queries_path.clone(), k };
+    let prepare = AnnRequest::Prepare {
+        queries: ready.queries_path.clone(),
+        k,
+    };
     let prepared: PreparedQueries = worker.ask(&prepare)?;
     let words = |queries: usize| format!("{queries} queries");
     worker.require("prepare", words(ready.queries.len()), words(prepared.queries))
@@ -259,7 +332,14 @@ pub(super) fn search(
     };
     let latencies = (pass == SearchPass::Single).then(|| scratch_file(worker, scratch, "latencies.npy"));
     let out = scratch_file(worker, scratch, "ids.npy");
-    let request = AnnRequest::Search { value, threads, mode, least_ms, out, latencies: latencies.clone() };
+    let request = AnnRequest::Search {
+        value,
+        threads,
+        mode,
+        least_ms,
+        out,
+        latencies: latencies.clone(),
+    };
     let searched: SearchedQueries = worker.ask(&request)?;
     worker.above_zero("search", "a time above 0", searched.seconds)?;
     Ok((searched, latencies.map_or(Ok(Vec::new()), |path| npy::read_f64(&path))?))

@@ -14,7 +14,15 @@ use crate::error::BenchResult;
 use crate::harness::{EngineSettings, WorkloadFile, plain_names, read_toml, require_some, threads};
 
 /// Engines of a workload that names none. `usearch-i8` builds slowly on few cores and is left out.
-const ENGINES: [&str; 7] = ["dyad", "hnswlib", "faiss", "faiss-sq8", "qdrant-edge", "svs-lvq", "hnsw_rs"];
+const ENGINES: [&str; 7] = [
+    "dyad",
+    "hnswlib",
+    "faiss",
+    "faiss-sq8",
+    "qdrant-edge",
+    "svs-lvq",
+    "hnsw_rs",
+];
 
 /// What one run measures. `benches/workloads/README.md` says what every key means.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -87,7 +95,13 @@ impl AnnWorkload {
     /// Reads and checks a workload. Relative data paths are looked for next to the file, then under `data_dir`.
     pub fn read(path: &Path, data_dir: Option<&Path>) -> BenchResult<Self> {
         let mut workload: Self = read_toml(path, |workload: &mut Self| workload.check())?;
-        let WorkloadVectors { base, queries, neighbours, hdf5, .. } = &mut workload.data;
+        let WorkloadVectors {
+            base,
+            queries,
+            neighbours,
+            hdf5,
+            ..
+        } = &mut workload.data;
         for data in [base, queries, neighbours, hdf5].into_iter().flatten() {
             WorkloadFile::new(path, data_dir).locate("data", data)?;
         }
@@ -97,12 +111,35 @@ impl AnnWorkload {
 
     /// A build of `base` in a folder with these parameters, without what filters read.
     pub(super) fn index_build(&self, base: PathBuf, dir: PathBuf) -> IndexBuild {
-        let &Self { metric, m, ef_construction, threads, seed, .. } = self;
-        IndexBuild { base, attributes: None, metric, m, ef_construction, threads, seed, dir }
+        let &Self {
+            metric,
+            m,
+            ef_construction,
+            threads,
+            seed,
+            ..
+        } = self;
+        IndexBuild {
+            base,
+            attributes: None,
+            metric,
+            m,
+            ef_construction,
+            threads,
+            seed,
+            dir,
+        }
     }
 
     fn check(&self) -> Result<(), String> {
-        let Self { k, m, ef_construction, repeats, data, .. } = self;
+        let Self {
+            k,
+            m,
+            ef_construction,
+            repeats,
+            data,
+            ..
+        } = self;
         require_some(&[
             ("k", *k),
             ("m", *m),
@@ -113,11 +150,16 @@ impl AnnWorkload {
         ])?;
         plain_names("name", [self.name.as_str()])?;
         if self.targets.is_empty() || !self.targets.iter().all(|target| *target > 0.0 && *target <= 1.0) {
-            return Err(format!("`targets`: expected recalls above 0 and at most 1, got {:?}", self.targets));
+            return Err(format!(
+                "`targets`: expected recalls above 0 and at most 1, got {:?}",
+                self.targets
+            ));
         }
         for (engine, values) in &self.sweep {
             if values.is_empty() || values.contains(&0) || !values.is_sorted_by(|left, right| left < right) {
-                return Err(format!("`sweep.{engine}`: expected ascending values above 0, got {values:?}"));
+                return Err(format!(
+                    "`sweep.{engine}`: expected ascending values above 0, got {values:?}"
+                ));
             }
         }
         self.filter.check().map_err(|problem| format!("`filter`: {problem}"))?;
@@ -128,7 +170,10 @@ impl AnnWorkload {
 impl WorkloadVectors {
     fn check(&self) -> Result<(), String> {
         let files = self.base.is_some() || self.queries.is_some() || self.neighbours.is_some();
-        let kinds = [files, self.hdf5.is_some(), self.synthetic.is_some()].into_iter().filter(|kind| *kind).count();
+        let kinds = [files, self.hdf5.is_some(), self.synthetic.is_some()]
+            .into_iter()
+            .filter(|kind| *kind)
+            .count();
         if kinds != 1 {
             return Err(format!(
                 "`data`: expected either `base` and `queries`, or `hdf5`, or `synthetic`, got {kinds} of these"
@@ -165,6 +210,14 @@ impl<'a> AnnJob<'a> {
     /// A run with the files of fresh indexes in the page cache, without a limit of memory.
     pub fn new(workload: &'a AnnWorkload, settings: EngineSettings, build_deadline: Duration) -> Self {
         let swept = Vec::new();
-        Self { workload, settings, swept, keep_indexes: false, cold: false, memory_limit: None, build_deadline }
+        Self {
+            workload,
+            settings,
+            swept,
+            keep_indexes: false,
+            cold: false,
+            memory_limit: None,
+            build_deadline,
+        }
     }
 }

@@ -71,7 +71,15 @@ impl AnnCommand {
 pub(super) fn parse_sweep(text: &str) -> Result<(String, Vec<u32>), String> {
     let wrong = || format!("expected ENGINE=VALUE:VALUE:... with ascending values above 0, got `{text}`");
     let (engine, values) = text.split_once('=').ok_or_else(wrong)?;
-    let values: Vec<u32> = values.split(':').map(str::parse).collect::<Result<_, _>>().map_err(|_| wrong())?;
+    let values: Vec<u32> = values
+        .split(':')
+        .map(str::parse)
+        .collect::<Result<_, _>>()
+        .map_err(|_| wrong())?;
     let ascending = !values.contains(&0) && values.is_sorted_by(|left, right| left < right);
-    if ascending { Ok((engine.to_owned(), values)) } else { Err(wrong()) }
+    if ascending {
+        Ok((engine.to_owned(), values))
+    } else {
+        Err(wrong())
+    }
 }

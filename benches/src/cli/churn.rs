@@ -37,7 +37,15 @@ impl ChurnCommand {
         let _lock = lock_cache(&settings.cache)?;
         let ready = prepare(&workload, &settings.cache, &settings.cancel, &note)?;
         let job = AnnJob::new(&workload, settings, build_deadline);
-        let measured = churn(&job, &ready, ChurnOptions { cycles: self.cycles.into(), ef: self.ef }, &note)?;
+        let measured = churn(
+            &job,
+            &ready,
+            ChurnOptions {
+                cycles: self.cycles.into(),
+                ef: self.ef,
+            },
+            &note,
+        )?;
         shared.write(&measured)?;
         print_table(&measured)
     }

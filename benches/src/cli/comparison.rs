@@ -83,7 +83,11 @@ impl<C: BenchComparison> ComparisonArguments<C> {
     /// workload's.
     pub(super) fn settings(&self, repeats: &mut usize, engines: &[String]) -> anyhow::Result<EngineSettings> {
         *repeats = self.repeats.map_or(*repeats, usize::from);
-        let engines = if self.engines.is_empty() { engines } else { &self.engines };
+        let engines = if self.engines.is_empty() {
+            engines
+        } else {
+            &self.engines
+        };
         if let Some(engine) = engines.iter().find(|engine| !is_plain(engine)) {
             bail!("--engines: expected names between commas, got `{engine}`");
         }
@@ -112,7 +116,11 @@ impl<C: BenchComparison> ComparisonArguments<C> {
             fs_err::write(self.out.join(name), &content)?;
             if let Some(records) = &self.record {
                 fs_err::create_dir_all(records)?;
-                let ending = if files.len() == 1 { ".csv".to_owned() } else { format!("-{name}") };
+                let ending = if files.len() == 1 {
+                    ".csv".to_owned()
+                } else {
+                    format!("-{name}")
+                };
                 fs_err::write(records.join(measured.record_name() + &ending), &content)?;
             }
         }
@@ -129,12 +137,23 @@ pub(super) fn print_table(measured: &impl Measurement) -> anyhow::Result<()> {
     if failed.is_empty() {
         return Ok(());
     }
-    bail!("{} failed: {}", if failed.len() == 1 { "one engine" } else { "some engines" }, failed.join(", "))
+    bail!(
+        "{} failed: {}",
+        if failed.len() == 1 {
+            "one engine"
+        } else {
+            "some engines"
+        },
+        failed.join(", ")
+    )
 }
 
 /// Whether an engine's name can be that of a file.
 fn is_plain(name: &str) -> bool {
-    !name.is_empty() && name.chars().all(|letter| letter.is_ascii_alphanumeric() || "-_".contains(letter))
+    !name.is_empty()
+        && name
+            .chars()
+            .all(|letter| letter.is_ascii_alphanumeric() || "-_".contains(letter))
 }
 
 /// Says what is being done.
@@ -166,10 +185,16 @@ impl<C: BenchComparison + BenchTask> Compare<C> {
         let shared = &self.shared;
         let mut workload =
             TaskWorkload::<C::Shape>::read(&shared.workload, shared.data.as_deref(), self.model.as_deref())?;
-        workload.keep_shapes(&self.shapes).map_err(|problem| anyhow!("--shapes: {problem}"))?;
+        workload
+            .keep_shapes(&self.shapes)
+            .map_err(|problem| anyhow!("--shapes: {problem}"))?;
         workload.threads = self.threads.map_or(workload.threads, usize::from);
         let settings = shared.settings(&mut workload.repeats, &workload.engines)?;
-        let job = TaskJob { workload: &workload, settings, device: self.device.clone() };
+        let job = TaskJob {
+            workload: &workload,
+            settings,
+            device: self.device.clone(),
+        };
         let measured = run::<C>(&job, &note)?;
         shared.write(&measured)?;
         print_table(&measured)

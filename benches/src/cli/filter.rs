@@ -53,7 +53,9 @@ impl FilterCommand {
         replace(&mut filters.selectivity, &self.selectivity);
         replace(&mut filters.correlation, &self.correlation);
         replace(&mut filters.shape, &self.shape);
-        filters.check().map_err(|problem| anyhow!("filters of the command: {problem}"))?;
+        filters
+            .check()
+            .map_err(|problem| anyhow!("filters of the command: {problem}"))?;
         let settings = shared.settings(&mut workload.repeats, &workload.filter.engines)?;
         if let Some(queries) = self.queries {
             workload.data.limit_queries = Some(queries as usize);

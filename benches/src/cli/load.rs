@@ -85,7 +85,13 @@ impl LoadCommand {
             searcher: self.searcher.clone().unwrap_or(beside),
             log: shared.out.join("server.log"),
         };
-        let job = LoadJob { workload: &workload, settings, load, seconds: self.seconds, place };
+        let job = LoadJob {
+            workload: &workload,
+            settings,
+            load,
+            seconds: self.seconds,
+            place,
+        };
         let measured = run(&job, &note)?;
         shared.write(&measured)?;
         print_table(&measured)
@@ -93,6 +99,9 @@ impl LoadCommand {
 }
 
 fn above_zero(text: &str) -> Result<f64, String> {
-    let number = text.parse().ok().filter(|number: &f64| number.is_finite() && *number > 0.0);
+    let number = text
+        .parse()
+        .ok()
+        .filter(|number: &f64| number.is_finite() && *number > 0.0);
     number.ok_or_else(|| format!("expected a number above 0, got `{text}`"))
 }

@@ -51,26 +51,41 @@ impl MetricsCommand {
         }
         let is_judged = |(query, hits): (&String, &Vec<(String, f32)>)| {
             let judged = qrels.get(query);
-            hits.iter().any(|(key, _)| judged.is_some_and(|judged| judged.contains_key(key)))
+            hits.iter()
+                .any(|(key, _)| judged.is_some_and(|judged| judged.contains_key(key)))
         };
         if !run.iter().any(is_judged) {
             tracing::warn!("no document of the run is judged for its query: are run and judgements of one corpus?");
         }
         let evaluation = evaluate(&run, &qrels, &METRICS, Average::Complete);
         let unjudged = run.keys().filter(|query| !qrels.contains_key(*query)).count();
-        let means = || evaluation.metrics.iter().map(ToString::to_string).zip(evaluation.means.iter().copied());
+        let means = || {
+            evaluation
+                .metrics
+                .iter()
+                .map(ToString::to_string)
+                .zip(evaluation.means.iter().copied())
+        };
 
         let mut out = std::io::stdout().lock();
         if self.json {
             let metrics: Map<String, Value> = means().map(|(name, mean)| (name, mean.into())).collect();
             let queries = json!({ "judged": qrels.len(), "unanswered": unanswered, "unjudged": unjudged });
-            writeln!(out, "{:#}", json!({ "average": "complete", "queries": queries, "metrics": metrics }))?;
+            writeln!(
+                out,
+                "{:#}",
+                json!({ "average": "complete", "queries": queries, "metrics": metrics })
+            )?;
             return Ok(());
         }
         for (name, mean) in means() {
             writeln!(out, "{name:<12} {mean:.4}")?;
         }
-        writeln!(out, "means over all {} judged queries, {unanswered} of them unanswered (trec_eval -c)", qrels.len())?;
+        writeln!(
+            out,
+            "means over all {} judged queries, {unanswered} of them unanswered (trec_eval -c)",
+            qrels.len()
+        )?;
         if unjudged > 0 {
             writeln!(out, "{unjudged} queries of the run have no judgements and do not count")?;
         }

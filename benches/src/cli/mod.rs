@@ -83,7 +83,10 @@ enum BenchCommand {
 
 /// Runs the command line of this process. 0: done; 1: failed; 2: used wrongly; 130: interrupted.
 pub fn main() -> ExitCode {
-    dyad_command::run(|arguments: BenchArguments| arguments.run().map(|()| ExitCode::SUCCESS), exit_code)
+    dyad_command::run(
+        |arguments: BenchArguments| arguments.run().map(|()| ExitCode::SUCCESS),
+        exit_code,
+    )
 }
 
 impl BenchArguments {

@@ -52,7 +52,11 @@ impl QualityCommand {
         }
         let call_timeout = Duration::from_millis(self.timeout_ms);
         let credentials = Credentials::open(&self.credentials)?;
-        let config = ClientConfig { call_timeout, credentials, ..ClientConfig::default() };
+        let config = ClientConfig {
+            call_timeout,
+            credentials,
+            ..ClientConfig::default()
+        };
         let client = SearcherClient::connect(&self.server, config).await?;
 
         let questions = (systems(&self.job.modes, self.job.rerank).len() * judged.questions.len()) as u64;

@@ -58,7 +58,11 @@ impl ReproduceCommand {
     pub(super) fn run(self) -> anyhow::Result<()> {
         let cancel = cancel_on_signal()?;
         let path = PathBuf::from(&self.table);
-        let path = if path.extension().is_some() { path } else { self.tables.join(format!("{}.toml", self.table)) };
+        let path = if path.extension().is_some() {
+            path
+        } else {
+            self.tables.join(format!("{}.toml", self.table))
+        };
         let table = ReproduceTable::read(&path)?;
         let absolute = |path: &PathBuf| fs_err::canonicalize(path);
         // Told to libtorch, which else may take one.
@@ -105,13 +109,20 @@ impl ReproduceCommand {
         let model = (name(&self.model) != name(Path::new(MODEL))).then(|| name(&self.model));
         let options = [
             (" --seeds", (self.seeds != 1).then(|| self.seeds.to_string())),
-            (" --first-seed", (self.first_seed != 0).then(|| self.first_seed.to_string())),
+            (
+                " --first-seed",
+                (self.first_seed != 0).then(|| self.first_seed.to_string()),
+            ),
             (" --only", (!self.only.is_empty()).then(|| self.only.join(","))),
             (" --steps", self.steps.map(|steps| steps.to_string())),
         ];
         let given = options.into_iter().filter_map(|(option, value)| Some((option, value?)));
         let options = given.chain(set).chain(model.map(|model| (" --model", model)));
         let options: Vec<String> = options.map(|(option, value)| format!("{option} {value}")).collect();
-        format!("dyad-bench reproduce {} --out OUT{}", name(Path::new(&self.table)), options.concat())
+        format!(
+            "dyad-bench reproduce {} --out OUT{}",
+            name(Path::new(&self.table)),
+            options.concat()
+        )
     }
 }

@@ -21,6 +21,10 @@ pub(super) struct SentencesCommand {
 impl SentencesCommand {
     pub(super) fn run(&self) -> anyhow::Result<()> {
         let sentences = write_sentences(&self.corpus, &self.out)?;
-        Ok(writeln!(io::stdout(), "{sentences} sentences in {}", self.out.display())?)
+        Ok(writeln!(
+            io::stdout(),
+            "{sentences} sentences in {}",
+            self.out.display()
+        )?)
     }
 }

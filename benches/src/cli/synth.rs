@@ -27,7 +27,12 @@ pub(super) struct SynthCommand {
 
 impl SynthCommand {
     pub(super) fn run(self) -> anyhow::Result<()> {
-        let Self { parameters, format, neighbours, out } = self;
+        let Self {
+            parameters,
+            format,
+            neighbours,
+            out,
+        } = self;
         parameters.check().map_err(anyhow::Error::msg)?;
         fs_err::create_dir_all(&out)?;
         let [base, queries] = ["base", "queries"].map(|name| out.join(format!("{name}.{format}")));
@@ -41,7 +46,13 @@ impl SynthCommand {
         drop(bar);
         if let Some(k) = neighbours {
             let (base, queries) = (read_vectors(&base)?, read_vectors(&queries)?);
-            let (found, scores) = exact(&base, &queries, usize::from(k), parameters.metric(), &JobCancellation::new())?;
+            let (found, scores) = exact(
+                &base,
+                &queries,
+                usize::from(k),
+                parameters.metric(),
+                &JobCancellation::new(),
+            )?;
             write_neighbours(&out.join("neighbours.ibin"), &found, &scores)?;
         }
         Ok(())

@@ -39,7 +39,9 @@ pub fn exact_among(
     let k = k.min(allowed.map_or(base.len(), NodeSet::len));
     let rows = DenseRows::new(base.values(), base.dim());
     let scan = |queries: &[&[f32]]| -> BenchResult<Vec<(u32, f64)>> {
-        let found = exact_scan(&rows, queries, k + SPARE, metric.into(), allowed, |_| !cancel.is_cancelled());
+        let found = exact_scan(&rows, queries, k + SPARE, metric.into(), allowed, |_| {
+            !cancel.is_cancelled()
+        });
         if found.iter().any(|found| found.completeness == Completeness::Cancelled) {
             return Err(BenchError::Interrupted);
         }
@@ -53,7 +55,11 @@ pub fn exact_among(
     };
     let queries: Vec<&[f32]> = queries.rows().collect();
     let found: Vec<Vec<(u32, f64)>> = queries.par_chunks(QUERIES).map(scan).collect::<BenchResult<_>>()?;
-    let (ids, scores) = found.into_iter().flatten().map(|(id, score)| (id, score as f32)).unzip();
+    let (ids, scores) = found
+        .into_iter()
+        .flatten()
+        .map(|(id, score)| (id, score as f32))
+        .unzip();
     Ok((Neighbours::new(k, ids), scores))
 }
 
@@ -76,8 +82,11 @@ mod tests {
 
     /// A plain f64 sort of everything.
     fn oracle(base: &Matrix, query: &[f32], k: usize, metric: VectorMetric) -> Vec<u32> {
-        let mut all: Vec<(u32, f64)> =
-            base.rows().enumerate().map(|(row, values)| (row as u32, metric.score(query, values))).collect();
+        let mut all: Vec<(u32, f64)> = base
+            .rows()
+            .enumerate()
+            .map(|(row, values)| (row as u32, metric.score(query, values)))
+            .collect();
         all.sort_by(|left, right| right.1.total_cmp(&left.1).then(left.0.cmp(&right.0)));
         all.into_iter().take(k).map(|(row, _)| row).collect()
     }
@@ -90,7 +99,11 @@ mod tests {
             let (found, scores) = exact(&base, &queries, 12, metric, &JobCancellation::new()).unwrap();
             assert_eq!((found.len(), found.k(), scores.len()), (130, 12, 130 * 12));
             for (number, query) in queries.rows().enumerate() {
-                assert_eq!(found.row(number), oracle(&base, query, 12, metric), "{metric:?} {number}");
+                assert_eq!(
+                    found.row(number),
+                    oracle(&base, query, 12, metric),
+                    "{metric:?} {number}"
+                );
             }
         }
     }
@@ -101,8 +114,15 @@ mod tests {
         let mut allowed = NodeSet::new(base.len());
         allowed.extend((0..900).filter(|row| row % 7 == 3));
         for (k, expected) in [(12, 12), (200, 129)] {
-            let (found, _) =
-                exact_among(&base, &queries, k, VectorMetric::L2, Some(&allowed), &JobCancellation::new()).unwrap();
+            let (found, _) = exact_among(
+                &base,
+                &queries,
+                k,
+                VectorMetric::L2,
+                Some(&allowed),
+                &JobCancellation::new(),
+            )
+            .unwrap();
             assert_eq!((found.len(), found.k()), (70, expected));
             for (number, query) in queries.rows().enumerate() {
                 let mut all = oracle(&base, query, base.len(), VectorMetric::L2);
@@ -124,8 +144,14 @@ mod tests {
     #[test]
     fn fewer_rows_than_wanted_are_all_given_and_equal_ones_by_number() {
         let base = Matrix::new(2, vec![1.0, 0.0, 0.0, 1.0, 1.0, 0.0]);
-        let (found, _) =
-            exact(&base, &Matrix::new(2, vec![1.0, 0.0]), 10, VectorMetric::Ip, &JobCancellation::new()).unwrap();
+        let (found, _) = exact(
+            &base,
+            &Matrix::new(2, vec![1.0, 0.0]),
+            10,
+            VectorMetric::Ip,
+            &JobCancellation::new(),
+        )
+        .unwrap();
         assert_eq!((found.k(), found.row(0)), (3, &[0, 2, 1][..]));
     }
 }

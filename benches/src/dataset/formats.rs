@@ -21,7 +21,10 @@ use super::npy;
 use crate::error::{BenchError, BenchResult};
 
 // Vectors are read and written as they lie in memory.
-const _: () = assert!(cfg!(target_endian = "little"), "the data readers expect a little-endian machine");
+const _: () = assert!(
+    cfg!(target_endian = "little"),
+    "the data readers expect a little-endian machine"
+);
 
 /// Reads vectors: `.npy` (f16, f32, f64), `.fbin` or `.fvecs`, or a directory of `dyad-encoder embed`.
 pub fn read_vectors(path: &Path) -> BenchResult<Matrix> {
@@ -47,7 +50,12 @@ fn read_directory(dir: &Path) -> BenchResult<Matrix> {
     let reader = EmbeddingsReader::open(dir).map_err(fail)?;
     let (rows, dim) = (reader.rows(), reader.dim());
     if dim == 0 || rows == 0 {
-        return Err(BenchError::malformed(dir, "rows, values", "at least 1 of each", format!("{rows}, {dim}")));
+        return Err(BenchError::malformed(
+            dir,
+            "rows, values",
+            "at least 1 of each",
+            format!("{rows}, {dim}"),
+        ));
     }
     let mut values = Vec::new();
     for row in reader {
@@ -62,7 +70,14 @@ pub fn read_neighbours(path: &Path) -> BenchResult<Neighbours> {
         "npy" => return npy::read_neighbours(path),
         "ibin" => read_bin(path, true)?,
         "ivecs" => read_vecs(path, "int32")?,
-        other => return Err(BenchError::malformed(path, "ending", ".ibin, .ivecs or .npy", format!("`{other}`"))),
+        other => {
+            return Err(BenchError::malformed(
+                path,
+                "ending",
+                ".ibin, .ivecs or .npy",
+                format!("`{other}`"),
+            ));
+        }
     };
     of_rows(path, ids.k(), ids.values().iter().copied())
 }
@@ -108,7 +123,10 @@ fn read_bin<T: NpyValue>(path: &Path, neighbours: bool) -> BenchResult<RowMatrix
     let (len, cells) = (u128::from(source.len), n as u128 * dim as u128);
     if len != 8 + 4 * cells && !(neighbours && len == 8 + 8 * cells) {
         let expected = if neighbours {
-            format!("{} bytes ({n} lists of {dim} int32 ids and as many float32 scores)", 8 + 8 * cells)
+            format!(
+                "{} bytes ({n} lists of {dim} int32 ids and as many float32 scores)",
+                8 + 8 * cells
+            )
         } else {
             format!("{} bytes ({n} rows of {dim} float32)", 8 + 4 * cells)
         };

@@ -28,8 +28,10 @@ pub fn read(path: &Path) -> BenchResult<Hdf5> {
     // `fs_err` names the file where it is missing or may not be read.
     drop(fs_err::File::open(path)?);
     let file = File::open(path).map_err(|error| BenchError::malformed(path, "header", "an HDF5 file", error))?;
-    let attributes =
-        file.root().attrs().map_err(|error| BenchError::malformed(path, "attributes", "readable ones", error))?;
+    let attributes = file
+        .root()
+        .attrs()
+        .map_err(|error| BenchError::malformed(path, "attributes", "readable ones", error))?;
     let text = |name: &str| match attributes.get(name) {
         Some(AttrValue::String(text) | AttrValue::AsciiString(text) | AttrValue::VarLenString(text)) => {
             Some(text.trim_end_matches('\0').to_owned())
@@ -46,13 +48,23 @@ pub fn read(path: &Path) -> BenchResult<Hdf5> {
         Some("euclidean") => (VectorMetric::L2, false),
         other => {
             let got = other.unwrap_or("no such attribute");
-            return Err(BenchError::malformed(path, "attribute `distance`", "angular, euclidean or ip", got));
+            return Err(BenchError::malformed(
+                path,
+                "attribute `distance`",
+                "angular, euclidean or ip",
+                got,
+            ));
         }
     };
     let (dim, base) = dataset::<f32>(path, &file, "train")?;
     let (query_dim, queries) = dataset::<f32>(path, &file, "test")?;
     if query_dim != dim {
-        return Err(BenchError::malformed(path, "test: d", format!("{dim}, as in train"), query_dim));
+        return Err(BenchError::malformed(
+            path,
+            "test: d",
+            format!("{dim}, as in train"),
+            query_dim,
+        ));
     }
     let named = file
         .root()
@@ -64,7 +76,13 @@ pub fn read(path: &Path) -> BenchResult<Hdf5> {
     } else {
         None
     };
-    Ok(Hdf5 { base: Matrix::new(dim, base), queries: Matrix::new(dim, queries), neighbours, metric, any_length })
+    Ok(Hdf5 {
+        base: Matrix::new(dim, base),
+        queries: Matrix::new(dim, queries),
+        neighbours,
+        metric,
+        any_length,
+    })
 }
 
 /// A data set of two dimensions: its columns and its values.
@@ -73,7 +91,12 @@ fn dataset<T: H5Element>(path: &Path, file: &File, name: &str) -> BenchResult<(u
     let set = file.dataset(name).map_err(|error| fail(&error))?;
     let shape = set.shape().map_err(|error| fail(&error))?;
     let &[n, columns] = shape.as_slice() else {
-        return Err(BenchError::malformed(path, format!("{name}: shape"), "two dimensions", format!("{shape:?}")));
+        return Err(BenchError::malformed(
+            path,
+            format!("{name}: shape"),
+            "two dimensions",
+            format!("{shape:?}"),
+        ));
     };
     if n == 0 || columns == 0 {
         return Err(BenchError::malformed(
@@ -85,7 +108,12 @@ fn dataset<T: H5Element>(path: &Path, file: &File, name: &str) -> BenchResult<(u
     }
     let values = set.read::<T>().map_err(|error| fail(&error))?;
     if values.len() as u64 != n.saturating_mul(columns) {
-        return Err(BenchError::malformed(path, name, format!("{n} x {columns} values"), values.len()));
+        return Err(BenchError::malformed(
+            path,
+            name,
+            format!("{n} x {columns} values"),
+            values.len(),
+        ));
     }
     Ok((columns as usize, values))
 }

@@ -39,9 +39,18 @@ impl<T: NpyValue> MappedValues<T> {
         let fits = map.get(start..).and_then(|bytes| <[T]>::ref_from_bytes(bytes).ok());
         if fits.is_none_or(|values| values.len() != len) {
             let (expected, bytes) = (format!("{len} values at a multiple of {}", align_of::<T>()), map.len());
-            return Err(BenchError::malformed(path, "values", expected, format!("{bytes} bytes, values from {start}")));
+            return Err(BenchError::malformed(
+                path,
+                "values",
+                expected,
+                format!("{bytes} bytes, values from {start}"),
+            ));
         }
-        Ok(Self { map: Arc::new(map), start, values: PhantomData })
+        Ok(Self {
+            map: Arc::new(map),
+            start,
+            values: PhantomData,
+        })
     }
 }
 
@@ -57,6 +66,9 @@ impl<T: NpyValue> Deref for MappedValues<T> {
 
 impl<T> fmt::Debug for MappedValues<T> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Mapped").field("bytes", &self.map.len()).finish_non_exhaustive()
+        formatter
+            .debug_struct("Mapped")
+            .field("bytes", &self.map.len())
+            .finish_non_exhaustive()
     }
 }

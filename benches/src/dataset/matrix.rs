@@ -38,14 +38,20 @@ pub type Neighbours = RowMatrix<u32>;
 impl<T: NpyValue> RowMatrix<T> {
     /// Rows of `width` values; values after the last whole row are dropped.
     pub fn new(width: usize, values: Vec<T>) -> Self {
-        let mut rows = Self { width, values: MatrixValues::Owned(values) };
+        let mut rows = Self {
+            width,
+            values: MatrixValues::Owned(values),
+        };
         rows.truncate(rows.len());
         rows
     }
 
     /// All values of a file, which are whole rows.
     pub(super) fn mapped(width: usize, values: MappedValues<T>) -> Self {
-        Self { width, values: MatrixValues::Mapped(values) }
+        Self {
+            width,
+            values: MatrixValues::Mapped(values),
+        }
     }
 
     /// The values are still those of a file, all of them, and take no memory of their own.
@@ -75,7 +81,9 @@ impl<T: NpyValue> RowMatrix<T> {
 
     /// One row; empty where there is none.
     pub fn row(&self, row: usize) -> &[T] {
-        self.values().get(row * self.width..(row + 1) * self.width).unwrap_or(&[])
+        self.values()
+            .get(row * self.width..(row + 1) * self.width)
+            .unwrap_or(&[])
     }
 
     /// All rows in order.
@@ -117,7 +125,10 @@ impl<T: NpyValue> RowMatrix<T> {
 impl<T> Default for RowMatrix<T> {
     /// None, of no values.
     fn default() -> Self {
-        Self { width: 0, values: MatrixValues::Owned(Vec::new()) }
+        Self {
+            width: 0,
+            values: MatrixValues::Owned(Vec::new()),
+        }
     }
 }
 
@@ -133,7 +144,10 @@ pub(super) fn of_rows<T: TryInto<u32> + Copy + Display>(
     k: usize,
     ids: impl Iterator<Item = T>,
 ) -> BenchResult<Neighbours> {
-    let ids = ids.map(|id| id.try_into().map_err(|_| BenchError::malformed(path, "ids", "ids of rows", id)));
+    let ids = ids.map(|id| {
+        id.try_into()
+            .map_err(|_| BenchError::malformed(path, "ids", "ids of rows", id))
+    });
     Ok(Neighbours::new(k, ids.collect::<BenchResult<_>>()?))
 }
 
@@ -171,7 +185,10 @@ impl VectorMetric {
 
     /// The score in f64: what recall is judged by.
     pub fn score(self, left: &[f32], right: &[f32]) -> f64 {
-        let pairs = left.iter().zip(right).map(|(left, right)| (f64::from(*left), f64::from(*right)));
+        let pairs = left
+            .iter()
+            .zip(right)
+            .map(|(left, right)| (f64::from(*left), f64::from(*right)));
         match self {
             Self::Ip | Self::Dot => pairs.map(|(left, right)| left * right).sum(),
             Self::L2 => -pairs.map(|(left, right)| (left - right) * (left - right)).sum::<f64>(),
@@ -181,9 +198,16 @@ impl VectorMetric {
 
 /// Refuses rows with NaN or infinite values.
 pub fn require_finite(path: &Path, matrix: &Matrix) -> BenchResult<()> {
-    let Some(at) = matrix.values().par_iter().position_first(|value| !value.is_finite()) else { return Ok(()) };
+    let Some(at) = matrix.values().par_iter().position_first(|value| !value.is_finite()) else {
+        return Ok(());
+    };
     let field = format!("row {}, value {}", at / matrix.dim(), at % matrix.dim());
-    Err(BenchError::malformed(path, field, "a finite number", matrix.values()[at]))
+    Err(BenchError::malformed(
+        path,
+        field,
+        "a finite number",
+        matrix.values()[at],
+    ))
 }
 
 /// Makes every row a unit vector; a mapped matrix whose rows are such already stays mapped. Rows that are not nearly of
@@ -213,7 +237,11 @@ pub fn make_unit(path: &Path, matrix: &mut Matrix, any_length: bool) -> BenchRes
 
 /// The Euclidean length.
 fn length(values: &[f32]) -> f64 {
-    values.iter().map(|value| f64::from(*value) * f64::from(*value)).sum::<f64>().sqrt()
+    values
+        .iter()
+        .map(|value| f64::from(*value) * f64::from(*value))
+        .sum::<f64>()
+        .sqrt()
 }
 
 /// Whether a row has to be scaled to be a unit vector; or what is expected of it and what it is, where it may not be

@@ -43,7 +43,12 @@ pub fn read_f64(path: &Path) -> BenchResult<Vec<f64>> {
     let mut file = NpyFile::open(path)?;
     match file.shape() {
         [_] => Ok(file.read()?),
-        shape => Err(BenchError::malformed(path, "shape", "one dimension", format!("{shape:?}"))),
+        shape => Err(BenchError::malformed(
+            path,
+            "shape",
+            "one dimension",
+            format!("{shape:?}"),
+        )),
     }
 }
 
@@ -67,6 +72,11 @@ fn open(path: &Path) -> BenchResult<(NpyFile, usize)> {
     let file = NpyFile::open(path)?;
     match file.shape() {
         &[n, columns] if n > 0 && columns > 0 => Ok((file, columns)),
-        shape => Err(BenchError::malformed(path, "shape", "two dimensions, none of them 0", format!("{shape:?}"))),
+        shape => Err(BenchError::malformed(
+            path,
+            "shape",
+            "two dimensions, none of them 0",
+            format!("{shape:?}"),
+        )),
     }
 }

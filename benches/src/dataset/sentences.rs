@@ -23,11 +23,19 @@ pub fn write_sentences(corpus: &Path, out: &Path) -> BenchResult<u64> {
     for document in CorpusReader::open(corpus, &ReadOptions::default()).map_err(fail)? {
         let document = document.map_err(fail)?.value;
         // A sentence never goes on in the next line of a text.
-        let sentences = document.text.lines().flat_map(|line| line.unicode_sentences()).map(str::trim);
+        let sentences = document
+            .text
+            .lines()
+            .flat_map(|line| line.unicode_sentences())
+            .map(str::trim);
         let fresh = sentences
             .filter(|sentence| sentence.unicode_words().count() >= WORDS && seen.insert(xxh3_128(sentence.as_bytes())));
         for (number, sentence) in fresh.enumerate() {
-            writeln!(file, "{}", json!({ "_id": format!("{}#{number}", document.key), "text": sentence }))?;
+            writeln!(
+                file,
+                "{}",
+                json!({ "_id": format!("{}#{number}", document.key), "text": sentence })
+            )?;
         }
     }
     file.flush()?;
@@ -44,7 +52,10 @@ mod tests {
         let (corpus, out) = (dir.path().join("c.jsonl"), dir.path().join("s.jsonl"));
         let text = "Oslo is the capital of Norway. It rains.\nHISTORY\nIt was founded in 1040, they say! Was it founded by a king?";
         let again = "Was it founded by a king? Nobody knows for certain any more.";
-        let lines = [json!({ "_id": "a", "title": "Oslo", "text": text }), json!({ "_id": "b", "text": again })];
+        let lines = [
+            json!({ "_id": "a", "title": "Oslo", "text": text }),
+            json!({ "_id": "b", "text": again }),
+        ];
         fs_err::write(&corpus, lines.map(|line| format!("{line}\n")).concat()).unwrap();
         assert_eq!(write_sentences(&corpus, &out).unwrap(), 4);
         let written = fs_err::read_to_string(&out).unwrap();
@@ -59,7 +70,11 @@ mod tests {
             ("a#2", "Was it founded by a king?"),
             ("b#0", "Nobody knows for certain any more."),
         ];
-        assert_eq!(sentences, expected.map(|(key, text)| (key.to_owned(), text.to_owned())), "{written}");
+        assert_eq!(
+            sentences,
+            expected.map(|(key, text)| (key.to_owned(), text.to_owned())),
+            "{written}"
+        );
     }
 
     #[test]
@@ -67,7 +82,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let corpus = dir.path().join("c.jsonl");
         fs_err::write(&corpus, "{\"_id\": \"a\", ").unwrap();
-        let error = write_sentences(&corpus, &dir.path().join("s.jsonl")).unwrap_err().to_string();
+        let error = write_sentences(&corpus, &dir.path().join("s.jsonl"))
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("c.jsonl"), "{error}");
     }
 }

@@ -13,7 +13,10 @@ use super::*;
 use crate::error::BenchResult;
 
 fn write_fbin(path: &Path, matrix: &Matrix) -> BenchResult<()> {
-    Ok(write_values(&mut create_bin(path, matrix.len(), matrix.dim())?, matrix.values())?)
+    Ok(write_values(
+        &mut create_bin(path, matrix.len(), matrix.dim())?,
+        matrix.values(),
+    )?)
 }
 
 fn write_vecs<T: NpyValue>(path: &Path, rows: &RowMatrix<T>) -> BenchResult<()> {
@@ -155,8 +158,14 @@ fn halves_and_doubles_become_floats() {
 
 fn refusal(path: &Path, bytes: &[u8]) -> String {
     fs_err::write(path, bytes).unwrap();
-    let neighbours = path.extension().is_some_and(|ending| ending == "ibin" || ending == "ivecs");
-    let error = if neighbours { read_neighbours(path).unwrap_err() } else { read_vectors(path).unwrap_err() };
+    let neighbours = path
+        .extension()
+        .is_some_and(|ending| ending == "ibin" || ending == "ivecs");
+    let error = if neighbours {
+        read_neighbours(path).unwrap_err()
+    } else {
+        read_vectors(path).unwrap_err()
+    };
     let message = error.to_string();
     assert!(message.starts_with(&format!("`{}`: ", path.display())), "{message}");
     message
@@ -179,15 +188,27 @@ fn malformed_files_are_refused_by_field() {
         [&sound[..10], text.as_bytes(), &sound[128..]].concat()
     };
     for (bytes, expected) in [
-        (cut(&sound, 4), "file size: expected 176 bytes (<f4 of shape [4, 3]), got 172"),
+        (
+            cut(&sound, 4),
+            "file size: expected 176 bytes (<f4 of shape [4, 3]), got 172",
+        ),
         ([&sound[..], &[0]].concat(), "file size: expected 176 bytes"),
-        (b"NUMPY".to_vec(), "magic: expected a NumPy file, which begins with \\x93NUMPY, got `NUMPY`"),
+        (
+            b"NUMPY".to_vec(),
+            "magic: expected a NumPy file, which begins with \\x93NUMPY, got `NUMPY`",
+        ),
         (b"\x89HDF\r\n\x1a\n......".to_vec(), "magic: expected a NumPy file"),
         ([&sound[..6], &[9], &sound[7..]].concat(), "version: expected 1, 2 or 3"),
-        (with("'<f4'", "'>f4'"), "descr: expected <f2, <f4, <f8, <i4, <u4 or <i8, got >f4"),
+        (
+            with("'<f4'", "'>f4'"),
+            "descr: expected <f2, <f4, <f8, <i4, <u4 or <i8, got >f4",
+        ),
         (with("'<f4'", "'<i4'"), "descr: expected <f2, <f4 or <f8, got <i4"),
         (with("False", "True"), "fortran_order: expected False"),
-        (with("(4, 3)", "(12,)"), "shape: expected two dimensions, none of them 0, got [12]"),
+        (
+            with("(4, 3)", "(12,)"),
+            "shape: expected two dimensions, none of them 0, got [12]",
+        ),
         (with("(4, 3)", "(4, -3)"), "shape: expected whole numbers"),
         (with("'shape'", "'form'"), "header: expected the key 'shape'"),
         (with("(4, 3)", "(99999999999, 99999999999)"), "file size: expected"),
@@ -199,7 +220,11 @@ fn malformed_files_are_refused_by_field() {
     assert!(refusal(&file, &fs_err::read(&file).unwrap()).contains("shape: expected two dimensions, none of them 0"));
 
     for (name, bytes, expected) in [
-        ("v.fbin", words(&[4, 3, 0]), "file size: expected 56 bytes (4 rows of 3 float32), got 12"),
+        (
+            "v.fbin",
+            words(&[4, 3, 0]),
+            "file size: expected 56 bytes (4 rows of 3 float32), got 12",
+        ),
         ("v.fbin", words(&[0, 3]), "n: expected at least 1, got 0"),
         ("v.fbin", words(&[4, 0]), "d: expected at least 1, got 0"),
         ("v.fbin", vec![1, 0, 0], "sizes: expected 8 bytes"),
@@ -207,13 +232,25 @@ fn malformed_files_are_refused_by_field() {
         ("n.ibin", words(&[1, 2, 0, 1, 0]), "file size: expected 24 bytes"),
         ("n.ibin", words(&[1, 1, -5, 0]), "ids: expected ids of rows, got -5"),
         ("n.ibin", words(&[1, 0]), "k: expected at least 1, got 0"),
-        ("v.fvecs", words(&[2, 0, 0, 2, 0]), "file size: expected a multiple of 12 bytes"),
-        ("v.fvecs", words(&[2, 0, 0, 1, 0, 0]), "d of row 1: expected 2, as in row 0, got 1"),
+        (
+            "v.fvecs",
+            words(&[2, 0, 0, 2, 0]),
+            "file size: expected a multiple of 12 bytes",
+        ),
+        (
+            "v.fvecs",
+            words(&[2, 0, 0, 1, 0, 0]),
+            "d of row 1: expected 2, as in row 0, got 1",
+        ),
         ("v.fvecs", words(&[0]), "d of row 0: expected at least 1, got 0"),
         ("v.fvecs", words(&[-3, 0, 0]), "d of row 0: expected at least 1, got -3"),
         ("v.fvecs", vec![], "d of row 0: expected 4 bytes"),
         ("n.ivecs", words(&[1, -7]), "ids: expected ids of rows, got -7"),
-        ("v.txt", vec![], "ending: expected .npy, .fbin or .fvecs, or a directory of embeddings, got `txt`"),
+        (
+            "v.txt",
+            vec![],
+            "ending: expected .npy, .fbin or .fvecs, or a directory of embeddings, got `txt`",
+        ),
     ] {
         let message = refusal(&path(name), &bytes);
         assert!(message.contains(expected), "{expected}: {message}");
@@ -224,7 +261,13 @@ fn malformed_files_are_refused_by_field() {
 fn embeddings_are_read_in_the_order_of_their_documents() {
     let dir = tempfile::tempdir().unwrap();
     let (name, fingerprint, metric) = ("m".to_owned(), "f00d".to_owned(), "cosine".to_owned());
-    let model = EmbeddingsModel { name, fingerprint, dim: 2, metric, max_tokens: 8 };
+    let model = EmbeddingsModel {
+        name,
+        fingerprint,
+        dim: 2,
+        metric,
+        max_tokens: 8,
+    };
     let header = EmbeddingsHeader {
         model,
         tower: "answer".to_owned(),
@@ -237,12 +280,27 @@ fn embeddings_are_read_in_the_order_of_their_documents() {
     };
     let mut writer = EmbeddingsWriter::open(dir.path(), header).unwrap();
     for (key, row) in [("c", [0.5, 1.0]), ("a", [0.25, -2.0]), ("b", [3.0, 0.0])] {
-        writer.push(&Document { key: key.to_owned(), ..Document::default() }, &row, false).unwrap();
+        writer
+            .push(
+                &Document {
+                    key: key.to_owned(),
+                    ..Document::default()
+                },
+                &row,
+                false,
+            )
+            .unwrap();
     }
     writer.finish().unwrap();
-    assert_eq!(read_vectors(dir.path()).unwrap(), Matrix::new(2, vec![0.5, 1.0, 0.25, -2.0, 3.0, 0.0]));
+    assert_eq!(
+        read_vectors(dir.path()).unwrap(),
+        Matrix::new(2, vec![0.5, 1.0, 0.25, -2.0, 3.0, 0.0])
+    );
     let part = fs_err::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().path());
-    let part = part.filter(|path| path.extension().is_some_and(|ending| ending == "npy")).min().unwrap();
+    let part = part
+        .filter(|path| path.extension().is_some_and(|ending| ending == "npy"))
+        .min()
+        .unwrap();
     let mut bytes = fs_err::read(&part).unwrap();
     *bytes.last_mut().unwrap() ^= 1;
     fs_err::write(&part, bytes).unwrap();
@@ -258,23 +316,44 @@ fn rows_that_a_metric_cannot_use_are_refused() {
         make_unit(path, &mut matrix, any_length).map(|()| matrix)
     };
     let said = |values: &[f32]| unit(values, false).unwrap_err().to_string();
-    assert_eq!(said(&[1.0, 0.0, f32::NAN, 0.0]), "`v.npy`: row 1, value 0: expected a finite number, got NaN");
-    assert_eq!(said(&[0.0, f32::INFINITY]), "`v.npy`: row 0, value 1: expected a finite number, got inf");
-    assert_eq!(said(&[1.0, 0.0, 0.0, 0.0]), "`v.npy`: row 1: expected a direction, got the zero vector");
+    assert_eq!(
+        said(&[1.0, 0.0, f32::NAN, 0.0]),
+        "`v.npy`: row 1, value 0: expected a finite number, got NaN"
+    );
+    assert_eq!(
+        said(&[0.0, f32::INFINITY]),
+        "`v.npy`: row 0, value 1: expected a finite number, got inf"
+    );
+    assert_eq!(
+        said(&[1.0, 0.0, 0.0, 0.0]),
+        "`v.npy`: row 1: expected a direction, got the zero vector"
+    );
     assert!(said(&[3.0, 4.0]).contains("row 0: expected unit length") && said(&[3.0, 4.0]).contains("length 5.0000"));
     assert_eq!(unit(&[3.0, 4.0], true).unwrap(), Matrix::new(2, vec![0.6, 0.8]));
     assert_eq!(unit(&[0.6, 0.8], false).unwrap(), Matrix::new(2, vec![0.6, 0.8]));
-    assert!(unit(&[0.6002, 0.8], false).unwrap().values()[0] < 0.6002, "as f16 leaves it");
+    assert!(
+        unit(&[0.6002, 0.8], false).unwrap().values()[0] < 0.6002,
+        "as f16 leaves it"
+    );
     assert!(require_finite(path, &Matrix::new(2, vec![9.0, f32::NEG_INFINITY])).is_err());
 }
 
 fn hdf5_file(path: &Path, distance: Option<&str>, dims: (u64, u64), neighbours: Option<&[i32]>) {
     let mut builder = FileBuilder::new();
     let rows = |n: u64, dim: u64| (0..n * dim).map(|at| at as f32).collect::<Vec<f32>>();
-    builder.create_dataset("train").with_f32_data(&rows(6, dims.0)).with_shape(&[6, dims.0]);
-    builder.create_dataset("test").with_f32_data(&rows(2, dims.1)).with_shape(&[2, dims.1]);
+    builder
+        .create_dataset("train")
+        .with_f32_data(&rows(6, dims.0))
+        .with_shape(&[6, dims.0]);
+    builder
+        .create_dataset("test")
+        .with_f32_data(&rows(2, dims.1))
+        .with_shape(&[2, dims.1]);
     if let Some(ids) = neighbours {
-        builder.create_dataset("neighbors").with_i32_data(ids).with_shape(&[2, ids.len() as u64 / 2]);
+        builder
+            .create_dataset("neighbors")
+            .with_i32_data(ids)
+            .with_shape(&[2, ids.len() as u64 / 2]);
     }
     if let Some(distance) = distance {
         builder.set_attr("distance", AttrValue::VarLenString(distance.to_owned()));
@@ -294,7 +373,10 @@ fn hdf5_of_ann_benchmarks_is_read() {
     assert_eq!((read.metric, read.any_length), (VectorMetric::L2, false));
     hdf5_file(&path, Some("angular"), (4, 4), None);
     let read = hdf5::read(&path).unwrap();
-    assert_eq!((read.neighbours, read.metric, read.any_length), (None, VectorMetric::Ip, true));
+    assert_eq!(
+        (read.neighbours, read.metric, read.any_length),
+        (None, VectorMetric::Ip, true)
+    );
 }
 
 #[test]
@@ -303,7 +385,11 @@ fn hdf5_that_cannot_be_used_is_refused_by_part() {
     let path = dir.path().join("x.hdf5");
     let said = || hdf5::read(&path).unwrap_err().to_string();
     hdf5_file(&path, Some("jaccard"), (4, 4), None);
-    assert!(said().contains("attribute `distance`: expected angular, euclidean or ip, got jaccard"), "{}", said());
+    assert!(
+        said().contains("attribute `distance`: expected angular, euclidean or ip, got jaccard"),
+        "{}",
+        said()
+    );
     hdf5_file(&path, None, (4, 4), None);
     assert!(said().contains("got no such attribute"), "{}", said());
     hdf5_file(&path, Some("ip"), (4, 3), None);

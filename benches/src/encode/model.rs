@@ -37,11 +37,19 @@ impl ModelSize {
         let layers = number(&["num_hidden_layers", "n_layers", "num_layers"])?;
         let inner = number(&["intermediate_size", "hidden_dim", "d_ff"])?;
         // T5's heads may be wider or narrower together than its vectors.
-        let width = number(&["d_kv"]).and_then(|head| Ok(head * number(&["num_heads"])?)).unwrap_or(hidden);
-        let gated =
-            config.get("feed_forward_proj").and_then(Value::as_str).is_some_and(|name| name.starts_with("gated"));
+        let width = number(&["d_kv"])
+            .and_then(|head| Ok(head * number(&["num_heads"])?))
+            .unwrap_or(hidden);
+        let gated = config
+            .get("feed_forward_proj")
+            .and_then(Value::as_str)
+            .is_some_and(|name| name.starts_with("gated"));
         let matrices = if gated { 3 } else { 2 };
-        Ok(Self { layers, linear_weights: 4 * hidden * width + matrices * hidden * inner, attention_width: width })
+        Ok(Self {
+            layers,
+            linear_weights: 4 * hidden * width + matrices * hidden * inner,
+            attention_width: width,
+        })
     }
 }
 
@@ -72,9 +80,21 @@ impl ModelFolder {
         let settings = json(&dir.join("config_sentence_transformers.json"))?;
         let prompts = settings.get("prompts").unwrap_or(&Value::Null);
         let named = |name: &str| prompts.get(name).and_then(Value::as_str);
-        let default = settings.get("default_prompt_name").and_then(Value::as_str).and_then(named);
-        let prompt = ["document", "passage", "corpus"].into_iter().find_map(named).or(default).unwrap_or_default();
-        Ok(Self { size, max_tokens, prompt: prompt.to_owned(), dir })
+        let default = settings
+            .get("default_prompt_name")
+            .and_then(Value::as_str)
+            .and_then(named);
+        let prompt = ["document", "passage", "corpus"]
+            .into_iter()
+            .find_map(named)
+            .or(default)
+            .unwrap_or_default();
+        Ok(Self {
+            size,
+            max_tokens,
+            prompt: prompt.to_owned(),
+            dir,
+        })
     }
 
     /// The same model reading up to `tokens` tokens: itself where it does, else a folder of links to its files under
@@ -87,7 +107,12 @@ impl ModelFolder {
         let most = positions(&json(&config)?);
         if tokens > most {
             let expected = format!("at least {tokens} for this shape");
-            return Err(BenchError::malformed(&config, "`max_position_embeddings`", expected, most));
+            return Err(BenchError::malformed(
+                &config,
+                "`max_position_embeddings`",
+                expected,
+                most,
+            ));
         }
         let key = xxh3_64(self.dir.as_os_str().as_encoded_bytes());
         let view = cache.join(format!("model-{key:016x}-{tokens}"));
@@ -112,7 +137,9 @@ impl ModelFolder {
     /// that field, or is the tokenizer's.
     fn write_changed(&self, path: &Path, field: &str, tokens: usize) -> BenchResult<()> {
         let name = path.file_name().unwrap_or_default();
-        let Value::Object(mut fields) = json(&self.dir.join(name))? else { return Ok(()) };
+        let Value::Object(mut fields) = json(&self.dir.join(name))? else {
+            return Ok(());
+        };
         if name == TOKENIZER || fields.contains_key(field) {
             fields.insert(field.to_owned(), tokens.into());
             fs_err::remove_file(path)?;
@@ -124,7 +151,10 @@ impl ModelFolder {
 
 /// The first of some fields that is a whole number above 0.
 fn number(config: &Value, path: &Path, names: &[&str]) -> BenchResult<u64> {
-    let found = names.iter().find_map(|name| config.get(name)?.as_u64()).filter(|&value| value > 0);
+    let found = names
+        .iter()
+        .find_map(|name| config.get(name)?.as_u64())
+        .filter(|&value| value > 0);
     found.ok_or_else(|| BenchError::malformed(path, format!("`{}`", names[0]), "a whole number above 0", "none"))
 }
 
@@ -144,16 +174,26 @@ fn settings_files(dir: &Path) -> BenchResult<Vec<PathBuf>> {
 
 /// Rows of the position table that texts can use; no end where positions are relative.
 fn positions(config: &Value) -> usize {
-    let Some(rows) = count(config, "max_position_embeddings") else { return usize::MAX };
+    let Some(rows) = count(config, "max_position_embeddings") else {
+        return usize::MAX;
+    };
     // Their positions begin after the padding id.
     let after_padding = ["roberta", "xlm-roberta", "camembert", "mpnet"].map(Value::from);
-    let after_padding = config.get("model_type").is_some_and(|family| after_padding.contains(family));
-    if after_padding { rows.saturating_sub(count(config, "pad_token_id").unwrap_or(1) + 1) } else { rows }
+    let after_padding = config
+        .get("model_type")
+        .is_some_and(|family| after_padding.contains(family));
+    if after_padding {
+        rows.saturating_sub(count(config, "pad_token_id").unwrap_or(1) + 1)
+    } else {
+        rows
+    }
 }
 
 /// A whole number; transformers writes 1e30 for "no limit".
 fn count(file: &Value, field: &str) -> Option<usize> {
-    file.get(field)?.as_u64().map(|value| usize::try_from(value).unwrap_or(usize::MAX))
+    file.get(field)?
+        .as_u64()
+        .map(|value| usize::try_from(value).unwrap_or(usize::MAX))
 }
 
 /// A JSON file; `null` where it is not there.
@@ -182,15 +222,41 @@ mod tests {
     fn work_is_what_the_sizes_say() {
         // all-MiniLM-L6-v2: 6 layers of 4 x 384^2 + 2 x 384 x 1536 weights.
         let mini = size(&json!({"hidden_size": 384, "num_hidden_layers": 6, "intermediate_size": 1536})).unwrap();
-        assert_eq!(mini, ModelSize { layers: 6, linear_weights: 1_769_472, attention_width: 384 });
+        assert_eq!(
+            mini,
+            ModelSize {
+                layers: 6,
+                linear_weights: 1_769_472,
+                attention_width: 384
+            }
+        );
         let expected = 6.0 * (2.0 * 1_769_472.0 * 100.0 + 4.0 * 10_000.0 * 384.0);
         assert!((mini.flops(100) - expected).abs() < 1e-6);
         let distil = json!({"dim": 8, "n_layers": 2, "hidden_dim": 10});
-        assert_eq!(size(&distil).unwrap(), ModelSize { layers: 2, linear_weights: 256 + 160, attention_width: 8 });
+        assert_eq!(
+            size(&distil).unwrap(),
+            ModelSize {
+                layers: 2,
+                linear_weights: 256 + 160,
+                attention_width: 8
+            }
+        );
         let t5 = json!({"d_model": 8, "d_kv": 3, "num_heads": 2, "d_ff": 10, "num_layers": 4, "feed_forward_proj": "gated-gelu"});
-        assert_eq!(size(&t5).unwrap(), ModelSize { layers: 4, linear_weights: 4 * 48 + 3 * 80, attention_width: 6 });
-        let error = size(&json!({"hidden_size": 384, "num_hidden_layers": 6})).unwrap_err().to_string();
-        assert!(error.contains("`intermediate_size`: expected a whole number above 0"), "{error}");
+        assert_eq!(
+            size(&t5).unwrap(),
+            ModelSize {
+                layers: 4,
+                linear_weights: 4 * 48 + 3 * 80,
+                attention_width: 6
+            }
+        );
+        let error = size(&json!({"hidden_size": 384, "num_hidden_layers": 6}))
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("`intermediate_size`: expected a whole number above 0"),
+            "{error}"
+        );
     }
 
     fn write(dir: &Path, name: &str, value: &Value) {
@@ -205,9 +271,17 @@ mod tests {
         let config =
             json!({"hidden_size": 4, "num_hidden_layers": 1, "intermediate_size": 4, "max_position_embeddings": 64});
         write(&model, "config.json", &config);
-        write(&model, "sentence_bert_config.json", &json!({"max_seq_length": 16, "do_lower_case": false}));
+        write(
+            &model,
+            "sentence_bert_config.json",
+            &json!({"max_seq_length": 16, "do_lower_case": false}),
+        );
         write(&model, "tokenizer_config.json", &json!({"model_max_length": 32}));
-        write(&model, "config_sentence_transformers.json", &json!({"prompts": {"query": "q: ", "passage": "p: "}}));
+        write(
+            &model,
+            "config_sentence_transformers.json",
+            &json!({"prompts": {"query": "q: ", "passage": "p: "}}),
+        );
         let read = ModelFolder::read(&model).unwrap();
         assert_eq!((read.max_tokens, read.prompt.as_str()), (16, "p: "));
         let cache = dir.path().join("cache");

@@ -51,12 +51,19 @@ impl harness::TaskShape for EncodeShape {
     }
 
     fn files(&mut self) -> Vec<&mut PathBuf> {
-        self.texts.iter_mut().chain(&mut self.questions).map(|source| &mut source.path).collect()
+        self.texts
+            .iter_mut()
+            .chain(&mut self.questions)
+            .map(|source| &mut source.path)
+            .collect()
     }
 
     fn check(&self) -> Result<(), String> {
         if let Some(tokens) = self.tokens.filter(|&tokens| tokens < MIN_PASSAGE) {
-            return Err(format!("`shape.{}.tokens`: expected at least {MIN_PASSAGE}, got {tokens}", self.name));
+            return Err(format!(
+                "`shape.{}.tokens`: expected at least {MIN_PASSAGE}, got {tokens}",
+                self.name
+            ));
         }
         if self.questions.is_some() && self.tokens.is_some() {
             return Err(format!(
@@ -65,10 +72,16 @@ impl harness::TaskShape for EncodeShape {
             ));
         }
         if self.questions.as_ref().is_some_and(|source| source.count == 0) {
-            return Err(format!("`shape.{}.questions`: expected a file with a `count` of at least 1", self.name));
+            return Err(format!(
+                "`shape.{}.questions`: expected a file with a `count` of at least 1",
+                self.name
+            ));
         }
         if self.texts.is_empty() || self.texts.iter().any(|source| source.count == 0) {
-            return Err(format!("`shape.{}.texts`: expected files with a `count` of at least 1", self.name));
+            return Err(format!(
+                "`shape.{}.texts`: expected files with a `count` of at least 1",
+                self.name
+            ));
         }
         Ok(())
     }
@@ -80,7 +93,12 @@ impl harness::TaskShape for EncodeShape {
 pub(super) enum EncodeRequest {
     /// Open a model with a number of threads that compute and tokenize; `cache` is for what an engine makes of a model
     /// and keeps.
-    Open { model: PathBuf, device: String, threads: usize, cache: PathBuf },
+    Open {
+        model: PathBuf,
+        device: String,
+        threads: usize,
+        cache: PathBuf,
+    },
     /// Load the texts, a JSON string per line; or pairs, arrays of two strings.
     Prepare { texts: PathBuf },
     /// Try the engine's own settings on some of the texts and keep the best.
@@ -93,7 +111,11 @@ pub(super) enum EncodeRequest {
     },
     /// Multiply two large matrices of `f32` or `bf16` several times; the reply is the highest `gflops`. One engine
     /// only, the machine's limit.
-    Matmul { dtype: String, device: String, threads: usize },
+    Matmul {
+        dtype: String,
+        device: String,
+        threads: usize,
+    },
 }
 
 /// What an engine says of itself.

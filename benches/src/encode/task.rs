@@ -75,8 +75,10 @@ impl BenchTask for EncodeTask {
         let max_tokens = shape.tokens.unwrap_or(0).max(model.max_tokens);
         let opened = model.reading(max_tokens, &job.settings.cache)?;
         let texts = counter.read(shape)?;
-        let lengths: Vec<u64> =
-            texts.iter().map(|text| Ok(counter.count_all(text)?.min(max_tokens) as u64)).collect::<BenchResult<_>>()?;
+        let lengths: Vec<u64> = texts
+            .iter()
+            .map(|text| Ok(counter.count_all(text)?.min(max_tokens) as u64))
+            .collect::<BenchResult<_>>()?;
         write_lines(&scratch.join("texts.jsonl"), &texts)?;
         Ok(Self {
             texts: texts.len(),
@@ -91,18 +93,31 @@ impl BenchTask for EncodeTask {
 
     fn describe(&self) -> String {
         let each = self.tokens as f64 / self.texts.max(1) as f64;
-        format!("{} texts, {each:.1} tokens each, at most {}", self.texts, self.max_tokens)
+        format!(
+            "{} texts, {each:.1} tokens each, at most {}",
+            self.texts, self.max_tokens
+        )
     }
 
     fn open(&self, job: &TaskJob<'_, EncodeShape>) -> Value {
         let (model, device, cache) = (self.model.clone(), job.device.clone(), job.settings.cache.clone());
-        json!(EncodeRequest::Open { model, device, threads: job.workload.threads, cache })
+        json!(EncodeRequest::Open {
+            model,
+            device,
+            threads: job.workload.threads,
+            cache
+        })
     }
 
     fn load(&self, session: &mut TaskSession<Self>) -> BenchResult<()> {
-        let prepared: PreparedTexts =
-            session.worker.ask(&EncodeRequest::Prepare { texts: self.scratch.join("texts.jsonl") })?;
-        session.worker.require("prepare", format!("{} texts", self.texts), format!("{} texts", prepared.texts))
+        let prepared: PreparedTexts = session.worker.ask(&EncodeRequest::Prepare {
+            texts: self.scratch.join("texts.jsonl"),
+        })?;
+        session.worker.require(
+            "prepare",
+            format!("{} texts", self.texts),
+            format!("{} texts", prepared.texts),
+        )
     }
 
     fn warm_up(&mut self, session: &mut TaskSession<Self>) -> BenchResult<()> {
@@ -115,7 +130,9 @@ impl BenchTask for EncodeTask {
         // Also the first engine's own vectors have to be vectors.
         let first = self.first.as_ref().unwrap_or(&vectors);
         let words = |rows: usize, matrix: &Matrix| format!("{rows} vectors of {} values", matrix.dim());
-        session.worker.require("encode", words(self.texts, first), words(vectors.len(), &vectors))?;
+        session
+            .worker
+            .require("encode", words(self.texts, first), words(vectors.len(), &vectors))?;
         session.run.point.smallest_cosine = nearness(first, &vectors);
         self.first.get_or_insert(vectors);
         Ok(())
@@ -175,7 +192,9 @@ impl EncodeTask {
         session.worker.above_zero("encode", "a time above 0", encoded.seconds)?;
         // An engine that cuts texts shorter, or reads none of the prompt, does less work.
         let tokens = encoded.tokens.unwrap_or(self.tokens);
-        session.worker.require("encode", format!("{} tokens", self.tokens), format!("{tokens} tokens"))?;
+        session
+            .worker
+            .require("encode", format!("{} tokens", self.tokens), format!("{tokens} tokens"))?;
         Ok(encoded)
     }
 
@@ -186,7 +205,10 @@ impl EncodeTask {
             none => none.insert(job.start(Self::MACHINE)?),
         };
         for limited_by in ["bf16", "f32"] {
-            if sessions.iter().any(|session| session.run.described.more.limited_by() == limited_by) {
+            if sessions
+                .iter()
+                .any(|session| session.run.described.more.limited_by() == limited_by)
+            {
                 let (dtype, device, threads) = (limited_by.to_owned(), job.device.clone(), job.workload.threads);
                 let multiplied: Value = worker.ask(&EncodeRequest::Matmul { dtype, device, threads })?;
                 let gflops = multiplied["gflops"].as_f64().unwrap_or(f64::NAN);
@@ -212,7 +234,10 @@ fn nearness(first: &Matrix, other: &Matrix) -> f64 {
     }
     let above_mean = |scores: &Matrix| {
         let mean = scores.rows().flatten().sum::<f32>() / scores.len().max(1) as f32;
-        Matrix::new(scores.len(), scores.rows().flatten().map(|score| score - mean).collect())
+        Matrix::new(
+            scores.len(),
+            scores.rows().flatten().map(|score| score - mean).collect(),
+        )
     };
     smallest_cosine(&above_mean(first), &above_mean(other))
 }
@@ -222,7 +247,15 @@ pub(super) fn smallest_cosine(first: &Matrix, other: &Matrix) -> f64 {
     let cosine = |left: &[f32], right: &[f32]| {
         let dot = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum::<f64>();
         let cosine = dot(left, right) / (dot(left, left).sqrt() * dot(right, right).sqrt());
-        if cosine.is_finite() { cosine.clamp(-1.0, 1.0) } else { -1.0 }
+        if cosine.is_finite() {
+            cosine.clamp(-1.0, 1.0)
+        } else {
+            -1.0
+        }
     };
-    first.rows().zip(other.rows()).map(|(left, right)| cosine(left, right)).fold(1.0, f64::min)
+    first
+        .rows()
+        .zip(other.rows())
+        .map(|(left, right)| cosine(left, right))
+        .fold(1.0, f64::min)
 }

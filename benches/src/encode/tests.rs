@@ -9,8 +9,20 @@ use crate::harness::tests::{self, lines};
 use crate::harness::{EngineRun, Measurement as _, write_csv};
 
 fn engine(name: &str, seconds: &[f64], computed_tokens: Option<u64>, megabytes: u64) -> EngineRun<EncodeTask> {
-    let point = EncodePoint { tuned: "batch 32".to_owned(), computed_tokens, smallest_cosine: 0.9999 };
-    tests::engine(name, EncodeDetails { dtype: "f32".to_owned() }, seconds, megabytes, point)
+    let point = EncodePoint {
+        tuned: "batch 32".to_owned(),
+        computed_tokens,
+        smallest_cosine: 0.9999,
+    };
+    tests::engine(
+        name,
+        EncodeDetails {
+            dtype: "f32".to_owned(),
+        },
+        seconds,
+        megabytes,
+        point,
+    )
 }
 
 /// dyad, sentence-transformers, and an onnxruntime that failed.
@@ -27,11 +39,17 @@ fn measured() -> EncodeMeasurement {
         engine("dyad", &[2.0, 9.0, 1.0], Some(1_250), 70),
         engine("sentence-transformers", &[5.0, 5.0, 6.0], None, 300),
     ];
-    tests::measured(["dyad", "sentence-transformers", "onnxruntime"], ("mixed", task), engines)
+    tests::measured(
+        ["dyad", "sentence-transformers", "onnxruntime"],
+        ("mixed", task),
+        engines,
+    )
 }
 
 fn near(value: &Value, expected: f64) -> bool {
-    value.as_f64().is_some_and(|value| (value - expected).abs() < 1e-9 * expected.abs())
+    value
+        .as_f64()
+        .is_some_and(|value| (value - expected).abs() < 1e-9 * expected.abs())
 }
 
 #[test]
@@ -66,7 +84,10 @@ fn rows_have_the_fields_of_the_heading() {
 fn figures_are_the_ones_worked_out_by_hand() {
     let summary = measured().summary();
     // 100 texts in 2 s and in 5 s, medians.
-    assert!(near(&summary["ratios"]["dyad"]["sentence-transformers"]["mixed"], 2.5), "{summary:#}");
+    assert!(
+        near(&summary["ratios"]["dyad"]["sentence-transformers"]["mixed"], 2.5),
+        "{summary:#}"
+    );
     assert!(summary["ratios"]["dyad"].get("onnxruntime").is_none(), "it failed");
     let ours = &summary["engines"]["dyad"]["mixed"];
     assert!(near(&ours["texts_per_s"], 50.0) && near(&ours["tokens_per_s"], 500.0));
@@ -80,8 +101,9 @@ fn figures_are_the_ones_worked_out_by_hand() {
     assert_eq!(summary["failures"]["onnxruntime"]["mixed"], "onnxruntime: `open`: no");
     let mut keys: Vec<&String> = summary.as_object().unwrap().keys().collect();
     keys.sort();
-    let expected =
-        ["device", "engines", "failures", "machine", "model", "ratios", "repeats", "stamp", "threads", "workload"];
+    let expected = [
+        "device", "engines", "failures", "machine", "model", "ratios", "repeats", "stamp", "threads", "workload",
+    ];
     assert_eq!(keys, expected);
 }
 
@@ -91,8 +113,14 @@ fn every_engine_of_ours_has_its_ratios() {
     measured.conditions.asked.insert(1, "dyad-int8".to_owned());
     measured.shapes[0].engines.push(engine("dyad-int8", &[1.0], None, 50));
     let summary = measured.summary();
-    assert!(near(&summary["ratios"]["dyad-int8"]["sentence-transformers"]["mixed"], 5.0));
-    assert!(summary["ratios"]["dyad"].get("dyad-int8").is_none(), "our own are no peers");
+    assert!(near(
+        &summary["ratios"]["dyad-int8"]["sentence-transformers"]["mixed"],
+        5.0
+    ));
+    assert!(
+        summary["ratios"]["dyad"].get("dyad-int8").is_none(),
+        "our own are no peers"
+    );
 }
 
 #[test]
@@ -104,17 +132,30 @@ fn figures_stand_in_the_row_of_their_engine() {
     };
     assert_eq!(
         row("dyad ")[1..],
-        ["50.0", "500", "20.0", "%", "70.0", "0.999900", "4.0", "25.0", "%", "-", "(batch", "32)"]
+        [
+            "50.0", "500", "20.0", "%", "70.0", "0.999900", "4.0", "25.0", "%", "-", "(batch", "32)"
+        ]
     );
     assert_eq!(row("sentence-transformers")[8..10], ["%", "2.50x"]);
-    assert!(table.contains(&"onnxruntime failed: onnxruntime: `open`: no".to_owned()), "{table:?}");
+    assert!(
+        table.contains(&"onnxruntime failed: onnxruntime: `open`: no".to_owned()),
+        "{table:?}"
+    );
 }
 
 #[cfg(feature = "torch")]
 #[test]
 fn a_worker_says_who_it_is_and_what_is_wrong() {
     let [described, encoded] = tests::worker("encode", |input, output| super::serve("dyad-int8", input, output));
-    assert_eq!((&described["engine"], &described["dtype"]), (&json!("dyad-int8"), &json!("int8")));
+    assert_eq!(
+        (&described["engine"], &described["dtype"]),
+        (&json!("dyad-int8"), &json!("int8"))
+    );
     assert_eq!(encoded, json!({ "error": "`encode` before `open`" }));
-    assert!(super::serve("other", &b""[..], Vec::new()).unwrap_err().to_string().contains("`other`"));
+    assert!(
+        super::serve("other", &b""[..], Vec::new())
+            .unwrap_err()
+            .to_string()
+            .contains("`other`")
+    );
 }

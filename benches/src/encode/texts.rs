@@ -114,7 +114,11 @@ impl TokenCounter {
         }
         let each = texts.len() / questions.len();
         let question = |at: usize| questions.get(at / each.max(1)).cloned().unwrap_or_default();
-        Ok(texts.into_iter().enumerate().map(|(at, text)| InputText::Pair(question(at), text)).collect())
+        Ok(texts
+            .into_iter()
+            .enumerate()
+            .map(|(at, text)| InputText::Pair(question(at), text))
+            .collect())
     }
 
     /// The texts of a source, `times` its count.
@@ -151,5 +155,8 @@ impl TokenCounter {
 }
 
 fn refused(error: &(dyn std::error::Error + Send + Sync)) -> BenchError {
-    BenchError::Io(std::io::Error::new(std::io::ErrorKind::InvalidData, format!("a text cannot be tokenized: {error}")))
+    BenchError::Io(std::io::Error::new(
+        std::io::ErrorKind::InvalidData,
+        format!("a text cannot be tokenized: {error}"),
+    ))
 }

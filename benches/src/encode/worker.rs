@@ -22,9 +22,15 @@ const TOWER: Tower = Tower::Answer;
 pub(crate) fn serve(engine: &str, input: impl BufRead, output: impl Write) -> anyhow::Result<()> {
     let dtype = engine.split_once('-').map_or("f32", |(_, dtype)| dtype);
     let settings = format!("dyad_encoder::Model or CrossEncoder, {dtype}, its own batches");
-    let details = EncodeDetails { dtype: dtype.to_owned() };
+    let details = EncodeDetails {
+        dtype: dtype.to_owned(),
+    };
     let described = EngineDescription::of_own(engine, EncodeShape::OWN, settings, details)?;
-    let mut worker = EncodeWorker { dtype, model: None, texts: Vec::new() };
+    let mut worker = EncodeWorker {
+        dtype,
+        model: None,
+        texts: Vec::new(),
+    };
     harness::serve(input, output, &described, |request| worker.answer(request))
 }
 
@@ -43,11 +49,17 @@ enum OpenModel {
 impl EncodeWorker<'_> {
     fn answer(&mut self, request: EncodeRequest) -> anyhow::Result<Value> {
         Ok(match request {
-            EncodeRequest::Open { model, device, threads, .. } => {
+            EncodeRequest::Open {
+                model, device, threads, ..
+            } => {
                 let started = Instant::now();
                 let device: Device = device.parse().map_err(|refusal: String| anyhow!(refusal))?;
                 let dtype: Dtype = self.dtype.parse().map_err(|refusal: String| anyhow!(refusal))?;
-                let compute = Compute { device, dtype, threads: Some(threads) };
+                let compute = Compute {
+                    device,
+                    dtype,
+                    threads: Some(threads),
+                };
                 let opened = if CrossEncoder::is_at(&model)? {
                     OpenModel::CrossEncoder(Box::new(CrossEncoder::open(&model, &compute)?))
                 } else {
@@ -58,10 +70,14 @@ impl EncodeWorker<'_> {
             }
             EncodeRequest::Prepare { texts } => {
                 self.texts = read_lines(&texts)?;
-                json!(PreparedTexts { texts: self.texts.len() })
+                json!(PreparedTexts {
+                    texts: self.texts.len()
+                })
             }
             // The encoder chooses its batches itself.
-            EncodeRequest::Tune => json!(TunedReply { settings: String::new() }),
+            EncodeRequest::Tune => json!(TunedReply {
+                settings: String::new()
+            }),
             EncodeRequest::Encode { out } => json!(self.encode(out.as_deref())?),
             EncodeRequest::Matmul { .. } => bail!("this engine multiplies no matrices of its own"),
         })
@@ -80,7 +96,9 @@ impl EncodeWorker<'_> {
             InputText::One(text) => tokenizer.encode(TOWER, text),
             InputText::Pair(question, text) => tokenizer.encode_pair(question, text),
         });
-        let tokens = tokens.collect::<Result<Vec<Tokens>, dyad_encoder::Error>>().context("tokenizing")?;
+        let tokens = tokens
+            .collect::<Result<Vec<Tokens>, dyad_encoder::Error>>()
+            .context("tokenizing")?;
         let (dim, vectors) = match model {
             OpenModel::Encoder(model) => (model.info().dim, model.embed_all(TOWER, &tokens, *budget)?),
             OpenModel::CrossEncoder(model) => (1, model.logits_while(&tokens, *budget, |_| true)?.context("stopped")?),
@@ -91,6 +109,10 @@ impl EncodeWorker<'_> {
         if let Some(out) = out {
             npy::write_vectors(out, &Matrix::new(dim, vectors))?;
         }
-        Ok(EncodedTexts { seconds, tokens: count, computed_tokens: count })
+        Ok(EncodedTexts {
+            seconds,
+            tokens: count,
+            computed_tokens: count,
+        })
     }
 }

@@ -28,14 +28,20 @@ pub(crate) fn plain_names<'a>(field: &str, names: impl IntoIterator<Item = &'a s
     let mut seen = Vec::new();
     for name in names {
         if name.is_empty() || !name.chars().all(allowed) {
-            return Err(format!("`{field}`: expected letters, digits, `-`, `_` or `.`, got `{name}`"));
+            return Err(format!(
+                "`{field}`: expected letters, digits, `-`, `_` or `.`, got `{name}`"
+            ));
         }
         if seen.contains(&name) {
             return Err(format!("`{field}`: expected each name once, got `{name}` twice"));
         }
         seen.push(name);
     }
-    if seen.is_empty() { Err(format!("`{field}`: expected at least one, got none")) } else { Ok(()) }
+    if seen.is_empty() {
+        Err(format!("`{field}`: expected at least one, got none"))
+    } else {
+        Ok(())
+    }
 }
 
 /// The first place where the path is; all places in words where it is not.
@@ -70,7 +76,11 @@ impl<'a> WorkloadFile<'a> {
     pub(crate) fn locate(&self, field: &str, data: &mut PathBuf) -> BenchResult<()> {
         *data = find(data, self.folder(), self.data_dir).map_err(|tried| {
             let other = "DYAD_DATA (or --data) may name another folder to look in";
-            let hint = if self.data_dir.is_none() { format!(". {other}") } else { String::new() };
+            let hint = if self.data_dir.is_none() {
+                format!(". {other}")
+            } else {
+                String::new()
+            };
             BenchError::file(self.path, format!("`{field}`: no such file: {tried}{hint}"))
         })?;
         Ok(())
@@ -108,7 +118,10 @@ pub(crate) fn write_lines<T: Serialize>(path: &Path, items: &[T]) -> BenchResult
 
 /// Reads what [`write_lines`] wrote.
 pub(crate) fn read_lines<T: DeserializeOwned>(path: &Path) -> anyhow::Result<Vec<T>> {
-    Ok(fs_err::read_to_string(path)?.lines().map(serde_json::from_str).collect::<serde_json::Result<_>>()?)
+    Ok(fs_err::read_to_string(path)?
+        .lines()
+        .map(serde_json::from_str)
+        .collect::<serde_json::Result<_>>()?)
 }
 
 /// Does something with a folder of this process under `cache`, which is removed afterwards, whether that succeeded or
@@ -128,7 +141,11 @@ pub(crate) fn files_under(dir: &Path) -> BenchResult<Vec<PathBuf>> {
     while let Some(dir) = pending.pop() {
         for entry in fs_err::read_dir(dir)? {
             let entry = entry?;
-            if entry.file_type()?.is_dir() { pending.push(entry.path()) } else { files.push(entry.path()) }
+            if entry.file_type()?.is_dir() {
+                pending.push(entry.path())
+            } else {
+                files.push(entry.path())
+            }
         }
     }
     Ok(files)

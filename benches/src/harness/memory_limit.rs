@@ -72,16 +72,19 @@ mod tests {
 
     #[test]
     fn a_group_says_its_limit_and_its_process_in_either_version() {
-        for (version, limit) in
-            [("memory", "memory/dyad-bench-GROUP/memory.limit_in_bytes"), ("", "dyad-bench-GROUP/memory.max")]
-        {
+        for (version, limit) in [
+            ("memory", "memory/dyad-bench-GROUP/memory.limit_in_bytes"),
+            ("", "dyad-bench-GROUP/memory.max"),
+        ] {
             let mount = tempfile::tempdir().unwrap();
             if !version.is_empty() {
                 fs_err::create_dir(mount.path().join(version)).unwrap();
                 fs_err::write(mount.path().join(version).join("memory.limit_in_bytes"), "").unwrap();
             }
             let group = WorkerMemoryLimit::under(mount.path(), 12, 5_000_000).unwrap();
-            let limit = mount.path().join(limit.replace("GROUP", &format!("{}-12", std::process::id())));
+            let limit = mount
+                .path()
+                .join(limit.replace("GROUP", &format!("{}-12", std::process::id())));
             assert_eq!(fs_err::read_to_string(&limit).unwrap(), "5000000");
             assert_eq!(fs_err::read_to_string(group.dir.join("cgroup.procs")).unwrap(), "12");
             // In a real one the files go with the folder.

@@ -84,7 +84,11 @@ impl WorkerProcess {
         deadline: Duration,
         cancel: JobCancellation,
     ) -> BenchResult<Self> {
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0);
         let mut child = command.spawn().map_err(|source| {
             let program = command.get_program().to_string_lossy();
             let hint = "Peers need a Python environment with their packages (--python)";
@@ -98,8 +102,13 @@ impl WorkerProcess {
         if let Some(out) = child.stdout.take() {
             let kept = Arc::clone(&stderr);
             // A library that prints to stdout says nothing of the protocol.
-            let hear =
-                move |line: String| if line.starts_with('{') { sender.send(line).is_ok() } else { keep(&kept, line) };
+            let hear = move |line: String| {
+                if line.starts_with('{') {
+                    sender.send(line).is_ok()
+                } else {
+                    keep(&kept, line)
+                }
+            };
             thread::spawn(move || each_line(out, hear));
         }
         let listener = child.stderr.take().map(|errors| {
@@ -108,7 +117,18 @@ impl WorkerProcess {
         });
         let stdin = child.stdin.take();
         let engine = engine.to_owned();
-        Ok(Self { engine, child, stdin, replies, stderr, listener, deadline, cancel, gone: false, limit: None })
+        Ok(Self {
+            engine,
+            child,
+            stdin,
+            replies,
+            stderr,
+            listener,
+            deadline,
+            cancel,
+            gone: false,
+            limit: None,
+        })
     }
 
     /// Limits what the worker takes from now on, pages of files included.
@@ -158,12 +178,20 @@ impl WorkerProcess {
     /// Refuses a reply that says something else than was expected.
     pub(crate) fn require(&self, op: &str, expected: impl Display, got: impl Display) -> BenchResult<()> {
         let same = expected.to_string() == got.to_string();
-        if same { Ok(()) } else { Err(self.unexpected(op, expected, got)) }
+        if same {
+            Ok(())
+        } else {
+            Err(self.unexpected(op, expected, got))
+        }
     }
 
     /// A figure of a reply, refused in the words of `expected` where it is not above 0.
     pub(crate) fn above_zero(&self, op: &str, expected: &str, got: f64) -> BenchResult<f64> {
-        if got.is_finite() && got > 0.0 { Ok(got) } else { Err(self.unexpected(op, expected, got)) }
+        if got.is_finite() && got > 0.0 {
+            Ok(got)
+        } else {
+            Err(self.unexpected(op, expected, got))
+        }
     }
 
     /// The error of a reply that the protocol does not allow.
@@ -172,7 +200,10 @@ impl WorkerProcess {
     }
 
     fn failed(&self, problem: String) -> BenchError {
-        BenchError::Engine { engine: self.engine.clone(), problem }
+        BenchError::Engine {
+            engine: self.engine.clone(),
+            problem,
+        }
     }
 
     fn exchange(&mut self, request: &Value, op: &str) -> BenchResult<String> {
@@ -180,7 +211,10 @@ impl WorkerProcess {
             return Err(self.ended(op));
         }
         let line = format!("{request}\n");
-        let sent = self.stdin.as_mut().map(|stdin| stdin.write_all(line.as_bytes()).and_then(|()| stdin.flush()));
+        let sent = self
+            .stdin
+            .as_mut()
+            .map(|stdin| stdin.write_all(line.as_bytes()).and_then(|()| stdin.flush()));
         if !matches!(sent, Some(Ok(()))) {
             return Err(self.ended(op));
         }
@@ -225,14 +259,21 @@ impl WorkerProcess {
             Ok(Some(status)) => status.to_string(),
             _ => "it closed its output".to_owned(),
         };
-        self.failed(format!("the worker ended during `{op}` ({status}){}", self.last_words()))
+        self.failed(format!(
+            "the worker ended during `{op}` ({status}){}",
+            self.last_words()
+        ))
     }
 
     /// What it wrote to stderr last, to follow a message.
     fn last_words(&self) -> String {
         let kept = self.stderr.lock().unwrap_or_else(PoisonError::into_inner);
         let lines: Vec<&str> = kept.iter().map(String::as_str).collect();
-        if lines.is_empty() { String::new() } else { format!(". It said:\n{}", lines.join("\n")) }
+        if lines.is_empty() {
+            String::new()
+        } else {
+            format!(". It said:\n{}", lines.join("\n"))
+        }
     }
 
     fn kill(&mut self) {

@@ -37,8 +37,16 @@ impl MachineInfo {
         // The model name of a virtual machine may name no more than a family of products.
         let parts = ["cpu family", "model", "stepping"].map(|name| field(&cpu, name));
         let identity = format!("(family {} model {} stepping {})", parts[0], parts[1], parts[2]);
-        let identity = if parts.iter().any(String::is_empty) { String::new() } else { identity };
-        let kilobytes = field(&memory, "MemTotal").trim_end_matches("kB").trim().parse::<u64>().unwrap_or(0);
+        let identity = if parts.iter().any(String::is_empty) {
+            String::new()
+        } else {
+            identity
+        };
+        let kilobytes = field(&memory, "MemTotal")
+            .trim_end_matches("kB")
+            .trim()
+            .parse::<u64>()
+            .unwrap_or(0);
         Self {
             cpu: [field(&cpu, "model name"), identity].join(" ").trim().to_owned(),
             threads: threads(0),
@@ -53,7 +61,9 @@ impl MachineInfo {
 
 /// The value of a line `NAME : VALUE`; nothing where there is none.
 fn field(text: &str, name: &str) -> String {
-    let value = text.lines().find_map(|line| line.strip_prefix(name)?.trim_start().strip_prefix(':'));
+    let value = text
+        .lines()
+        .find_map(|line| line.strip_prefix(name)?.trim_start().strip_prefix(':'));
     value.map(|value| value.trim().to_owned()).unwrap_or_default()
 }
 
@@ -72,10 +82,20 @@ impl RunInfo {
     pub(crate) fn now() -> Self {
         let revision = git(&["rev-parse", "--short=9", "HEAD"]).map(|hash| {
             let changes = git(&["status", "--porcelain", "--untracked-files=no"]);
-            if changes.is_some_and(|changes| !changes.is_empty()) { hash + "-dirty" } else { hash }
+            if changes.is_some_and(|changes| !changes.is_empty()) {
+                hash + "-dirty"
+            } else {
+                hash
+            }
         });
-        let unix_time = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-        Self { revision: revision.unwrap_or_else(|| "unknown".to_owned()), date: day(unix_time), unix_time }
+        let unix_time = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .map_or(0, |since| since.as_secs());
+        Self {
+            revision: revision.unwrap_or_else(|| "unknown".to_owned()),
+            date: day(unix_time),
+            unix_time,
+        }
     }
 
     /// The name of a record of a workload.
@@ -86,18 +106,32 @@ impl RunInfo {
 
 /// What git says in the working directory; nothing where it fails.
 fn git(arguments: &[&str]) -> Option<String> {
-    let output = Command::new("git").args(arguments).stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
-    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    let output = Command::new("git")
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .output()
+        .ok()?;
+    output
+        .status
+        .success()
+        .then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
 /// The given number of threads; for 0 as many as this process may use.
 pub(crate) fn threads(wanted: usize) -> usize {
-    if wanted > 0 { wanted } else { std::thread::available_parallelism().map_or(1, std::num::NonZero::get) }
+    if wanted > 0 {
+        wanted
+    } else {
+        std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+    }
 }
 
 /// The UTC day of a Unix time.
 pub(super) fn day(unix_time: u64) -> String {
-    let moment = i64::try_from(unix_time).ok().and_then(|seconds| jiff::Timestamp::from_second(seconds).ok());
+    let moment = i64::try_from(unix_time)
+        .ok()
+        .and_then(|seconds| jiff::Timestamp::from_second(seconds).ok());
     moment.unwrap_or_default().strftime("%Y-%m-%d").to_string()
 }
 

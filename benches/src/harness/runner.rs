@@ -55,12 +55,18 @@ pub(crate) struct EngineRunner<'a, R> {
 impl<'a, R> EngineRunner<'a, R> {
     /// A runner without engines; `note` hears which of them fail.
     pub(crate) fn new(note: &'a dyn Fn(&str)) -> Self {
-        Self { sessions: Vec::new(), failures: Vec::new(), note }
+        Self {
+            sessions: Vec::new(),
+            failures: Vec::new(),
+            note,
+        }
     }
 
     /// Takes an engine in, or notes why it cannot be.
     pub(crate) fn admit(&mut self, engine: &str, session: BenchResult<EngineSession<R>>) -> BenchResult<()> {
-        session.map(|session| self.sessions.push(session)).or_else(|error| self.fail(engine, error))
+        session
+            .map(|session| self.sessions.push(session))
+            .or_else(|error| self.fail(engine, error))
     }
 
     /// Does a step for every engine, beginning with another one each turn, so that none always follows the same one.
@@ -100,6 +106,9 @@ impl<'a, R> EngineRunner<'a, R> {
 
     /// Ends all workers: what each engine measured; then names and errors in the order of the failures.
     pub(crate) fn close(self) -> (Vec<R>, Vec<(String, String)>) {
-        (self.sessions.into_iter().map(EngineSession::close).collect(), self.failures)
+        (
+            self.sessions.into_iter().map(EngineSession::close).collect(),
+            self.failures,
+        )
     }
 }

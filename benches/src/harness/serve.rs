@@ -32,8 +32,17 @@ pub struct EngineDescription<M> {
 impl<M> EngineDescription<M> {
     /// An engine of this binary; it is refused where it is none of `own`.
     pub(crate) fn of_own(engine: &str, own: &[&str], settings: String, more: M) -> anyhow::Result<Self> {
-        ensure!(own.contains(&engine), "no engine `{engine}` in this binary; there are {}", own.join(", "));
-        Ok(Self { engine: engine.to_owned(), version: env!("CARGO_PKG_VERSION").to_owned(), settings, more })
+        ensure!(
+            own.contains(&engine),
+            "no engine `{engine}` in this binary; there are {}",
+            own.join(", ")
+        );
+        Ok(Self {
+            engine: engine.to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            settings,
+            more,
+        })
     }
 }
 
@@ -47,7 +56,9 @@ pub(crate) struct OpenedReply {
 impl OpenedReply {
     /// The reply to a request whose work began then.
     pub(crate) fn since(started: Instant) -> Value {
-        json!(Self { open_ms: started.elapsed().as_secs_f64() * 1e3 })
+        json!(Self {
+            open_ms: started.elapsed().as_secs_f64() * 1e3
+        })
     }
 }
 
@@ -65,7 +76,10 @@ impl WorkerMemory {
             // Sets the peak back to what is resident now (man 5 proc).
             fs_err::write("/proc/self/clear_refs", "5")?;
         }
-        Ok(Self { rss_bytes: own_bytes("VmRSS")?, peak_bytes: own_bytes("VmHWM")? })
+        Ok(Self {
+            rss_bytes: own_bytes("VmRSS")?,
+            peak_bytes: own_bytes("VmHWM")?,
+        })
     }
 }
 
@@ -77,7 +91,9 @@ pub(super) fn own_bytes(field: &str) -> anyhow::Result<u64> {
 /// A field of `/proc/PROCESS/status` in bytes; none where the process has ended, or has no such field.
 pub(crate) fn status_bytes(process: &str, field: &str) -> Option<u64> {
     let status = fs_err::read_to_string(format!("/proc/{process}/status")).ok()?;
-    let value = status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'))?;
+    let value = status
+        .lines()
+        .find_map(|line| line.strip_prefix(field)?.strip_prefix(':'))?;
     let kilobytes: u64 = value.trim().strip_suffix("kB")?.trim().parse().ok()?;
     Some(kilobytes * 1024)
 }
@@ -96,7 +112,9 @@ pub(crate) fn serve<R: DeserializeOwned>(
             "describe" => Ok(json!(described)),
             "memory" => WorkerMemory::own(request["settle"] == true).map(|memory| json!(memory)),
             "quit" => Ok(json!({})),
-            _ => serde_json::from_value(request).context("not a request of the protocol").and_then(&mut answer),
+            _ => serde_json::from_value(request)
+                .context("not a request of the protocol")
+                .and_then(&mut answer),
         };
         let reply = reply.unwrap_or_else(|error| json!({ "error": format!("{error:#}") }));
         writeln!(output, "{reply}")?;

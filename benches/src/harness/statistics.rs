@@ -19,7 +19,9 @@ pub(crate) fn percentile(values: &[f64], share: f64) -> f64 {
 
 /// The smallest and the largest of values above 0; infinity and 0 of nothing.
 pub(crate) fn extremes(values: &[f64]) -> (f64, f64) {
-    values.iter().fold((f64::INFINITY, 0.0), |(low, high), &value| (value.min(low), value.max(high)))
+    values.iter().fold((f64::INFINITY, 0.0), |(low, high), &value| {
+        (value.min(low), value.max(high))
+    })
 }
 
 /// What is counted per second, of the seconds; 0 where there are none.

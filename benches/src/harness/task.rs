@@ -93,7 +93,14 @@ fn open_session<T: BenchTask>(job: &TaskJob<'_, T::Shape>, task: &T, engine: &st
     let baseline = worker.memory(true)?;
     let OpenedReply { open_ms } = worker.ask(&task.open(job))?;
     let (served, point) = (baseline, T::Point::default());
-    let run = EngineRun { described, open_ms, seconds: Vec::new(), baseline, served, point };
+    let run = EngineRun {
+        described,
+        open_ms,
+        seconds: Vec::new(),
+        baseline,
+        served,
+        point,
+    };
     let mut session = EngineSession { worker, run };
     task.load(&mut session)?;
     Ok(session)
@@ -138,7 +145,14 @@ pub struct TaskMeasurement<T: BenchTask> {
 
 /// Runs a workload; `note` hears what is being done.
 pub fn run<T: BenchTask>(job: &TaskJob<'_, T::Shape>, note: &dyn Fn(&str)) -> BenchResult<TaskMeasurement<T>> {
-    let TaskWorkload { name, model, repeats, threads, shapes, .. } = job.workload;
+    let TaskWorkload {
+        name,
+        model,
+        repeats,
+        threads,
+        shapes,
+        ..
+    } = job.workload;
     let shapes = in_scratch(&job.settings.cache, |scratch| {
         let mut runs = Vec::new();
         for shape in shapes {
@@ -151,7 +165,11 @@ pub fn run<T: BenchTask>(job: &TaskJob<'_, T::Shape>, note: &dyn Fn(&str)) -> Be
     let model = fs_err::canonicalize(model)?;
     let conditions = RunConditions {
         workload: name.clone(),
-        model: model.file_name().unwrap_or(model.as_os_str()).to_string_lossy().into_owned(),
+        model: model
+            .file_name()
+            .unwrap_or(model.as_os_str())
+            .to_string_lossy()
+            .into_owned(),
         device: job.device.clone(),
         threads: *threads,
         repeats: *repeats,
@@ -180,7 +198,8 @@ fn measure<T: BenchTask>(
     })?;
     for pass in 0..repeats {
         note(&format!("pass {} of {repeats}", pass + 1));
-        task.measure_machine(job, &runner.sessions).or_else(|error| runner.fail(T::MACHINE, error))?;
+        task.measure_machine(job, &runner.sessions)
+            .or_else(|error| runner.fail(T::MACHINE, error))?;
         runner.each(pass, |session| {
             let seconds = task.pass(session)?;
             session.run.seconds.push(seconds);
@@ -193,14 +212,34 @@ fn measure<T: BenchTask>(
         Ok(())
     })?;
     let (engines, failures) = runner.close();
-    Ok(ShapeRun { name: name.to_owned(), task, engines, failures })
+    Ok(ShapeRun {
+        name: name.to_owned(),
+        task,
+        engines,
+        failures,
+    })
 }
 
 impl<T: BenchTask> TaskMeasurement<T> {
     /// A row of `points.csv`: the figures that every task has, with the task's own between them.
     fn row(&self, shape: &ShapeRun<T>, run: &EngineRun<T>) -> FigureRow {
-        let RunConditions { workload, model, device, threads, machine, stamp, .. } = &self.conditions;
-        let EngineRun { described, open_ms, seconds, baseline, served, .. } = run;
+        let RunConditions {
+            workload,
+            model,
+            device,
+            threads,
+            machine,
+            stamp,
+            ..
+        } = &self.conditions;
+        let EngineRun {
+            described,
+            open_ms,
+            seconds,
+            baseline,
+            served,
+            ..
+        } = run;
         let engine = &described.engine;
         let conditions = json!({
             "date": stamp.date,
@@ -230,7 +269,11 @@ impl<T: BenchTask> TaskMeasurement<T> {
 
     /// A figure of each shape that has it, by the names of the shapes.
     fn per_shape(&self, figure: impl Fn(&ShapeRun<T>) -> Option<Value>) -> Value {
-        by_name(self.shapes.iter().filter_map(|shape| Some((shape.name.clone(), figure(shape)?))))
+        by_name(
+            self.shapes
+                .iter()
+                .filter_map(|shape| Some((shape.name.clone(), figure(shape)?))),
+        )
     }
 }
 
@@ -251,15 +294,20 @@ impl<T: BenchTask> Measurement for TaskMeasurement<T> {
         let asked = &self.conditions.asked;
         let is_own = |name: &&String| T::Shape::OWN.contains(&name.as_str());
         let (ours, peers): (Vec<&String>, Vec<&String>) = asked.iter().partition(is_own);
-        let failed = self.shapes.iter().flat_map(|shape| &shape.failures).map(|(name, _)| name);
+        let failed = self
+            .shapes
+            .iter()
+            .flat_map(|shape| &shape.failures)
+            .map(|(name, _)| name);
         let mut summary = json!(self.conditions);
         summary["ratios"] = per_engine(ours, |ours| {
             per_engine(peers.iter().copied(), |peer| {
                 self.per_shape(|shape| shape.speed_ratio(ours, peer).map(Value::from))
             })
         });
-        summary["engines"] =
-            per_engine(asked, |name| self.per_shape(|shape| Some(self.row(shape, shape.engine(name)?).into())));
+        summary["engines"] = per_engine(asked, |name| {
+            self.per_shape(|shape| Some(self.row(shape, shape.engine(name)?).into()))
+        });
         summary["failures"] = per_engine(failed, |name| self.per_shape(|shape| shape.error(name)));
         summary
     }
@@ -275,8 +323,20 @@ impl<T: BenchTask> Measurement for TaskMeasurement<T> {
 
     /// A table per shape.
     fn write_table(&self, out: &mut dyn Write) -> io::Result<()> {
-        let RunConditions { workload, model, device, threads, repeats, machine, .. } = &self.conditions;
-        writeln!(out, "{workload}: {model} on {device}, {threads} threads, {repeats} repeats, {}", machine.cpu)?;
+        let RunConditions {
+            workload,
+            model,
+            device,
+            threads,
+            repeats,
+            machine,
+            ..
+        } = &self.conditions;
+        writeln!(
+            out,
+            "{workload}: {model} on {device}, {threads} threads, {repeats} repeats, {}",
+            machine.cpu
+        )?;
         for shape in &self.shapes {
             writeln!(out, "\n{}: {}", shape.name, shape.task.describe())?;
             let mut table = TextTable::of_columns("", T::TABLE);
@@ -284,7 +344,10 @@ impl<T: BenchTask> Measurement for TaskMeasurement<T> {
                 table.push_row(&run.described.engine, T::TABLE, &self.row(shape, run));
             }
             table.write(out)?;
-            shape.failures.iter().try_for_each(|(engine, error)| writeln!(out, "{engine} failed: {error}"))?;
+            shape
+                .failures
+                .iter()
+                .try_for_each(|(engine, error)| writeln!(out, "{engine} failed: {error}"))?;
         }
         writeln!(out, "\nMedians; dyad over: speed, above 1 is faster. {}", T::LEGEND)
     }
@@ -293,7 +356,10 @@ impl<T: BenchTask> Measurement for TaskMeasurement<T> {
     fn failed(&self) -> Vec<String> {
         let mut failed = Vec::new();
         for shape in &self.shapes {
-            let asked = shape.failures.iter().filter(|(engine, _)| self.conditions.asked.contains(engine));
+            let asked = shape
+                .failures
+                .iter()
+                .filter(|(engine, _)| self.conditions.asked.contains(engine));
             failed.extend(asked.map(|(engine, _)| format!("{engine} at {}", shape.name)));
         }
         failed

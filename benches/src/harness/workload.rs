@@ -13,7 +13,12 @@ use super::runner::EngineSettings;
 use crate::error::{BenchError, BenchResult};
 
 /// What OpenMP, MKL and rayon (ours and that of the tokenizers) read.
-const THREADS: [&str; 4] = ["OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "RAYON_NUM_THREADS"];
+const THREADS: [&str; 4] = [
+    "OMP_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "RAYON_NUM_THREADS",
+];
 
 /// One shape of a workload: inputs that are handed to every engine; and the constants of its task.
 pub trait TaskShape: DeserializeOwned + Clone + Debug {
@@ -69,7 +74,10 @@ impl<S: TaskShape> TaskWorkload<S> {
         let file = WorkloadFile::new(path, data_dir);
         for shape in &mut workload.shapes {
             let field = format!("shape.{}.{}", shape.name(), S::FILES);
-            shape.files().into_iter().try_for_each(|data| file.locate(&field, data))?;
+            shape
+                .files()
+                .into_iter()
+                .try_for_each(|data| file.locate(&field, data))?;
         }
         let (model, beside) = match model {
             Some(model) => (model, Path::new("")),
@@ -89,9 +97,13 @@ impl<S: TaskShape> TaskWorkload<S> {
     pub fn keep_shapes(&mut self, names: &[String]) -> Result<(), String> {
         let known: Vec<&str> = self.shapes.iter().map(TaskShape::name).collect();
         if let Some(unknown) = names.iter().find(|name| !known.contains(&name.as_str())) {
-            return Err(format!("expected shapes of the workload ({}), got `{unknown}`", known.join(", ")));
+            return Err(format!(
+                "expected shapes of the workload ({}), got `{unknown}`",
+                known.join(", ")
+            ));
         }
-        self.shapes.retain(|shape| names.is_empty() || names.iter().any(|name| name == shape.name()));
+        self.shapes
+            .retain(|shape| names.is_empty() || names.iter().any(|name| name == shape.name()));
         Ok(())
     }
 
@@ -117,7 +129,12 @@ pub struct TaskJob<'a, S> {
 impl<S: TaskShape> TaskJob<'_, S> {
     /// Starts the worker of an engine with its threads set, and without a network.
     pub(crate) fn start(&self, engine: &str) -> BenchResult<WorkerProcess> {
-        let EngineSettings { programs, deadline, cancel, .. } = &self.settings;
+        let EngineSettings {
+            programs,
+            deadline,
+            cancel,
+            ..
+        } = &self.settings;
         let mut command = programs.command(engine, S::OWN.contains(&engine).then_some(S::NAME));
         command.envs(THREADS.map(|name| (name, self.workload.threads.to_string())));
         command.envs([("HF_HUB_OFFLINE", "1"), ("TOKENIZERS_PARALLELISM", "true")]);

@@ -33,7 +33,12 @@ pub(super) struct ArrivalTimes {
 impl ArrivalTimes {
     /// `rate` arrivals per second, above 0.
     pub(super) fn new(arrivals: Arrivals, rate: f64, seed: u64) -> Self {
-        Self { arrivals, rate, random: Xoshiro256PlusPlus::seed_from_u64(seed), now: 0.0 }
+        Self {
+            arrivals,
+            rate,
+            random: Xoshiro256PlusPlus::seed_from_u64(seed),
+            now: 0.0,
+        }
     }
 }
 
@@ -77,12 +82,18 @@ impl RequestMix {
             (order.clone(), 0)
         };
         let orders = weights.iter().map(shuffled).collect();
-        Self { random, kinds: WeightedIndex::new(weights).ok(), orders }
+        Self {
+            random,
+            kinds: WeightedIndex::new(weights).ok(),
+            orders,
+        }
     }
 
     pub(super) fn next(&mut self) -> AskedQuestion {
         let kind = self.kinds.as_ref().map_or(0, |kinds| kinds.sample(&mut self.random));
-        let Some((order, at)) = self.orders.get_mut(kind) else { return AskedQuestion { kind, question: 0 } };
+        let Some((order, at)) = self.orders.get_mut(kind) else {
+            return AskedQuestion { kind, question: 0 };
+        };
         let question = order.get(*at).copied().unwrap_or(0);
         *at = (*at + 1) % order.len().max(1);
         AskedQuestion { kind, question }

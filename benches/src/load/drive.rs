@@ -78,7 +78,13 @@ impl RunningPass {
     fn new(pass: &LoadPass, mix: RequestMix) -> BenchResult<Arc<Self>> {
         let tally = Mutex::new(pass.tally()?);
         let (in_flight, mix) = (AtomicUsize::new(0), Mutex::new(mix));
-        Ok(Arc::new(Self { start: Instant::now(), pass: pass.clone(), in_flight, tally, mix }))
+        Ok(Arc::new(Self {
+            start: Instant::now(),
+            pass: pass.clone(),
+            in_flight,
+            tally,
+            mix,
+        }))
     }
 
     fn record(&self, asks: &[AskedQuestion], sent: SentAt, replies: Vec<LoadReply>) {
@@ -104,7 +110,10 @@ impl RunningPass {
         after: impl FnOnce() + Send + 'static,
     ) {
         let (running, sent, of_call) = (Arc::clone(self), self.start.elapsed(), asks.to_vec());
-        let sent = SentAt { intended: intended.unwrap_or(sent), sent };
+        let sent = SentAt {
+            intended: intended.unwrap_or(sent),
+            sent,
+        };
         let done = move |replies| {
             running.record(&of_call, sent, replies);
             after();
@@ -136,7 +145,13 @@ impl RunningPass {
         let mut tally = self.tally.lock().unwrap_or_else(PoisonError::into_inner);
         let now = self.start.elapsed();
         for _ in 0..self.in_flight.load(Ordering::SeqCst) {
-            let (ask, sent) = (AskedQuestion { kind: 0, question: 0 }, SentAt { intended: now, sent: now });
+            let (ask, sent) = (
+                AskedQuestion { kind: 0, question: 0 },
+                SentAt {
+                    intended: now,
+                    sent: now,
+                },
+            );
             tally.record(ask, sent, now, LoadReply::Failed(UNANSWERED.into()));
         }
         Ok(std::mem::replace(&mut tally, self.pass.tally()?))
@@ -146,7 +161,11 @@ impl RunningPass {
 impl LoadPass {
     pub(super) fn tally(&self) -> BenchResult<RequestTally> {
         let tally = RequestTally::new(self.warm_up, self.deadline, self.kinds, self.questions)?;
-        if self.has_windows { tally.with_windows(self.measured) } else { Ok(tally) }
+        if self.has_windows {
+            tally.with_windows(self.measured)
+        } else {
+            Ok(tally)
+        }
     }
 
     /// Makes calls at `times`. One that is due while too many requests are under way is not made, and its requests
@@ -176,12 +195,19 @@ impl LoadPass {
             let asks = running.asks(target.batch());
             if self.has_windows {
                 // Here, so that also those that are never answered count in their window.
-                running.tally.lock().unwrap_or_else(PoisonError::into_inner).expect(asks.len(), intended);
+                running
+                    .tally
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .expect(asks.len(), intended);
             }
             if running.in_flight.load(Ordering::SeqCst) + asks.len() <= self.max_in_flight {
                 running.send(target, &asks, Some(intended), || ());
             } else {
-                let sent = SentAt { intended, sent: running.start.elapsed() };
+                let sent = SentAt {
+                    intended,
+                    sent: running.start.elapsed(),
+                };
                 running.record(&asks, sent, failed(asks.len(), NOT_SENT));
             }
         }
@@ -210,5 +236,7 @@ fn ask_on(running: &Arc<RunningPass>, target: &Arc<dyn LoadTarget>) {
         return;
     }
     let (next, again) = (Arc::clone(running), Arc::clone(target));
-    running.send(target.as_ref(), &running.asks(target.batch()), None, move || ask_on(&next, &again));
+    running.send(target.as_ref(), &running.asks(target.batch()), None, move || {
+        ask_on(&next, &again)
+    });
 }

@@ -52,40 +52,69 @@ impl GrpcTarget {
         runtime: &Handle,
     ) -> BenchResult<Self> {
         let deadline = workload.deadline();
-        let config = ClientConfig { call_timeout: deadline, attempts: 1, ..ClientConfig::default() };
+        let config = ClientConfig {
+            call_timeout: deadline,
+            attempts: 1,
+            ..ClientConfig::default()
+        };
         let connect = |_| Ok(runtime.block_on(connect(&server.url, &config))?);
         let connections = (0..workload.connections).map(connect).collect::<BenchResult<_>>()?;
         let questions = requests.questions.queries.len();
         let asks = (0..requests.kinds.len())
             .flat_map(|kind| (0..questions).map(move |question| AskedQuestion { kind, question }));
-        let encoded = asks.map(|ask| requests.request(ask, form).encode_to_vec().into()).collect();
-        let process = server.process().map_or(AnsweringProcess::Unknown, AnsweringProcess::Server);
+        let encoded = asks
+            .map(|ask| requests.request(ask, form).encode_to_vec().into())
+            .collect();
+        let process = server
+            .process()
+            .map_or(AnsweringProcess::Unknown, AnsweringProcess::Server);
         let (next, url, runtime) = (AtomicUsize::new(0), server.url.as_str().into(), runtime.clone());
-        Ok(Self { connections, next, encoded, questions, batch, url, process, deadline, runtime })
+        Ok(Self {
+            connections,
+            next,
+            encoded,
+            questions,
+            batch,
+            url,
+            process,
+            deadline,
+            runtime,
+        })
     }
 
     fn message(&self, ask: AskedQuestion) -> Bytes {
-        self.encoded.get(ask.kind * self.questions + ask.question).cloned().unwrap_or_default()
+        self.encoded
+            .get(ask.kind * self.questions + ask.question)
+            .cloned()
+            .unwrap_or_default()
     }
 }
 
 impl LoadTarget for GrpcTarget {
     fn start(&self, asks: &[AskedQuestion], done: ReplyReceiver) {
         let at = self.next.fetch_add(1, Ordering::Relaxed) % self.connections.len().max(1);
-        let Some(channel) = self.connections.get(at).cloned() else { return };
+        let Some(channel) = self.connections.get(at).cloned() else {
+            return;
+        };
         let (url, deadline, count) = (Arc::clone(&self.url), self.deadline, asks.len());
         let mut messages = asks.iter().map(|ask| self.message(*ask));
         let class = move |status| class(&ClientError::from_status(&url, 1, &status));
         if self.batch.is_some() {
-            let message = BatchRequest { requests: messages.collect() }.encode_to_vec().into();
+            let message = BatchRequest {
+                requests: messages.collect(),
+            }
+            .encode_to_vec()
+            .into();
             self.runtime.spawn(async move {
-                done(match call::<BatchResponse>(channel, SEARCH_BATCH, message, deadline).await {
-                    Ok(batch) if batch.responses.len() == count => {
-                        batch.responses.into_iter().map(LoadReply::from).collect()
-                    }
-                    Ok(_) => failed(count, "invalid reply"),
-                    Err(status) => failed(count, class(status)),
-                });
+                done(
+                    match call::<BatchResponse>(channel, SEARCH_BATCH, message, deadline).await {
+                        Ok(batch) if batch.responses.len() == count => {
+                            batch.responses.into_iter().map(LoadReply::from).collect()
+                        }
+                        Ok(_) => failed(count, "invalid reply"),
+                        Err(status) => failed(count, class(status)),
+                    },
+                );
             });
         } else {
             let message = messages.next().unwrap_or_default();
@@ -129,11 +158,17 @@ async fn call<R: Message + Default + 'static>(
     deadline: Duration,
 ) -> Result<R, Status> {
     let mut caller = Caller::new(channel).max_decoding_message_size(MAX_MESSAGE_BYTES);
-    caller.ready().await.map_err(|error| Status::unknown(format!("the connection is not ready: {error}")))?;
+    caller
+        .ready()
+        .await
+        .map_err(|error| Status::unknown(format!("the connection is not ready: {error}")))?;
     let mut request = Request::new(message);
     request.set_timeout(deadline);
     let codec = EncodedCodec(PhantomData);
-    Ok(caller.unary(request, PathAndQuery::from_static(path), codec).await?.into_inner())
+    Ok(caller
+        .unary(request, PathAndQuery::from_static(path), codec)
+        .await?
+        .into_inner())
 }
 
 /// Messages that are encoded already; replies as `R`.
@@ -169,7 +204,9 @@ impl<R: Message + Default> Decoder for EncodedCodec<R> {
     type Error = Status;
 
     fn decode(&mut self, buffer: &mut DecodeBuf<'_>) -> Result<Option<R>, Status> {
-        R::decode(buffer).map(Some).map_err(|error| Status::internal(error.to_string()))
+        R::decode(buffer)
+            .map(Some)
+            .map_err(|error| Status::internal(error.to_string()))
     }
 }
 
@@ -219,13 +256,31 @@ mod tests {
     use super::*;
 
     fn search(query: &str) -> v1::SearchRequest {
-        v1::SearchRequest { query: query.to_owned(), k: 3, vector: vec![0.5, -1.0], ..Default::default() }
+        v1::SearchRequest {
+            query: query.to_owned(),
+            k: 3,
+            vector: vec![0.5, -1.0],
+            ..Default::default()
+        }
     }
 
     fn response(keys: &[&str], degraded: bool) -> v1::SearchResponse {
-        let document = Some(v1::Document { key: "d".to_owned(), text: "text".to_owned(), ..Default::default() });
-        let hit = |key: &&str| v1::Hit { key: (*key).to_owned(), document: document.clone(), ..Default::default() };
-        v1::SearchResponse { hits: keys.iter().map(hit).collect(), degraded, ef: 7, ..Default::default() }
+        let document = Some(v1::Document {
+            key: "d".to_owned(),
+            text: "text".to_owned(),
+            ..Default::default()
+        });
+        let hit = |key: &&str| v1::Hit {
+            key: (*key).to_owned(),
+            document: document.clone(),
+            ..Default::default()
+        };
+        v1::SearchResponse {
+            hits: keys.iter().map(hit).collect(),
+            degraded,
+            ef: 7,
+            ..Default::default()
+        }
     }
 
     #[test]
@@ -233,7 +288,10 @@ mod tests {
         let requests = vec![search("a"), search("b")];
         let encoded = requests.iter().map(|request| request.encode_to_vec().into()).collect();
         let message = BatchRequest { requests: encoded }.encode_to_vec();
-        assert_eq!(v1::SearchBatchRequest::decode(message.as_slice()).unwrap().requests, requests);
+        assert_eq!(
+            v1::SearchBatchRequest::decode(message.as_slice()).unwrap().requests,
+            requests
+        );
     }
 
     #[test]
@@ -242,7 +300,9 @@ mod tests {
         let message = v1::SearchBatchResponse { responses }.encode_to_vec();
         let batch = BatchResponse::decode(message.as_slice()).unwrap();
         let replies: Vec<LoadReply> = batch.responses.into_iter().map(LoadReply::from).collect();
-        assert!(matches!(&replies[..], [LoadReply::Answered(keys), LoadReply::Failed(class)]
-            if keys == &["x", "y"] && class == DEGRADED));
+        assert!(
+            matches!(&replies[..], [LoadReply::Answered(keys), LoadReply::Failed(class)]
+            if keys == &["x", "y"] && class == DEGRADED)
+        );
     }
 }

@@ -39,12 +39,20 @@ pub(super) fn overload(
     let capacity = capacity.map_or_else(measured, Ok)?;
     if capacity <= 0.0 {
         let problem = "no answer, so there is no capacity. Use a longer deadline, or give --capacity";
-        return Err(BenchError::Engine { engine: name.to_owned(), problem: problem.to_owned() });
+        return Err(BenchError::Engine {
+            engine: name.to_owned(),
+            problem: problem.to_owned(),
+        });
     }
-    (run.note)(&format!("{name}: capacity {capacity:.0} per second, before the overload"));
+    (run.note)(&format!(
+        "{name}: capacity {capacity:.0} per second, before the overload"
+    ));
     let asked = target.as_ref();
     let (calm, rate, calm_s) = (CALM * capacity, factor * capacity, job.seconds.min(CALM_S));
-    let calm_pass = |warm_up| LoadPass { has_windows: true, ..run.pass(warm_up, calm_s) };
+    let calm_pass = |warm_up| LoadPass {
+        has_windows: true,
+        ..run.pass(warm_up, calm_s)
+    };
     let before = calm_pass(run.warm_up()).open(asked, run.times(asked, calm, 1), run.mix())?;
     let expected = highest_p99(&before);
     (run.note)(&format!("{name}: {rate:.0} per second"));
@@ -64,7 +72,10 @@ pub(super) fn overload(
     let row = run.row(name, LoadStep::Rate(rate), &overloaded);
     let share = overloaded.in_time as f64 / job.seconds / capacity;
     let late = overloaded.count(ANSWERED) - overloaded.in_time;
-    let known: u64 = [ANSWERED, REFUSED, NOT_SENT].map(|class| overloaded.count(class)).iter().sum();
+    let known: u64 = [ANSWERED, REFUSED, NOT_SENT]
+        .map(|class| overloaded.count(class))
+        .iter()
+        .sum();
     let broken = overloaded.asked() - known;
     let back_after_s = back_after(&after, expected * BACK);
     let more = json!({
@@ -98,7 +109,9 @@ fn sample(process: AnsweringProcess, is_over: &AtomicBool) -> Vec<u64> {
     let (mut resident, start) = (Vec::new(), Instant::now());
     while !is_over.load(Ordering::SeqCst) {
         if start.elapsed() >= Duration::from_secs(resident.len() as u64) {
-            let Some(bytes) = process.and_then(resident_bytes) else { break };
+            let Some(bytes) = process.and_then(resident_bytes) else {
+                break;
+            };
             resident.push(bytes);
         }
         thread::sleep(Duration::from_millis(20));
@@ -112,7 +125,11 @@ pub(super) fn memory(resident: &[u64]) -> Value {
     let mean = resident.iter().sum::<u64>() as f64 / n;
     let middle = (n - 1.0) / 2.0;
     let from_middle = |at: usize| at as f64 - middle;
-    let covariance: f64 = resident.iter().enumerate().map(|(at, bytes)| from_middle(at) * (*bytes as f64 - mean)).sum();
+    let covariance: f64 = resident
+        .iter()
+        .enumerate()
+        .map(|(at, bytes)| from_middle(at) * (*bytes as f64 - mean))
+        .sum();
     let variance: f64 = (0..resident.len()).map(|at| from_middle(at) * from_middle(at)).sum();
     let slope = (resident.len() > 1).then(|| covariance / variance * 60.0);
     json!({
@@ -124,7 +141,11 @@ pub(super) fn memory(resident: &[u64]) -> Value {
 
 /// The highest p99 of a window, in milliseconds.
 fn highest_p99(tally: &RequestTally) -> f64 {
-    tally.windows.iter().filter_map(|window| window.milliseconds(0.99)).fold(0.0, f64::max)
+    tally
+        .windows
+        .iter()
+        .filter_map(|window| window.milliseconds(0.99))
+        .fold(0.0, f64::max)
 }
 
 /// Seconds after which every window with requests is good: at most one of a thousand has no answer, and p99 is not
@@ -138,12 +159,20 @@ pub(super) fn back_after(tally: &RequestTally, limit_ms: f64) -> Option<f64> {
 
 /// A quantile of the refusals from their real start, in milliseconds.
 fn refused(tally: &RequestTally, quantile: f64) -> Option<f64> {
-    tally.classes.get(REFUSED).map(|class| milliseconds(&class.service, quantile))
+    tally
+        .classes
+        .get(REFUSED)
+        .map(|class| milliseconds(&class.service, quantile))
 }
 
 /// Counts and latencies by class.
 fn classes(tally: &RequestTally) -> Value {
-    by_name(tally.classes.iter().map(|(name, class)| (name.to_string(), class_figures(class))))
+    by_name(
+        tally
+            .classes
+            .iter()
+            .map(|(name, class)| (name.to_string(), class_figures(class))),
+    )
 }
 
 fn class_figures(class: &ReplyClass) -> Value {

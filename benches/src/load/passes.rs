@@ -97,12 +97,20 @@ impl LoadPasses<'_> {
     /// Times of the calls that bring `target` this many requests per second.
     pub(super) fn times(&self, target: &dyn LoadTarget, rate: f64, turn: usize) -> ArrivalTimes {
         let calls = rate / target.batch() as f64;
-        ArrivalTimes::new(self.job.workload.arrivals, calls, self.job.workload.seed ^ (turn as u64) << 32)
+        ArrivalTimes::new(
+            self.job.workload.arrivals,
+            calls,
+            self.job.workload.seed ^ (turn as u64) << 32,
+        )
     }
 
     pub(super) fn mix(&self) -> RequestMix {
         let weights: Vec<f64> = self.engines.requests.kinds.iter().map(|kind| kind.weight).collect();
-        RequestMix::new(&weights, self.engines.requests.questions.queries.len(), self.job.workload.seed)
+        RequestMix::new(
+            &weights,
+            self.engines.requests.questions.queries.len(),
+            self.job.workload.seed,
+        )
     }
 
     /// One pass of one engine.
@@ -129,7 +137,11 @@ impl LoadPasses<'_> {
                 LoadStep::Clients(clients) => pass.closed(target, clients, self.mix()),
             }?;
             let warm = warm.join().unwrap_or_default();
-            tally.cpu_seconds = used().into_iter().zip(warm).map(|(now, warm)| Some(now? - warm?)).collect();
+            tally.cpu_seconds = used()
+                .into_iter()
+                .zip(warm)
+                .map(|(now, warm)| Some(now? - warm?))
+                .collect();
             Ok(tally)
         })
     }
@@ -142,7 +154,12 @@ impl LoadPasses<'_> {
         };
         let (requests, seconds) = (&self.engines.requests, self.job.seconds);
         let cpu_us = |of: usize| Some(tally.cpu_seconds.get(of).copied()?? * 1e6 / tally.count(ANSWERED) as f64);
-        let service = |quantile| tally.classes.get(ANSWERED).map(|class| milliseconds(&class.service, quantile));
+        let service = |quantile| {
+            tally
+                .classes
+                .get(ANSWERED)
+                .map(|class| milliseconds(&class.service, quantile))
+        };
         let figures = json!({
             "engine": name,
             "clients": clients,

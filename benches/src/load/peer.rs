@@ -53,16 +53,26 @@ impl LoadPeer {
     ) -> BenchResult<Self> {
         let refused = |problem: &str| BenchError::Refused(format!("{name}: {problem}"));
         let [kind] = requests.kinds.as_slice() else {
-            return Err(refused("peers rank by vectors alone: expected a workload of one kind, in MODE_DENSE"));
+            return Err(refused(
+                "peers rank by vectors alone: expected a workload of one kind, in MODE_DENSE",
+            ));
         };
         let is_plain = kind.request.mode() == v1::Mode::Dense && kind.request.filter.is_none();
         let (Some(corpus), Some(model), true) = (&workload.questions.data, &workload.server.question_tower, is_plain)
         else {
             let needed =
                 "`questions.data`, a BEIR folder with its corpus, and a model directory as `server.question_tower`";
-            return Err(refused(&format!("a peer needs {needed}; and MODE_DENSE without a filter")));
+            return Err(refused(&format!(
+                "a peer needs {needed}; and MODE_DENSE without a filter"
+            )));
         };
-        let EngineSettings { programs, cache, deadline, cancel, .. } = settings;
+        let EngineSettings {
+            programs,
+            cache,
+            deadline,
+            cancel,
+            ..
+        } = settings;
         let mut command = programs.command(name, None);
         command.env("OMP_NUM_THREADS", workload.threads.to_string());
         let mut worker = WorkerProcess::start(name, command, *deadline, cancel.clone())?;
@@ -76,9 +86,20 @@ impl LoadPeer {
         });
         let _: OpenedReply = worker.ask(&open)?;
         let scratch = cache.join(format!("load-{name}-{}", std::process::id()));
-        let texts: Vec<&str> = requests.questions.queries.iter().map(|query| query.text.as_str()).collect();
+        let texts: Vec<&str> = requests
+            .questions
+            .queries
+            .iter()
+            .map(|query| query.text.as_str())
+            .collect();
         write_lines(&scratch.with_extension("texts.jsonl"), &texts)?;
-        Ok(Self { described, worker, scratch, k: kind.request.k, threads: workload.threads })
+        Ok(Self {
+            described,
+            worker,
+            scratch,
+            k: kind.request.k,
+            threads: workload.threads,
+        })
     }
 
     /// The engine's name.
@@ -107,16 +128,30 @@ impl LoadPeer {
         });
         let AskedCount { asked } = self.worker.ask(&request)?;
         let latencies = npy::read_f64(&latencies)?;
-        self.worker.require("ask", format!("{asked} latencies"), format!("{} latencies", latencies.len()))?;
+        self.worker.require(
+            "ask",
+            format!("{asked} latencies"),
+            format!("{} latencies", latencies.len()),
+        )?;
         let hits = read_lines::<PeerHits>(&hits).map_err(|error| BenchError::file(&hits, error))?;
-        let mut answers =
-            hits.into_iter().map(|PeerHits { question, keys }| (AskedQuestion { kind: 0, question }, keys));
-        let sent = SentAt { intended: warm_up, sent: warm_up };
+        let mut answers = hits
+            .into_iter()
+            .map(|PeerHits { question, keys }| (AskedQuestion { kind: 0, question }, keys));
+        let sent = SentAt {
+            intended: warm_up,
+            sent: warm_up,
+        };
         for latency in latencies {
             let latency = Duration::try_from_secs_f64(latency)
                 .map_err(|_| self.worker.unexpected("ask", "latencies in seconds", latency))?;
             // Hits are of the questions, and there may be fewer of those than requests.
-            let (ask, keys) = answers.next().unwrap_or((AskedQuestion { kind: 0, question: usize::MAX }, Vec::new()));
+            let (ask, keys) = answers.next().unwrap_or((
+                AskedQuestion {
+                    kind: 0,
+                    question: usize::MAX,
+                },
+                Vec::new(),
+            ));
             tally.record(ask, sent, warm_up + latency, LoadReply::Answered(keys));
         }
         Ok(tally)

@@ -38,8 +38,12 @@ impl LoadQuestions {
         let has_texts = !queries.is_empty();
         if let (Some(vectors), Some(path)) = (&vectors, &files.vectors) {
             if !has_texts {
-                queries =
-                    (0..vectors.len()).map(|row| KeyedQuery { key: row.to_string(), text: String::new() }).collect();
+                queries = (0..vectors.len())
+                    .map(|row| KeyedQuery {
+                        key: row.to_string(),
+                        text: String::new(),
+                    })
+                    .collect();
             }
             if vectors.len() != queries.len() {
                 return Err(BenchError::malformed(
@@ -58,7 +62,12 @@ impl LoadQuestions {
         if let Some(vectors) = &mut vectors {
             vectors.truncate(limit);
         }
-        Ok(Self { queries, vectors, qrels, has_texts })
+        Ok(Self {
+            queries,
+            vectors,
+            qrels,
+            has_texts,
+        })
     }
 }
 
@@ -80,7 +89,10 @@ pub(super) struct LoadRequests {
 
 impl LoadRequests {
     pub(super) fn vector(&self, question: usize) -> &[f32] {
-        self.questions.vectors.as_ref().map_or(&[], |vectors| vectors.row(question))
+        self.questions
+            .vectors
+            .as_ref()
+            .map_or(&[], |vectors| vectors.row(question))
     }
 
     pub(super) fn request(
@@ -88,7 +100,11 @@ impl LoadRequests {
         AskedQuestion { kind, question }: AskedQuestion,
         form: QuestionForm,
     ) -> v1::SearchRequest {
-        let mut request = self.kinds.get(kind).map(|kind| kind.request.clone()).unwrap_or_default();
+        let mut request = self
+            .kinds
+            .get(kind)
+            .map(|kind| kind.request.clone())
+            .unwrap_or_default();
         let takes_vector = form == QuestionForm::Vector && request.mode() != v1::Mode::Bm25;
         if takes_vector {
             request.vector = self.vector(question).to_vec();
@@ -96,7 +112,12 @@ impl LoadRequests {
         }
         let is_dense = matches!(request.mode(), v1::Mode::Dense | v1::Mode::Unspecified);
         if !(takes_vector && is_dense && request.snippet_bytes == 0) {
-            request.query = self.questions.queries.get(question).map(|query| query.text.clone()).unwrap_or_default();
+            request.query = self
+                .questions
+                .queries
+                .get(question)
+                .map(|query| query.text.clone())
+                .unwrap_or_default();
         }
         request
     }
@@ -119,7 +140,16 @@ impl LoadRequests {
                     return refused(format!("kind `{}`, question `{}`: {violations}", kind.name, query.key));
                 }
             }
-            let requests = vec![self.request(AskedQuestion { kind: number, question: 0 }, form); batch.unwrap_or(1)];
+            let requests = vec![
+                self.request(
+                    AskedQuestion {
+                        kind: number,
+                        question: 0
+                    },
+                    form
+                );
+                batch.unwrap_or(1)
+            ];
             if let Err(violations) = validate::search_batch_request(&v1::SearchBatchRequest { requests }) {
                 return refused(format!("kind `{}`, `batch`: {violations}", kind.name));
             }

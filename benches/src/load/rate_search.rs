@@ -10,7 +10,11 @@ const LOWEST: f64 = 0.1;
 /// Whether most of `repeats` passes meet the goal, as soon as the others cannot change that.
 pub(super) fn most(repeats: usize, met: usize, missed: usize) -> Option<bool> {
     let needed = repeats / 2 + 1;
-    if met >= needed { Some(true) } else { (missed + needed > repeats).then_some(false) }
+    if met >= needed {
+        Some(true)
+    } else {
+        (missed + needed > repeats).then_some(false)
+    }
 }
 
 /// Which rates have passed and failed.
@@ -23,7 +27,11 @@ pub(super) struct RateSearch {
 
 impl RateSearch {
     pub(super) fn new(first: f64) -> Self {
-        Self { next: first.max(LOWEST), passed: None, failed: None }
+        Self {
+            next: first.max(LOWEST),
+            passed: None,
+            failed: None,
+        }
     }
 
     /// The next rate to try; none when the search is over.

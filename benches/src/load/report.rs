@@ -58,12 +58,16 @@ impl Measurement for LoadMeasurement {
     fn write_table(&self, out: &mut dyn Write) -> io::Result<()> {
         let kinds = &self.workload.kinds;
         let names: Vec<String> = kinds.iter().map(|kind| ndcg_name(kinds, kind)).collect();
-        let headings = names.iter().map(|name| name.replace("ndcg_10_", "nDCG ").replace("ndcg_10", "nDCG@10"));
+        let headings = names
+            .iter()
+            .map(|name| name.replace("ndcg_10_", "nDCG ").replace("ndcg_10", "nDCG@10"));
         let headings: Vec<String> = headings.collect();
         let qualities = names.iter().zip(&headings);
         let qualities = qualities.map(|(name, heading)| ShownColumn::new(name, heading, FigureFormat::Decimals(4)));
         let is_known = |column: &ShownColumn<'_>| {
-            self.points.iter().any(|row| row.get(column.name).is_some_and(|value| !value.is_null()))
+            self.points
+                .iter()
+                .any(|row| row.get(column.name).is_some_and(|value| !value.is_null()))
         };
         let columns: Vec<ShownColumn<'_>> = COLUMNS.into_iter().chain(qualities).filter(is_known).collect();
         let mut table = TextTable::of_columns("", &columns);
@@ -77,7 +81,10 @@ impl Measurement for LoadMeasurement {
 /// `grpc-text, 16 clients`.
 fn line_name(row: &FigureRow) -> String {
     let engine = row.get("engine").and_then(Value::as_str).unwrap_or_default();
-    let clients = row.get("clients").and_then(Value::as_u64).map(|clients| LoadStep::Clients(clients as usize));
+    let clients = row
+        .get("clients")
+        .and_then(Value::as_u64)
+        .map(|clients| LoadStep::Clients(clients as usize));
     let step = clients.or_else(|| row.get("rate").and_then(Value::as_f64).map(LoadStep::Rate));
     step.map_or_else(|| engine.to_owned(), |step| format!("{engine}, {step}"))
 }

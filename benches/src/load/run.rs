@@ -29,21 +29,43 @@ pub struct LoadMeasurement {
 
 /// Puts the load on all engines in turn. `note` hears what is being done.
 pub fn run(job: &LoadJob<'_>, note: &dyn Fn(&str)) -> BenchResult<LoadMeasurement> {
-    let peers: Vec<&String> = job.settings.engines.iter().filter(|name| !ENGINES.contains(&name.as_str())).collect();
+    let peers: Vec<&String> = job
+        .settings
+        .engines
+        .iter()
+        .filter(|name| !ENGINES.contains(&name.as_str()))
+        .collect();
     if let (Some(peer), true) = (peers.first(), job.load != LoadPlan::Closed(vec![1])) {
         let ours = ENGINES.join(", ");
         return Err(BenchError::Refused(format!(
             "engines: expected {ours}, or with --closed 1 also peers, got `{peer}`"
         )));
     }
-    let engines = LoadEngines::open(job.workload, &job.settings.engines, &job.place, &job.settings.cancel, note)?;
+    let engines = LoadEngines::open(
+        job.workload,
+        &job.settings.engines,
+        &job.place,
+        &job.settings.cancel,
+        note,
+    )?;
     let mut opened = Vec::new();
     for name in peers {
         note(&format!("{name}: embedding the corpus, unless an earlier run has"));
         opened.push(LoadPeer::open(name, job.workload, &engines.requests, &job.settings)?);
     }
-    let details = opened.iter().map(|peer| (peer.name().to_owned(), json!(peer.described))).collect();
-    let mut run = LoadRun { passes: LoadPasses { job, engines: &engines, note }, peers: opened, details };
+    let details = opened
+        .iter()
+        .map(|peer| (peer.name().to_owned(), json!(peer.described)))
+        .collect();
+    let mut run = LoadRun {
+        passes: LoadPasses {
+            job,
+            engines: &engines,
+            note,
+        },
+        peers: opened,
+        details,
+    };
     let points = match &job.load {
         LoadPlan::Rate(rate) => run.repeat(|_| vec![LoadStep::Rate(*rate)])?,
         LoadPlan::Closed(clients) => {
@@ -59,7 +81,13 @@ pub fn run(job: &LoadJob<'_>, note: &dyn Fn(&str)) -> BenchResult<LoadMeasuremen
     };
     let details = run.details;
     let (workload, machine, stamp) = (job.workload.clone(), MachineInfo::this(), RunInfo::now());
-    Ok(LoadMeasurement { workload, points: with_ratios(points), details, machine, stamp })
+    Ok(LoadMeasurement {
+        workload,
+        points: with_ratios(points),
+        details,
+        machine,
+        stamp,
+    })
 }
 
 struct LoadRun<'a> {
@@ -122,7 +150,11 @@ impl LoadRun<'_> {
         mut one: impl FnMut(&mut Self, &str, &Arc<dyn LoadTarget>) -> BenchResult<FigureRow>,
     ) -> BenchResult<Vec<FigureRow>> {
         let engines = self.passes.engines;
-        engines.ours.iter().map(|(name, target)| one(self, name, target)).collect()
+        engines
+            .ours
+            .iter()
+            .map(|(name, target)| one(self, name, target))
+            .collect()
     }
 
     /// The highest rate at which p99 is at most `goal_ms` in most passes, from an eighth of what all clients get on.
@@ -155,7 +187,10 @@ impl LoadRun<'_> {
         }
         if search.highest().is_none() {
             let problem = format!("no rate has a p99 of {goal_ms} ms. Give a higher --goal-ms");
-            return Err(BenchError::Engine { engine: name.to_owned(), problem });
+            return Err(BenchError::Engine {
+                engine: name.to_owned(),
+                problem,
+            });
         }
         self.details.insert(name.to_owned(), Value::Array(steps));
         Ok(best)
@@ -178,8 +213,10 @@ fn medians(passes: &[FigureRow]) -> FigureRow {
 /// same engine gave the first number of them. At a rate they are the rate.
 fn with_ratios(mut points: Vec<FigureRow>) -> Vec<FigureRow> {
     let all = points.clone();
-    let (engine, clients) =
-        (|row: &FigureRow| row.get("engine").cloned(), |row: &FigureRow| row.get("clients")?.as_u64());
+    let (engine, clients) = (
+        |row: &FigureRow| row.get("engine").cloned(),
+        |row: &FigureRow| row.get("clients")?.as_u64(),
+    );
     for row in &mut points {
         let ratio = |to: Option<&FigureRow>| {
             let qps = |row: &FigureRow| row.get("qps")?.as_f64().filter(|qps| *qps > 0.0);

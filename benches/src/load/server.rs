@@ -31,7 +31,10 @@ pub(super) struct LoadServer {
 impl LoadServer {
     /// One that runs already.
     pub(super) fn running(url: &str) -> Self {
-        Self { url: url.to_owned(), child: None }
+        Self {
+            url: url.to_owned(),
+            child: None,
+        }
     }
 
     /// Starts `dyad-searcher serve` on a free port of the loopback device, in a process group of its own, and waits
@@ -44,24 +47,42 @@ impl LoadServer {
     ) -> BenchResult<Self> {
         let (Some(index), Some(tower)) = (&files.index, &files.question_tower) else {
             let expected = "a server needs `server.index` and `server.question_tower` in the workload, or --index and --question-tower";
-            return Err(BenchError::Refused(format!("{expected}; or give the URL of a running one with --server")));
+            return Err(BenchError::Refused(format!(
+                "{expected}; or give the URL of a running one with --server"
+            )));
         };
         let failed = |problem: String| BenchError::Engine {
             engine: searcher.display().to_string(),
             problem: format!("{problem}. Log: {}", log.display()),
         };
         let mut command = Command::new(searcher);
-        command.args(["serve", "--listen", "127.0.0.1:0", "--question-tower", tower, "--index"]).arg(index);
+        command
+            .args(["serve", "--listen", "127.0.0.1:0", "--question-tower", tower, "--index"])
+            .arg(index);
         command.args(["--question-cache-mb", &files.question_cache_mb.to_string()]);
-        command.args(["--filter-cache-mb", &files.filter_cache_mb.to_string()]).args(&files.args);
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(fs_err::File::create(log)?.into_parts().0);
-        let mut child = command.process_group(0).spawn().map_err(|error| failed(format!("cannot start: {error}")))?;
+        command
+            .args(["--filter-cache-mb", &files.filter_cache_mb.to_string()])
+            .args(&files.args);
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(fs_err::File::create(log)?.into_parts().0);
+        let mut child = command
+            .process_group(0)
+            .spawn()
+            .map_err(|error| failed(format!("cannot start: {error}")))?;
         let out = child.stdout.take();
-        let mut server = Self { url: String::new(), child: Some(child) };
+        let mut server = Self {
+            url: String::new(),
+            child: Some(child),
+        };
         let (sender, said) = sync_channel(1);
         thread::spawn(move || {
             // All of it is read, so that the server never waits for a full pipe.
-            for line in out.into_iter().flat_map(|out| BufReader::new(out).lines().map_while(Result::ok)) {
+            for line in out
+                .into_iter()
+                .flat_map(|out| BufReader::new(out).lines().map_while(Result::ok))
+            {
                 if let Some(address) = line.strip_prefix("listening on ") {
                     let _ = sender.try_send(address.to_owned());
                 }

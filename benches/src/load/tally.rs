@@ -129,7 +129,10 @@ impl RequestTally {
 
     /// A tally with a window for every part of the measured time.
     pub(super) fn with_windows(mut self, measured: Duration) -> BenchResult<Self> {
-        let window = TallyWindow { requests: 0, answers: latencies(LONGEST_IN_WINDOW_NS, 2)? };
+        let window = TallyWindow {
+            requests: 0,
+            answers: latencies(LONGEST_IN_WINDOW_NS, 2)?,
+        };
         self.windows = vec![window; measured.as_nanos().div_ceil(WINDOW.as_nanos()) as usize];
         Ok(self)
     }
@@ -163,7 +166,10 @@ impl RequestTally {
             LoadReply::Failed(class) => class.clone(),
         };
         let (class, empty) = (self.classes.entry(class), &self.empty);
-        let class = class.or_insert_with(|| ReplyClass { intended: empty.clone(), service: empty.clone() });
+        let class = class.or_insert_with(|| ReplyClass {
+            intended: empty.clone(),
+            service: empty.clone(),
+        });
         class.intended.saturating_record(nanoseconds(latency));
         class.service.saturating_record(nanoseconds(now.saturating_sub(sent)));
         let LoadReply::Answered(keys) = reply else { return };
@@ -189,18 +195,30 @@ impl RequestTally {
     /// Those that were not answered, as a share; 1 where nothing was asked.
     pub(super) fn failed_share(&self) -> f64 {
         let asked = self.asked();
-        if asked == 0 { 1.0 } else { (asked - self.count(ANSWERED)) as f64 / asked as f64 }
+        if asked == 0 {
+            1.0
+        } else {
+            (asked - self.count(ANSWERED)) as f64 / asked as f64
+        }
     }
 
     /// Milliseconds at a quantile, of the latencies of answers from their intended start; none without answers.
     pub(super) fn milliseconds(&self, quantile: f64) -> Option<f64> {
-        self.classes.get(ANSWERED).map(|class| milliseconds(&class.intended, quantile))
+        self.classes
+            .get(ANSWERED)
+            .map(|class| milliseconds(&class.intended, quantile))
     }
 
     /// The answers, each with what was asked.
     pub(super) fn answers(&self) -> impl Iterator<Item = (AskedQuestion, &[String])> {
-        let ask = |at: usize| AskedQuestion { kind: at / self.questions, question: at % self.questions };
-        self.answers.iter().enumerate().filter_map(move |(at, answer)| Some((ask(at), answer.as_deref()?)))
+        let ask = |at: usize| AskedQuestion {
+            kind: at / self.questions,
+            question: at % self.questions,
+        };
+        self.answers
+            .iter()
+            .enumerate()
+            .filter_map(move |(at, answer)| Some((ask(at), answer.as_deref()?)))
     }
 }
 

@@ -41,7 +41,10 @@ impl SearchThreads {
     /// This many threads; 0 stands for all that this process may use.
     pub(super) fn new(threads: usize) -> Result<Self, rayon::ThreadPoolBuildError> {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build()?;
-        Ok(Self { pool, jobs: Arc::default() })
+        Ok(Self {
+            pool,
+            jobs: Arc::default(),
+        })
     }
 
     pub(super) fn start(&self, job: PooledCall) {
@@ -69,14 +72,24 @@ impl LibraryTarget {
         let plans = plans(&snapshot, requests).map_err(refused)?;
         let workers = SearchThreads::new(0).map_err(|error| refused(error.to_string()))?;
         let vectors = requests.questions.vectors.clone().unwrap_or_default();
-        Ok(Self { searched: Arc::new(LibrarySnapshot { snapshot, plans, vectors }), workers })
+        Ok(Self {
+            searched: Arc::new(LibrarySnapshot {
+                snapshot,
+                plans,
+                vectors,
+            }),
+            workers,
+        })
     }
 }
 
 /// The plans of all kinds, each of which has to be a ranking by vectors alone.
 fn plans(snapshot: &Snapshot, requests: &LoadRequests) -> Result<Vec<SearchPlan>, String> {
-    let certificates: Vec<&Certificate> =
-        snapshot.shards().iter().map(dyad_index::snapshot::Shard::certificate).collect();
+    let certificates: Vec<&Certificate> = snapshot
+        .shards()
+        .iter()
+        .map(dyad_index::snapshot::Shard::certificate)
+        .collect();
     let mut plans = Vec::new();
     for kind in &requests.kinds {
         let plan = SearchPlan::new(&kind.request, Duration::MAX, &certificates, Fusion::default());
@@ -94,9 +107,16 @@ impl LibrarySnapshot {
         let Some((plan, params)) = self.plans.get(ask.kind).and_then(|plan| Some((plan, plan.dense?))) else {
             return Ok(Vec::new());
         };
-        let allowed = plan.filter.as_ref().map(|filter| self.snapshot.allowed(filter, &Never)).transpose()?.flatten();
+        let allowed = plan
+            .filter
+            .as_ref()
+            .map(|filter| self.snapshot.allowed(filter, &Never))
+            .transpose()?
+            .flatten();
         let vector = self.vectors.row(ask.question);
-        let found = self.snapshot.search_dense(&[vector], &params, allowed.as_deref(), &Never)?;
+        let found = self
+            .snapshot
+            .search_dense(&[vector], &params, allowed.as_deref(), &Never)?;
         let hits = found.first().map_or(&[][..], |found| &found.hits);
         let keys = plan.page(hits).filter_map(|hit| self.snapshot.key(hit.shard, hit.node));
         Ok(keys.map(str::to_owned).collect())
@@ -111,7 +131,11 @@ impl LoadTarget for LibraryTarget {
                 tracing::debug!(%error, "library");
                 LoadReply::Failed("index".into())
             };
-            done(asks.iter().map(|ask| searched.search(*ask).map_or_else(failed, LoadReply::Answered)).collect());
+            done(
+                asks.iter()
+                    .map(|ask| searched.search(*ask).map_or_else(failed, LoadReply::Answered))
+                    .collect(),
+            );
         }));
     }
 

@@ -119,20 +119,37 @@ impl LoadTarget for Holds {
 
 #[test]
 fn arrivals_have_their_rate_and_repeat_with_their_seed() {
-    let last = |arrivals, seed| ArrivalTimes::new(arrivals, 250.0, seed).take(20_000).last().unwrap().as_secs_f64();
+    let last = |arrivals, seed| {
+        ArrivalTimes::new(arrivals, 250.0, seed)
+            .take(20_000)
+            .last()
+            .unwrap()
+            .as_secs_f64()
+    };
     // The sum of n gaps has a standard deviation of 1 / sqrt(n) of its mean: 0.7 %.
     assert!((last(Arrivals::Poisson, 1) - 80.0).abs() < 80.0 * 0.03);
     assert!((last(Arrivals::Constant, 1) - 80.0).abs() < 1e-6);
-    let few = |seed| ArrivalTimes::new(Arrivals::Poisson, 10.0, seed).take(100).collect::<Vec<_>>();
+    let few = |seed| {
+        ArrivalTimes::new(Arrivals::Poisson, 10.0, seed)
+            .take(100)
+            .collect::<Vec<_>>()
+    };
     assert_eq!(few(3), few(3));
     assert_ne!(few(3), few(4));
     assert!(few(3).is_sorted());
     // Exponential gaps vary by as much as their mean.
     let times = few(5);
-    let gaps: Vec<f64> = times.windows(2).map(|pair| pair[1].as_secs_f64() - pair[0].as_secs_f64()).collect();
+    let gaps: Vec<f64> = times
+        .windows(2)
+        .map(|pair| pair[1].as_secs_f64() - pair[0].as_secs_f64())
+        .collect();
     let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
     let variance = gaps.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>() / gaps.len() as f64;
-    assert!((0.6..1.5).contains(&(variance.sqrt() / mean)), "{}", variance.sqrt() / mean);
+    assert!(
+        (0.6..1.5).contains(&(variance.sqrt() / mean)),
+        "{}",
+        variance.sqrt() / mean
+    );
 }
 
 #[test]
@@ -161,16 +178,24 @@ fn a_stall_shows_in_the_open_loop_and_hides_in_a_closed_one() {
     let stalls: Arc<dyn LoadTarget> = Arc::new(Stalls::new());
     let closed = pass(ms(600)).closed(&stalls, 1, mix()).unwrap();
     assert!(closed.count(ANSWERED) > 30 && closed.milliseconds(1.0).unwrap() >= 300.0);
-    assert!(closed.milliseconds(0.5).unwrap() < most, "one of many requests has met the stall");
+    assert!(
+        closed.milliseconds(0.5).unwrap() < most,
+        "one of many requests has met the stall"
+    );
 }
 
 #[test]
 fn what_keeps_the_sender_waiting_counts_from_the_intended_start() {
-    let tally = pass(ms(600)).open(&Blocks(AtomicUsize::new(0)), times(200.0), mix()).unwrap();
+    let tally = pass(ms(600))
+        .open(&Blocks(AtomicUsize::new(0)), times(200.0), mix())
+        .unwrap();
     assert_eq!(tally.count(ANSWERED), 119);
     let most = tally.milliseconds(0.8).unwrap();
     assert!(most >= 100.0, "{most}");
-    assert!(milliseconds(&tally.classes[ANSWERED].service, 0.5) < most, "all but one were answered at once");
+    assert!(
+        milliseconds(&tally.classes[ANSWERED].service, 0.5) < most,
+        "all but one were answered at once"
+    );
 }
 
 #[test]
@@ -230,7 +255,9 @@ fn every_client_of_the_library_has_its_turn() {
 
 #[test]
 fn every_request_of_a_call_counts() {
-    let tally = pass(ms(200)).open(&Calls(false, Mutex::default()), times(100.0), mix()).unwrap();
+    let tally = pass(ms(200))
+        .open(&Calls(false, Mutex::default()), times(100.0), mix())
+        .unwrap();
     assert_eq!((tally.asked(), tally.count(ANSWERED)), (57, 57), "19 calls");
     assert!(tally.answers().all(|(ask, keys)| keys == [ask.question.to_string()]));
     assert_eq!(tally.answers().count(), 10);
@@ -245,7 +272,10 @@ fn every_request_of_a_call_counts() {
         done(failed(3, REFUSED));
     }
     let tally = running.finish().unwrap();
-    assert_eq!((tally.count(REFUSED), tally.count(NOT_SENT), tally.asked()), (6, 51, 57));
+    assert_eq!(
+        (tally.count(REFUSED), tally.count(NOT_SENT), tally.asked()),
+        (6, 51, 57)
+    );
 }
 
 #[test]
@@ -254,7 +284,10 @@ fn a_tally_counts_what_was_meant_to_be_sent_after_the_warm_up() {
     let mut record = |intended, sent, now, question, reply| {
         tally.record(
             AskedQuestion { kind: 0, question },
-            SentAt { intended: ms(intended), sent: ms(sent) },
+            SentAt {
+                intended: ms(intended),
+                sent: ms(sent),
+            },
             ms(now),
             reply,
         );
@@ -268,7 +301,10 @@ fn a_tally_counts_what_was_meant_to_be_sent_after_the_warm_up() {
     let class = &tally.classes[ANSWERED];
     let close = |nanoseconds: u64, milliseconds: f64| (nanoseconds as f64 / 1e6 / milliseconds - 1.0).abs() < 1e-3;
     assert!(close(class.intended.min(), 40.0) && close(class.service.min(), 30.0) && close(class.service.max(), 100.0));
-    let answers: Vec<_> = tally.answers().map(|(ask, keys)| (ask.question, keys.concat())).collect();
+    let answers: Vec<_> = tally
+        .answers()
+        .map(|(ask, keys)| (ask.question, keys.concat()))
+        .collect();
     assert_eq!(answers, [(1, "a".to_owned())]);
 }
 
@@ -277,13 +313,24 @@ fn latency_is_back_after_the_last_bad_window() {
     // By window: latencies in milliseconds of its requests; none for one without an answer.
     let after = |windows: &[&[Option<u64>]]| {
         let measured = WINDOW * windows.len() as u32;
-        let mut tally = RequestTally::new(Duration::ZERO, ms(1_000), 1, 1).unwrap().with_windows(measured).unwrap();
+        let mut tally = RequestTally::new(Duration::ZERO, ms(1_000), 1, 1)
+            .unwrap()
+            .with_windows(measured)
+            .unwrap();
         for (window, latencies) in windows.iter().enumerate() {
             let intended = WINDOW * window as u32;
             tally.expect(latencies.len(), intended);
             for latency in latencies.iter().flatten() {
-                let sent = SentAt { intended, sent: intended };
-                tally.record(AskedQuestion { kind: 0, question: 0 }, sent, intended + ms(*latency), answered());
+                let sent = SentAt {
+                    intended,
+                    sent: intended,
+                };
+                tally.record(
+                    AskedQuestion { kind: 0, question: 0 },
+                    sent,
+                    intended + ms(*latency),
+                    answered(),
+                );
             }
         }
         assert_eq!(tally.windows.len(), windows.len());
@@ -306,23 +353,40 @@ fn latency_is_back_after_the_last_bad_window() {
 
 #[test]
 fn requests_without_an_answer_count_in_the_window_in_which_they_were_due() {
-    let pass = LoadPass { has_windows: true, max_in_flight: 8, ..pass(ms(1_000)) };
+    let pass = LoadPass {
+        has_windows: true,
+        max_in_flight: 8,
+        ..pass(ms(1_000))
+    };
     let held = Calls(true, Mutex::default());
     let running = pass.send_all(&held, times(20.0), mix()).unwrap();
     for done in held.1.into_inner().unwrap() {
         done(failed(3, REFUSED));
     }
     let tally = running.finish().unwrap();
-    let windows: Vec<_> = tally.windows.iter().map(|window| (window.requests, window.answers.len())).collect();
+    let windows: Vec<_> = tally
+        .windows
+        .iter()
+        .map(|window| (window.requests, window.answers.len()))
+        .collect();
     assert_eq!(windows, [(27, 0), (30, 0)], "calls from 50 ms to 950 ms");
 }
 
 #[test]
 fn memory_has_a_slope() {
     let row = memory(&[100, 103, 106, 109]);
-    assert_eq!((row["resident_min_bytes"].as_u64(), row["resident_max_bytes"].as_u64()), (Some(100), Some(109)));
+    assert_eq!(
+        (row["resident_min_bytes"].as_u64(), row["resident_max_bytes"].as_u64()),
+        (Some(100), Some(109))
+    );
     assert!((row["resident_bytes_per_minute"].as_f64().unwrap() - 180.0).abs() < 1e-9);
-    assert!(memory(&[]).as_object().unwrap().values().all(serde_json::Value::is_null));
+    assert!(
+        memory(&[])
+            .as_object()
+            .unwrap()
+            .values()
+            .all(serde_json::Value::is_null)
+    );
 }
 
 proptest! {
@@ -344,9 +408,18 @@ proptest! {
 #[test]
 fn most_passes_decide_and_no_more_are_made_than_that_takes() {
     assert_eq!([most(1, 1, 0), most(1, 0, 1)], [Some(true), Some(false)]);
-    assert_eq!([most(3, 1, 0), most(3, 1, 1), most(3, 2, 0), most(3, 2, 1)], [None, None, Some(true), Some(true)]);
-    assert_eq!([most(3, 0, 1), most(3, 0, 2), most(3, 1, 2)], [None, Some(false), Some(false)]);
-    assert_eq!([most(2, 1, 0), most(2, 0, 1), most(2, 2, 0)], [None, Some(false), Some(true)]);
+    assert_eq!(
+        [most(3, 1, 0), most(3, 1, 1), most(3, 2, 0), most(3, 2, 1)],
+        [None, None, Some(true), Some(true)]
+    );
+    assert_eq!(
+        [most(3, 0, 1), most(3, 0, 2), most(3, 1, 2)],
+        [None, Some(false), Some(false)]
+    );
+    assert_eq!(
+        [most(2, 1, 0), most(2, 0, 1), most(2, 2, 0)],
+        [None, Some(false), Some(true)]
+    );
 }
 
 #[test]

@@ -36,7 +36,10 @@ pub(super) struct ExactAnswers {
 
 /// Keys as a ranking; none of them has a score here, so their places stand for them.
 fn ranking(keys: impl IntoIterator<Item = String>) -> Vec<(String, f32)> {
-    keys.into_iter().enumerate().map(|(place, key)| (key, -(place as f32))).collect()
+    keys.into_iter()
+        .enumerate()
+        .map(|(place, key)| (key, -(place as f32)))
+        .collect()
 }
 
 impl ExactAnswers {
@@ -47,7 +50,10 @@ impl ExactAnswers {
         form: QuestionForm,
     ) -> BenchResult<Self> {
         Self::ask(requests, form, async |requests| {
-            let replies = client.search_batch(v1::SearchBatchRequest { requests }).await?.responses;
+            let replies = client
+                .search_batch(v1::SearchBatchRequest { requests })
+                .await?
+                .responses;
             let keys = |reply: v1::SearchResponse| ranking(reply.hits.into_iter().map(|hit| hit.key));
             match replies.iter().find(|reply| reply.degraded) {
                 Some(reply) => Err(BenchError::Refused(format!("exact answers: {}", reply.degraded_reason))),
@@ -87,13 +93,24 @@ impl ExactAnswers {
             let exact = |question| {
                 let request = requests.request(AskedQuestion { kind: number, question }, form);
                 let (ef, target_recall, fields, snippet_bytes) = (0, None, Vec::new(), 0);
-                v1::SearchRequest { exact: true, keys_only: true, ef, target_recall, fields, snippet_bytes, ..request }
+                v1::SearchRequest {
+                    exact: true,
+                    keys_only: true,
+                    ef,
+                    target_recall,
+                    fields,
+                    snippet_bytes,
+                    ..request
+                }
             };
             let (mut run, queries) = (TrecRun::new(), &requests.questions.queries);
             let all: Vec<usize> = (0..queries.len()).collect();
             for some in all.chunks(BATCH) {
                 let answers = ask(some.iter().map(|question| exact(*question)).collect()).await?;
-                let keys = some.iter().filter_map(|question| queries.get(*question)).map(|query| query.key.clone());
+                let keys = some
+                    .iter()
+                    .filter_map(|question| queries.get(*question))
+                    .map(|query| query.key.clone());
                 run.extend(keys.zip(answers));
             }
             kinds.push(Some(run));
@@ -108,7 +125,11 @@ impl ExactAnswers {
         for (number, (kind, truth)) in requests.kinds.iter().zip(&self.kinds).enumerate() {
             let Some(truth) = truth else { continue };
             let run = answers(requests, tally, |ask| ask.kind == number);
-            let asked: TrecRun = truth.iter().filter(|(key, _)| run.contains_key(*key)).map(clone).collect();
+            let asked: TrecRun = truth
+                .iter()
+                .filter(|(key, _)| run.contains_key(*key))
+                .map(clone)
+                .collect();
             sum += overlap(&run, &asked, kind.request.k as usize) * asked.len() as f64;
             count += asked.len();
         }
@@ -122,14 +143,25 @@ fn clone<K: Clone, V: Clone>((key, value): (&K, &V)) -> (K, V) {
 
 /// Answers as a run.
 fn answers(requests: &LoadRequests, tally: &RequestTally, wanted: impl Fn(AskedQuestion) -> bool) -> TrecRun {
-    let query = |ask: AskedQuestion| requests.questions.queries.get(ask.question).map(|query| query.key.clone());
+    let query = |ask: AskedQuestion| {
+        requests
+            .questions
+            .queries
+            .get(ask.question)
+            .map(|query| query.key.clone())
+    };
     let some = tally.answers().filter(|(ask, _)| wanted(*ask));
-    some.filter_map(|(ask, keys)| Some((query(ask)?, ranking(keys.iter().cloned())))).collect()
+    some.filter_map(|(ask, keys)| Some((query(ask)?, ranking(keys.iter().cloned()))))
+        .collect()
 }
 
 /// The name of a kind's nDCG@10 among the figures: with that of the kind where there are several.
 pub(super) fn ndcg_name(kinds: &[RequestKind], kind: &RequestKind) -> String {
-    if kinds.len() > 1 { format!("ndcg_10_{}", kind.name) } else { "ndcg_10".to_owned() }
+    if kinds.len() > 1 {
+        format!("ndcg_10_{}", kind.name)
+    } else {
+        "ndcg_10".to_owned()
+    }
 }
 
 /// nDCG@10 of each kind, over the judged questions that a pass has asked in it; none without judgements.
@@ -143,7 +175,13 @@ pub(super) fn ndcg(requests: &LoadRequests, tally: &RequestTally) -> Value {
 
 /// nDCG@10 over the questions of a run.
 fn ndcg_of(run: &TrecRun, qrels: &Qrels) -> Option<f64> {
-    let asked: Qrels = qrels.iter().filter(|(key, _)| run.contains_key(*key)).map(clone).collect();
+    let asked: Qrels = qrels
+        .iter()
+        .filter(|(key, _)| run.contains_key(*key))
+        .map(clone)
+        .collect();
     let metric = RankingMetric::Ndcg(NDCG_DEPTH);
-    (!asked.is_empty()).then(|| evaluate(run, &asked, &[metric], Average::Complete).mean(metric)).flatten()
+    (!asked.is_empty())
+        .then(|| evaluate(run, &asked, &[metric], Average::Complete).mean(metric))
+        .flatten()
 }

@@ -84,7 +84,13 @@ pub(crate) struct ServerFiles {
 
 impl Default for ServerFiles {
     fn default() -> Self {
-        Self { index: None, question_tower: None, question_cache_mb: 0, filter_cache_mb: 64, args: Vec::new() }
+        Self {
+            index: None,
+            question_tower: None,
+            question_cache_mb: 0,
+            filter_cache_mb: 64,
+            args: Vec::new(),
+        }
     }
 }
 
@@ -120,7 +126,9 @@ impl LoadWorkload {
     pub fn read(path: &Path, data_dir: Option<&Path>) -> BenchResult<Self> {
         let mut workload: Self = read_toml(path, |workload: &mut Self| workload.check())?;
         let file = WorkloadFile::new(path, data_dir);
-        let QuestionFiles { data, queries, vectors, .. } = &mut workload.questions;
+        let QuestionFiles {
+            data, queries, vectors, ..
+        } = &mut workload.questions;
         for entry in [data, queries, vectors].into_iter().flatten() {
             file.locate("questions", entry)?;
         }
@@ -144,7 +152,9 @@ impl LoadWorkload {
             ("max_in_flight", self.max_in_flight),
             ("questions.limit", self.questions.limit.unwrap_or(1)),
         ])?;
-        let QuestionFiles { data, queries, vectors, .. } = &self.questions;
+        let QuestionFiles {
+            data, queries, vectors, ..
+        } = &self.questions;
         if data.is_some() && queries.is_some() || data.is_none() && queries.is_none() && vectors.is_none() {
             return Err("`questions`: expected `data` or `queries`, or `vectors` alone or with one of them".to_owned());
         }
@@ -164,17 +174,24 @@ impl RequestKind {
             return Err(format!("`{at}.weight`: expected a number above 0, got {}", self.weight));
         }
         if let Some(field) = SET_HERE.iter().find(|field| self.search.contains_key(**field)) {
-            return Err(format!("`{at}.search`: expected no `{field}`: it comes from `questions`"));
+            return Err(format!(
+                "`{at}.search`: expected no `{field}`: it comes from `questions`"
+            ));
         }
         let wrong = |error: &dyn std::fmt::Display| format!("`{at}.search`: {error}");
-        let descriptor = pool.get_message_by_name("dyad.v1.SearchRequest").ok_or_else(|| wrong(&"no descriptor"))?;
+        let descriptor = pool
+            .get_message_by_name("dyad.v1.SearchRequest")
+            .ok_or_else(|| wrong(&"no descriptor"))?;
         let search = serde_json::Value::Object(self.search.clone());
         let message = DynamicMessage::deserialize(descriptor, search).map_err(|error| wrong(&error))?;
         self.request = message.transcode_to().map_err(|error| wrong(&error))?;
         if self.request.mode() == v1::Mode::Compare {
             return Err(wrong(&"expected a mode with one ranking, got MODE_COMPARE"));
         }
-        let some = v1::SearchRequest { query: "q".to_owned(), ..self.request.clone() };
+        let some = v1::SearchRequest {
+            query: "q".to_owned(),
+            ..self.request.clone()
+        };
         dyad_proto::validate::search_request(&some).map_err(|violations| wrong(&violations))
     }
 }

@@ -114,7 +114,12 @@ pub struct AnsweringIndex {
 /// `generation 3, model 0123456789ab`: the first 12 digits of the fingerprint.
 impl fmt::Display for AnsweringIndex {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "generation {}, model {}", self.generation, self.fingerprint.get(..12).unwrap_or(&self.fingerprint))
+        write!(
+            f,
+            "generation {}, model {}",
+            self.generation,
+            self.fingerprint.get(..12).unwrap_or(&self.fingerprint)
+        )
     }
 }
 
@@ -130,13 +135,18 @@ pub(super) async fn ask(
     watch: &(dyn Fn(RankingSystem, usize) + Sync),
 ) -> BenchResult<(TrecRun, AnsweringIndex, Duration)> {
     let (url, asked) = (client.url(), questions.len());
-    let requests = questions.iter().map(|question| request(question, system, job)).collect::<BenchResult<Vec<_>>>()?;
+    let requests = questions
+        .iter()
+        .map(|question| request(question, system, job))
+        .collect::<BenchResult<Vec<_>>>()?;
     let pairs = u64::from(system.rerank.max(1));
     let batch = BATCH.min((MAX_BATCH_RERANK / pairs) as usize).max(1);
     let started = Instant::now();
     let mut calls = stream::iter(questions.chunks(batch).zip(requests.chunks(batch)))
         .map(|(questions, requests)| async move {
-            let request = v1::SearchBatchRequest { requests: requests.to_vec() };
+            let request = v1::SearchBatchRequest {
+                requests: requests.to_vec(),
+            };
             (questions, client.search_batch(request).await)
         })
         .buffered(job.concurrency.max(1) as usize);
@@ -148,10 +158,16 @@ pub(super) async fn ask(
         let wrong = |question: &KeyedQuery, reason: String| {
             let query = &question.key;
             let hint = "Check that client and server are of the same release";
-            BenchError::Refused(format!("`{url}` answered query `{query}` against the contract: {reason}. {hint}"))
+            BenchError::Refused(format!(
+                "`{url}` answered query `{query}` against the contract: {reason}. {hint}"
+            ))
         };
         if let (Some(first), true) = (questions.first(), responses.len() != questions.len()) {
-            let reason = format!("expected {} responses to a batch, got {}", questions.len(), responses.len());
+            let reason = format!(
+                "expected {} responses to a batch, got {}",
+                questions.len(),
+                responses.len()
+            );
             return Err(wrong(first, reason));
         }
         for (question, response) in questions.iter().zip(responses) {
@@ -164,12 +180,17 @@ pub(super) async fn ask(
                 let reason = format!("expected mode {name}, got {}", response.mode().as_str_name());
                 return Err(wrong(question, reason));
             }
-            let one = AnsweringIndex { generation: response.generation, fingerprint: response.fingerprint };
+            let one = AnsweringIndex {
+                generation: response.generation,
+                fingerprint: response.fingerprint,
+            };
             same(url, served.get_or_insert_with(|| one.clone()), &one)?;
             let mut hits = hits(response.hits).map_err(|reason| wrong(question, reason))?;
             if system.rerank > 0 {
                 // Scores of two kinds, one after the other: a run has one that says the order.
-                (1_u16..).zip(&mut hits).for_each(|(rank, (_, score))| *score = 1.0 / f32::from(rank));
+                (1_u16..)
+                    .zip(&mut hits)
+                    .for_each(|(rank, (_, score))| *score = 1.0 / f32::from(rank));
             }
             hits.retain(|(key, _)| !job.drop_identical_ids || *key != question.key);
             hits.truncate(job.k as usize);
@@ -190,11 +211,22 @@ pub(super) async fn ask(
 
 fn request(question: &KeyedQuery, system: RankingSystem, job: &QualityJob) -> BenchResult<v1::SearchRequest> {
     // The hit that may be dropped does not count.
-    let k = if job.drop_identical_ids { job.k.saturating_add(1).min(MAX_K) } else { job.k };
+    let k = if job.drop_identical_ids {
+        job.k.saturating_add(1).min(MAX_K)
+    } else {
+        job.k
+    };
     let (query, mode) = (question.text.clone(), system.mode.names().1.into());
     let (exact, rerank_depth) = (system.exact, system.rerank);
-    let request =
-        v1::SearchRequest { query, mode, k, exact, rerank_depth, keys_only: true, ..v1::SearchRequest::default() };
+    let request = v1::SearchRequest {
+        query,
+        mode,
+        k,
+        exact,
+        rerank_depth,
+        keys_only: true,
+        ..v1::SearchRequest::default()
+    };
     // Refused here, where the question's key is known.
     validate::search_request(&request)
         .map_err(|violations| BenchError::Refused(format!("query `{}`: {violations}", question.key)))?;
@@ -235,8 +267,10 @@ mod tests {
             .map(ToString::to_string)
             .collect();
         assert_eq!(names, ["hybrid", "hybrid exact", "bm25"]);
-        let names: Vec<String> =
-            systems(&[RankingMode::Dense, RankingMode::Bm25], 20).iter().map(ToString::to_string).collect();
+        let names: Vec<String> = systems(&[RankingMode::Dense, RankingMode::Bm25], 20)
+            .iter()
+            .map(ToString::to_string)
+            .collect();
         assert_eq!(names, ["dense", "dense exact", "dense rerank", "bm25", "bm25 rerank"]);
     }
 }

@@ -103,18 +103,36 @@ pub async fn measure(
     let mut approximate: Option<(SystemRow, TrecRun)> = None;
     for system in systems(&job.modes, job.rerank) {
         let (answers, served, time) = ask(client, &judged.questions, system, job, watch).await?;
-        same(client.url(), report.served.get_or_insert_with(|| served.clone()), &served)?;
+        same(
+            client.url(),
+            report.served.get_or_insert_with(|| served.clone()),
+            &served,
+        )?;
         let name = system.to_string().replace(' ', "-");
         let path = job.run_dir.join(format!("{name}.run"));
         run::write(&path, &answers, &format!("dyad-{name}"))?;
         let means = evaluate(&answers, &judged.qrels, &metrics, Average::Complete).means;
         let queries_per_s = judged.questions.len() as f64 / time.as_secs_f64().max(1e-9);
-        let row = SystemRow { system, run: path, means, queries_per_s };
+        let row = SystemRow {
+            system,
+            run: path,
+            means,
+            queries_per_s,
+        };
         match approximate.take() {
             Some((walked, walked_run)) if system.exact && walked.system.mode == system.mode => {
-                let means = row.means.iter().zip(&walked.means).map(|(exact, walked)| exact - walked).collect();
+                let means = row
+                    .means
+                    .iter()
+                    .zip(&walked.means)
+                    .map(|(exact, walked)| exact - walked)
+                    .collect();
                 let overlap = overlap(&walked_run, &answers, report.overlap_depth());
-                report.losses.push(AnnLoss { mode: system.mode, means, overlap });
+                report.losses.push(AnnLoss {
+                    mode: system.mode,
+                    means,
+                    overlap,
+                });
             }
             _ => approximate = Some((row.clone(), answers)),
         }
@@ -128,7 +146,10 @@ async fn holds_any(client: &SearcherClient, judged: &JudgedQuestions) -> BenchRe
     let documents: BTreeSet<&String> = judged.qrels.values().flat_map(BTreeMap::keys).collect();
     let keys: Vec<String> = documents.into_iter().cloned().collect();
     for some in keys.chunks(KEYS) {
-        let request = v1::GetDocumentsRequest { keys: some.to_vec(), ..Default::default() };
+        let request = v1::GetDocumentsRequest {
+            keys: some.to_vec(),
+            ..Default::default()
+        };
         if !client.get_documents(request).await?.documents.is_empty() {
             return Ok(());
         }
@@ -183,14 +204,33 @@ impl QualityReport {
 
     /// One value per metric, under trec_eval's names.
     fn named(&self, means: &[f64]) -> Value {
-        by_name(self.metrics.iter().zip(means).map(|((metric, ..), mean)| (metric.to_string(), json!(mean))))
+        by_name(
+            self.metrics
+                .iter()
+                .zip(means)
+                .map(|((metric, ..), mean)| (metric.to_string(), json!(mean))),
+        )
     }
 
     /// Prints one row per system, then what the graph walk lost.
     pub fn write_table(&self, out: &mut impl Write) -> io::Result<()> {
-        let Self { data, split, queries, k, metrics, .. } = self;
-        let served = self.served.as_ref().map_or_else(|| "generation 0, model -".to_owned(), ToString::to_string);
-        writeln!(out, "{}, split {split}: {queries} queries, k {k}, index {served}\n", data.display())?;
+        let Self {
+            data,
+            split,
+            queries,
+            k,
+            metrics,
+            ..
+        } = self;
+        let served = self
+            .served
+            .as_ref()
+            .map_or_else(|| "generation 0, model -".to_owned(), ToString::to_string);
+        writeln!(
+            out,
+            "{}, split {split}: {queries} queries, k {k}, index {served}\n",
+            data.display()
+        )?;
         // What reranking costs a question is told as its time.
         let (heading, speed): (_, fn(f64) -> f64) = if self.rerank > 0 {
             ("ms/question", |queries_per_s| 1e3 / queries_per_s)
@@ -201,7 +241,10 @@ impl QualityReport {
         let mut table = TextTable::new("", headings().chain([heading.to_owned()]));
         for row in &self.rows {
             let means = row.means.iter().map(|mean| format!("{mean:.4}"));
-            table.push(&row.system.to_string(), means.chain([format!("{:.1}", speed(row.queries_per_s))]));
+            table.push(
+                &row.system.to_string(),
+                means.chain([format!("{:.1}", speed(row.queries_per_s))]),
+            );
         }
         table.write(out)?;
         if !self.losses.is_empty() {
@@ -214,9 +257,16 @@ impl QualityReport {
             }
             table.write(out)?;
         }
-        writeln!(out, "\nAll judged queries count, those without results as 0 (trec_eval -c).")?;
+        writeln!(
+            out,
+            "\nAll judged queries count, those without results as 0 (trec_eval -c)."
+        )?;
         if self.rerank > 0 {
-            writeln!(out, "Reranked: the best {} hits scored again by the server's cross encoder.", self.rerank)?;
+            writeln!(
+                out,
+                "Reranked: the best {} hits scored again by the server's cross encoder.",
+                self.rerank
+            )?;
         }
         if self.drop_identical_ids {
             writeln!(out, "Hits with the query's own key were dropped.")?;
@@ -241,7 +291,10 @@ pub fn overlap(run: &TrecRun, truth: &TrecRun, depth: usize) -> f64 {
         let expected = expected.get(..depth).unwrap_or(expected);
         let found = run.get(query).map_or(&[][..], Vec::as_slice);
         let found = found.get(..depth).unwrap_or(found);
-        let shared = expected.iter().filter(|(key, _)| found.iter().any(|(other, _)| other == key)).count();
+        let shared = expected
+            .iter()
+            .filter(|(key, _)| found.iter().any(|(other, _)| other == key))
+            .count();
         sum += shared as f64 / expected.len() as f64;
         queries += 1;
     }
@@ -263,7 +316,10 @@ mod tests {
             ("q2".to_owned(), hits(&["a"])),
             ("q3".to_owned(), hits(&["a", "b"])),
         ]);
-        let run = TrecRun::from([("q1".to_owned(), hits(&["b", "x", "a"])), ("q2".to_owned(), hits(&["a", "b"]))]);
+        let run = TrecRun::from([
+            ("q1".to_owned(), hits(&["b", "x", "a"])),
+            ("q2".to_owned(), hits(&["a", "b"])),
+        ]);
         // q1 shares b of a, b; q2 all of its one; q3 nothing.
         assert!((overlap(&run, &truth, 2) - (0.5 + 1.0 + 0.0) / 3.0).abs() < 1e-12);
         assert!((overlap(&run, &truth, 10) - (2.0 / 3.0 + 1.0) / 3.0).abs() < 1e-12);

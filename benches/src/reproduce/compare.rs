@@ -32,15 +32,22 @@ pub(crate) struct ComparedVariant {
 pub(crate) fn compare(reproduced: &Reproduced) -> Result<Vec<ComparedVariant>, Incomparable> {
     let mut all = Vec::new();
     for (place, evaluated) in reproduced.table.evaluations.iter().enumerate() {
-        let values_of =
-            |variant| reproduced.trials_of(variant).filter_map(|(_, values)| values.get(place)).collect::<Vec<_>>();
+        let values_of = |variant| {
+            reproduced
+                .trials_of(variant)
+                .filter_map(|(_, values)| values.get(place))
+                .collect::<Vec<_>>()
+        };
         for variant in &reproduced.table.variants {
             let seeds = values_of(variant.name.as_str());
             if seeds.is_empty() {
                 continue;
             }
             let own = over_seeds(&seeds);
-            let baseline = reproduced.table.baseline_of(variant).map(|name| (name, over_seeds(&values_of(name))));
+            let baseline = reproduced
+                .table
+                .baseline_of(variant)
+                .map(|name| (name, over_seeds(&values_of(name))));
             let against = match baseline.filter(|(_, baseline)| !baseline.is_empty()) {
                 Some((name, baseline)) => Some((name.to_owned(), paired(&baseline, &own)?)),
                 None => None,
@@ -53,7 +60,9 @@ pub(crate) fn compare(reproduced: &Reproduced) -> Result<Vec<ComparedVariant>, I
                 variant: variant.name.clone(),
                 seeds: seeds.len(),
                 means: (0..METRICS.len()).map(|metric| mean(&own, metric)).collect(),
-                range: ranks.fold((f64::INFINITY, 0.0), |(low, high), rank| (rank.min(low), rank.max(high))),
+                range: ranks.fold((f64::INFINITY, 0.0), |(low, high), rank| {
+                    (rank.min(low), rank.max(high))
+                }),
                 against,
                 separable: (!separable.is_empty()).then(|| separable.iter().sum::<f64>() / separable.len() as f64),
             });
@@ -64,14 +73,20 @@ pub(crate) fn compare(reproduced: &Reproduced) -> Result<Vec<ComparedVariant>, I
 
 /// Second minus first, of MRR and of P@1.
 pub(super) fn paired(first: &QuestionValues, second: &QuestionValues) -> Result<[PairedComparison; 2], Incomparable> {
-    let sampling = Sampling { rounds: ROUNDS, ..Sampling::default() };
+    let sampling = Sampling {
+        rounds: ROUNDS,
+        ..Sampling::default()
+    };
     let test = |metric| compare_values(&column(first, metric), &column(second, metric), sampling);
     Ok([test(TESTED[0])?, test(TESTED[1])?])
 }
 
 /// A metric's value of each question.
 fn column(values: &QuestionValues, metric: usize) -> Vec<f64> {
-    values.values().filter_map(|values| values.get(metric).copied()).collect()
+    values
+        .values()
+        .filter_map(|values| values.get(metric).copied())
+        .collect()
 }
 
 /// The mean of a metric, by its place in [`METRICS`]; 0 of nothing.
@@ -82,10 +97,14 @@ pub(super) fn mean(values: &QuestionValues, metric: usize) -> f64 {
 
 /// The mean of each question's values over several seeds; questions that one of them lacks are left out.
 fn over_seeds(seeds: &[&QuestionValues]) -> QuestionValues {
-    let Some(first) = seeds.first() else { return QuestionValues::new() };
+    let Some(first) = seeds.first() else {
+        return QuestionValues::new();
+    };
     let mut means = QuestionValues::new();
     for question in first.keys() {
-        let Some(all) = seeds.iter().map(|seed| seed.get(question)).collect::<Option<Vec<_>>>() else { continue };
+        let Some(all) = seeds.iter().map(|seed| seed.get(question)).collect::<Option<Vec<_>>>() else {
+            continue;
+        };
         let metrics = all.first().map_or(0, |values| values.len());
         let mean = |at| all.iter().filter_map(|values| values.get(at)).sum::<f64>() / seeds.len() as f64;
         means.insert(question.clone(), (0..metrics).map(mean).collect());
@@ -101,7 +120,10 @@ mod tests {
     fn seeds_are_averaged_question_by_question() {
         let one = QuestionValues::from([("a".to_owned(), vec![1.0]), ("b".to_owned(), vec![0.0])]);
         let two = QuestionValues::from([("a".to_owned(), vec![0.5])]);
-        assert_eq!(over_seeds(&[&one, &two]), QuestionValues::from([("a".to_owned(), vec![0.75])]));
+        assert_eq!(
+            over_seeds(&[&one, &two]),
+            QuestionValues::from([("a".to_owned(), vec![0.75])])
+        );
         assert_eq!(over_seeds(&[&one]), one);
         assert!(over_seeds(&[]).is_empty());
         assert!((mean(&one, 0) - 0.5).abs() < 1e-12);

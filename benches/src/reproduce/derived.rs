@@ -48,17 +48,37 @@ impl DerivedExamples {
                 return Ok(());
             }
             note(&format!("examples {name}, seed {seed}: mining by {by}"));
-            let corpus = mine.corpus.as_ref().map(|corpus| PathBuf::from(places.fill(&corpus.to_string_lossy(), seed)));
-            let candidates = corpus.as_deref().map_or(NegativeCandidates::Positives, NegativeCandidates::Corpus);
-            let encoder = MiningEncoder { model: &model, budget, titles: true, context: None };
-            mine_file(encoder, &|| Ok(vec![open()?]), candidates, &mine.options(seed), &out, go_on).map(|_| ())
+            let corpus = mine
+                .corpus
+                .as_ref()
+                .map(|corpus| PathBuf::from(places.fill(&corpus.to_string_lossy(), seed)));
+            let candidates = corpus
+                .as_deref()
+                .map_or(NegativeCandidates::Positives, NegativeCandidates::Corpus);
+            let encoder = MiningEncoder {
+                model: &model,
+                budget,
+                titles: true,
+                context: None,
+            };
+            mine_file(
+                encoder,
+                &|| Ok(vec![open()?]),
+                candidates,
+                &mine.options(seed),
+                &out,
+                go_on,
+            )
+            .map(|_| ())
         } else {
             let model = CrossEncoder::open(&model, &compute)?;
             if self.is_made(places, seed, &model.info().fingerprint)? {
                 return Ok(());
             }
             note(&format!("examples {name}, seed {seed}: scoring by {by}"));
-            open().and_then(|examples| score_file(&model, examples, budget, &out, go_on)).map(|_| ())
+            open()
+                .and_then(|examples| score_file(&model, examples, budget, &out, go_on))
+                .map(|_| ())
         };
         match made {
             Err(DataError::Interrupted) => Err(BenchError::Interrupted.into()),
@@ -80,7 +100,11 @@ impl DerivedExamples {
         let now = json!({ "of": of, "mine": self.mine, "model": fingerprint });
         if out.is_file() {
             let other = "other options, another model or other examples made it";
-            return if read(&record)? == now { Ok(true) } else { Err(BenchError::kept(&out, other)) };
+            return if read(&record)? == now {
+                Ok(true)
+            } else {
+                Err(BenchError::kept(&out, other))
+            };
         }
         if let Some(folder) = out.parent() {
             fs_err::create_dir_all(folder)?;

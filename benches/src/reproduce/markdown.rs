@@ -35,15 +35,35 @@ pub(crate) fn write_markdown(
         }
         lines.write_markdown(out)?;
     }
-    let steps: Vec<String> =
-        reproduced.table.variants.iter().filter_map(|variant| trials(reproduced, &variant.name)).collect();
-    let Reproduced { machine, stamp, command, .. } = reproduced;
-    let over = if shows_range { ", each question's mean over the seeds" } else { ", one seed" };
+    let steps: Vec<String> = reproduced
+        .table
+        .variants
+        .iter()
+        .filter_map(|variant| trials(reproduced, &variant.name))
+        .collect();
+    let Reproduced {
+        machine,
+        stamp,
+        command,
+        ..
+    } = reproduced;
+    let over = if shows_range {
+        ", each question's mean over the seeds"
+    } else {
+        ", one seed"
+    };
     let probe = "; separable: accuracy of a linear classifier between the towers, 0.5 is mixed";
     let (steps, probe) = (steps.join("; "), if shows_probe { probe } else { "" });
-    writeln!(out, "\n{steps}. Paired randomisation tests and bootstrap intervals over questions{over}{probe}.")?;
+    writeln!(
+        out,
+        "\n{steps}. Paired randomisation tests and bootstrap intervals over questions{over}{probe}."
+    )?;
     let (cpu, threads) = (&machine.cpu, machine.threads);
-    writeln!(out, "{cpu}, {threads} threads, {}, revision {}.\n`{command}`", stamp.date, stamp.revision)
+    writeln!(
+        out,
+        "{cpu}, {threads} threads, {}, revision {}.\n`{command}`",
+        stamp.date, stamp.revision
+    )
 }
 
 /// What a variant's trials took, in words.
@@ -53,7 +73,11 @@ fn trials(reproduced: &Reproduced, variant: &str) -> Option<String> {
     if trial.steps == 0 {
         return Some(format!("{variant}: as it is"));
     }
-    let seconds: f64 = reproduced.trials_of(variant).map(|(trial, _)| trial.train_s).sum::<f64>() / count as f64;
+    let seconds: f64 = reproduced
+        .trials_of(variant)
+        .map(|(trial, _)| trial.train_s)
+        .sum::<f64>()
+        / count as f64;
     Some(format!("{variant}: {} steps in {:.1} min", trial.steps, seconds / 60.0))
 }
 
@@ -61,7 +85,11 @@ fn trials(reproduced: &Reproduced, variant: &str) -> Option<String> {
 fn cells(row: &ComparedVariant) -> [(&'static str, String); 10] {
     let mean = |place: usize| format!("{:.4}", row.means.get(place).copied().unwrap_or_default());
     let (low, high) = row.range;
-    let range = if row.seeds > 1 { format!("{low:.4} to {high:.4}") } else { String::new() };
+    let range = if row.seeds > 1 {
+        format!("{low:.4} to {high:.4}")
+    } else {
+        String::new()
+    };
     let [difference, p_mrr, p_first, baseline] = match &row.against {
         None => Default::default(),
         Some((baseline, [mrr, first])) => {
@@ -84,10 +112,17 @@ fn cells(row: &ComparedVariant) -> [(&'static str, String); 10] {
         ("p, MRR", p_mrr),
         ("p, P@1", p_first),
         ("to", baseline),
-        ("separable", row.separable.map_or_else(String::new, |share| format!("{share:.3}"))),
+        (
+            "separable",
+            row.separable.map_or_else(String::new, |share| format!("{share:.3}")),
+        ),
     ]
 }
 
 fn p_text(value: f64) -> String {
-    if value < SMALLEST_P { format!("< {SMALLEST_P}") } else { format!("{value:.3}") }
+    if value < SMALLEST_P {
+        format!("< {SMALLEST_P}")
+    } else {
+        format!("{value:.3}")
+    }
 }

@@ -90,7 +90,11 @@ impl ExamplePart {
                 let next = questions.len();
                 let number = *questions.entry(example.question.clone()).or_insert_with(|| next);
                 if number == next {
-                    writeln!(queries, "{}", json!({ "_id": format!("q{number}"), "text": example.question }))?;
+                    writeln!(
+                        queries,
+                        "{}",
+                        json!({ "_id": format!("q{number}"), "text": example.question })
+                    )?;
                 }
                 for document in own {
                     writeln!(qrels, "q{number}\td{document}\t1")?;
@@ -119,7 +123,11 @@ mod tests {
             json!({ "question": format!("question {number}"), "answer": format!("answer {}", number / 2) }).to_string()
         };
         fs_err::write(&pairs, (0..400).map(line).collect::<Vec<_>>().join("\n")).unwrap();
-        let places = TablePlaces { data: dir.path().into(), model: "/m".into(), out: dir.path().join("out") };
+        let places = TablePlaces {
+            data: dir.path().into(),
+            model: "/m".into(),
+            out: dir.path().join("out"),
+        };
         let part = |name: &str, from: f64, to: f64, judged: bool| ExamplePart {
             name: name.to_owned(),
             of: "$DATA/pairs.jsonl".to_owned(),
@@ -149,7 +157,10 @@ mod tests {
         let text = |key: &str| documents.lines().nth(key[1..].parse().unwrap()).unwrap().to_owned();
         for question in &asked {
             let document = judged[&question.key].keys().next().unwrap();
-            assert!(text(document).contains(&format!("answer {}\"", number(&question.text))), "{document}");
+            assert!(
+                text(document).contains(&format!("answer {}\"", number(&question.text))),
+                "{document}"
+            );
         }
         let message = part("dev", 0.7, 1.0, true).make(&places).unwrap_err().to_string();
         assert!(message.contains("other settings"), "{message}");

@@ -34,7 +34,12 @@ pub(crate) fn rows(reproduced: &Reproduced) -> Result<Vec<FigureRow>, Incomparab
                     "evaluation": evaluated.name,
                     "questions": own.len(),
                 }),
-                by_name(METRICS.iter().enumerate().map(|(at, metric)| (metric.to_string(), json!(mean(own, at))))),
+                by_name(
+                    METRICS
+                        .iter()
+                        .enumerate()
+                        .map(|(at, metric)| (metric.to_string(), json!(mean(own, at)))),
+                ),
                 json!({
                     "baseline": baseline,
                     "difference": mrr.map(|mrr| mrr.difference),

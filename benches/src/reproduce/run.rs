@@ -51,7 +51,10 @@ pub(crate) fn run(job: &ReproduceJob<'_>, note: &dyn Fn(&str)) -> anyhow::Result
     let table = job.table;
     if let Some(unknown) = job.only.iter().find(|name| table.variant(name).is_none()) {
         let known: Vec<&str> = table.variants.iter().map(|variant| variant.name.as_str()).collect();
-        return Err(anyhow!("--only: expected variants of the table ({}), got `{unknown}`", known.join(", ")));
+        return Err(anyhow!(
+            "--only: expected variants of the table ({}), got `{unknown}`",
+            known.join(", ")
+        ));
     }
     for part in &table.parts {
         part.make(&job.places)?;
@@ -84,7 +87,10 @@ pub(crate) fn run(job: &ReproduceJob<'_>, note: &dyn Fn(&str)) -> anyhow::Result
         cancel: &job.cancel,
         folder: job.places.trial(&variant.name, config.seed),
     });
-    for todo in todos.clone().filter(|todo| job.only.is_empty() || job.only.contains(&todo.variant.name)) {
+    for todo in todos
+        .clone()
+        .filter(|todo| job.only.is_empty() || job.only.contains(&todo.variant.name))
+    {
         if todo.finished()?.is_none() {
             check(&job.cancel)?;
             todo.run(note)?;

@@ -33,9 +33,16 @@ impl FromStr for SettingOverride {
         if path.iter().any(String::is_empty) {
             return Err(wrong());
         }
-        let parsed = format!("value = {value}").parse::<Toml>().ok().and_then(|mut table| table.remove("value"));
+        let parsed = format!("value = {value}")
+            .parse::<Toml>()
+            .ok()
+            .and_then(|mut table| table.remove("value"));
         let value = parsed.unwrap_or_else(|| Value::String(value.to_owned()));
-        Ok(Self { text: text.to_owned(), path, value })
+        Ok(Self {
+            text: text.to_owned(),
+            path,
+            value,
+        })
     }
 }
 
@@ -51,7 +58,10 @@ pub(crate) fn settings(
     model.insert("path".to_owned(), Value::String("$MODEL".to_owned()));
     let mut settings = Toml::from_iter([("model".to_owned(), Value::Table(model))]);
     settings = over(over(settings, table.train.clone()), variant.train.clone());
-    settings.insert("seed".to_owned(), Value::Integer(i64::try_from(seed).map_err(|_| "seed is too large")?));
+    settings.insert(
+        "seed".to_owned(),
+        Value::Integer(i64::try_from(seed).map_err(|_| "seed is too large")?),
+    );
     for one in overrides {
         set(&mut settings, &one.path, &one.value);
         // A stage's own value would hide it.
@@ -75,7 +85,9 @@ pub(crate) fn settings(
 /// Sets a value. Deeper than a section (`batch.size`) only where the settings have the table already:
 /// `loss.endx.cross.heads` means nothing to a variant without ENDX.
 fn set(table: &mut Toml, path: &[String], value: &Value) {
-    let Some((key, parents)) = path.split_last() else { return };
+    let Some((key, parents)) = path.split_last() else {
+        return;
+    };
     let mut table = table;
     for (depth, parent) in parents.iter().enumerate() {
         if parents.len() > 1 && depth < 2 && !table.contains_key(parent) {
@@ -117,7 +129,11 @@ mod tests {
     }
 
     fn of(variant: usize, overrides: &[&str]) -> Result<Config, String> {
-        let places = TablePlaces { data: "/d".into(), model: "/m".into(), out: "/o".into() };
+        let places = TablePlaces {
+            data: "/d".into(),
+            model: "/m".into(),
+            out: "/o".into(),
+        };
         let overrides: Vec<SettingOverride> = overrides.iter().map(|text| text.parse().unwrap()).collect();
         settings(&table(), &table().variants[variant], 3, &places, &overrides)
     }
@@ -125,11 +141,29 @@ mod tests {
     #[test]
     fn variants_lie_over_the_table_and_the_command_over_both() {
         let config = of(0, &[]).unwrap();
-        assert_eq!((config.seed, config.model.path.to_str(), config.stages[0].batch.size), (3, Some("/m"), 8));
-        assert_eq!(config.model.sharing.map(|sharing| sharing.to_string()).as_deref(), Some("ade"));
+        assert_eq!(
+            (config.seed, config.model.path.to_str(), config.stages[0].batch.size),
+            (3, Some("/m"), 8)
+        );
+        assert_eq!(
+            config.model.sharing.map(|sharing| sharing.to_string()).as_deref(),
+            Some("ade")
+        );
         assert_eq!(config.stages[0].data.paths[0].to_str(), Some("/d/x"));
-        let config = of(0, &["batch.size=2", "training.steps=5", "device=cuda", "loss.endx.cross.heads=2"]).unwrap();
-        assert_eq!((config.stages[0].batch.size, config.stages[0].training.steps), (2, Some(5)));
+        let config = of(
+            0,
+            &[
+                "batch.size=2",
+                "training.steps=5",
+                "device=cuda",
+                "loss.endx.cross.heads=2",
+            ],
+        )
+        .unwrap();
+        assert_eq!(
+            (config.stages[0].batch.size, config.stages[0].training.steps),
+            (2, Some(5))
+        );
         assert!(config.device.to_string() == "cuda:0" || config.device.to_string() == "cuda");
         assert!(config.stages[0].loss.endx.is_none(), "a variant without ENDX stays one");
         let config = of(1, &["loss.endx.cross.heads=2"]).unwrap();

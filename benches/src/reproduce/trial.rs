@@ -101,7 +101,11 @@ impl TrialPlan<'_> {
     /// or the table has got another evaluation since.
     pub(super) fn finished(&self) -> anyhow::Result<Option<(VariantTrial, Vec<QuestionValues>)>> {
         let Some(trial) = self.trained()? else { return Ok(None) };
-        let files: Vec<PathBuf> = self.evaluations().iter().map(|evaluated| self.file(evaluated)).collect();
+        let files: Vec<PathBuf> = self
+            .evaluations()
+            .iter()
+            .map(|evaluated| self.file(evaluated))
+            .collect();
         if !files.iter().all(|file| file.exists()) {
             return Ok(None);
         }
@@ -121,8 +125,11 @@ impl TrialPlan<'_> {
         {
             return Err(BenchError::kept(&path, "the trial was made under other settings").into());
         }
-        let is_other =
-            |then: &&TableEvaluation| self.evaluations().iter().any(|now| now.name == then.name && now != *then);
+        let is_other = |then: &&TableEvaluation| {
+            self.evaluations()
+                .iter()
+                .any(|now| now.name == then.name && now != *then)
+        };
         if let Some(other) = trial.evaluations.iter().find(is_other) {
             let reason = format!("evaluation `{}` was made under other settings", other.name);
             return Err(BenchError::kept(&path, reason).into());
@@ -186,12 +193,23 @@ impl TrialPlan<'_> {
             for evaluated in self.evaluations() {
                 let file = self.file(evaluated);
                 if !file.exists() {
-                    note(&format!("{name}, seed {}: evaluating on {}", config.seed, evaluated.name));
-                    write_atomic(&file, &serde_json::to_vec(&self.evaluate(&model, &encoder, evaluated)?)?)?;
+                    note(&format!(
+                        "{name}, seed {}: evaluating on {}",
+                        config.seed, evaluated.name
+                    ));
+                    write_atomic(
+                        &file,
+                        &serde_json::to_vec(&self.evaluate(&model, &encoder, evaluated)?)?,
+                    )?;
                 }
             }
             dim = encoder.info().dim;
-            seen = self.table.probe.as_ref().map(|probe| self.look(&encoder, probe)).transpose()?;
+            seen = self
+                .table
+                .probe
+                .as_ref()
+                .map(|probe| self.look(&encoder, probe))
+                .transpose()?;
         }
         let evaluate_s = before.map_or(0.0, |trial| trial.evaluate_s) + started.elapsed().as_secs_f64();
         let trial = VariantTrial {
@@ -224,7 +242,11 @@ impl TrialPlan<'_> {
     /// Trains, or goes on; the final model, the steps, and the seconds of all calls.
     fn train(&self) -> anyhow::Result<(PathBuf, u64, f64)> {
         let [run, clock] = ["run", "train-seconds"].map(|name| self.folder.join(name));
-        let before = if clock.exists() { fs_err::read_to_string(&clock)?.trim().parse().unwrap_or(0.0) } else { 0.0 };
+        let before = if clock.exists() {
+            fs_err::read_to_string(&clock)?.trim().parse().unwrap_or(0.0)
+        } else {
+            0.0
+        };
         let started = Instant::now();
         let trained = train(self.config, &run, self.cancel);
         let seconds = before + started.elapsed().as_secs_f64();
@@ -242,8 +264,14 @@ impl TrialPlan<'_> {
     fn evaluate(&self, model: &Path, encoder: &Model, evaluated: &TableEvaluation) -> anyhow::Result<QuestionValues> {
         let data = PathBuf::from(self.places.fill(&evaluated.data, self.config.seed));
         let compute = self.config.compute();
-        let documents = evaluated.documents.as_ref().map(|file| self.places.fill(file, self.config.seed).into());
-        let context = EvaluatedContext { context: evaluated.context, documents };
+        let documents = evaluated
+            .documents
+            .as_ref()
+            .map(|file| self.places.fill(file, self.config.seed).into());
+        let context = EvaluatedContext {
+            context: evaluated.context,
+            documents,
+        };
         let evaluator = Evaluator::open_in(&context, &data, &evaluated.split, encoder)?;
         let budget = Budget::of(compute.device, compute.dtype);
         let go_on = || !self.cancel.is_cancelled();
@@ -261,7 +289,10 @@ impl TrialPlan<'_> {
         };
         let mut found = found.ok_or(BenchError::Interrupted)?;
         if let Some(rerank) = &self.variant.rerank {
-            let compute = Compute { dtype: rerank.dtype.unwrap_or(compute.dtype), ..compute };
+            let compute = Compute {
+                dtype: rerank.dtype.unwrap_or(compute.dtype),
+                ..compute
+            };
             let cross_encoder = CrossEncoder::open(&self.places.model_of(&rerank.by, self.config.seed), &compute)?;
             let budget = Budget::of(compute.device, compute.dtype);
             let score = |pairs: &[Tokens]| cross_encoder.logits_while(pairs, budget, |_| go_on());
@@ -276,7 +307,10 @@ impl TrialPlan<'_> {
         let compute = self.config.compute();
         let options = ProbeOptions {
             data: self.places.fill(&config.data, self.config.seed).into(),
-            read: ExampleOptions { split: config.split.clone(), ..ExampleOptions::default() },
+            read: ExampleOptions {
+                split: config.split.clone(),
+                ..ExampleOptions::default()
+            },
             pairs: config.pairs,
             // The same questions for every model.
             seed: 0,
@@ -304,7 +338,10 @@ fn read<T: DeserializeOwned>(path: &Path) -> BenchResult<T> {
 fn read_values(path: &Path) -> BenchResult<QuestionValues> {
     let values: QuestionValues = read(path)?;
     match values.iter().find(|(_, values)| values.len() != METRICS.len()) {
-        Some((question, _)) => Err(BenchError::kept(path, format!("`{question}`: expected a value for each metric"))),
+        Some((question, _)) => Err(BenchError::kept(
+            path,
+            format!("`{question}`: expected a value for each metric"),
+        )),
         None => Ok(values),
     }
 }
@@ -317,7 +354,11 @@ mod tests {
     fn values_come_back_and_damage_is_told() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("e.json");
-        let row = |value: f64| (0..METRICS.len()).map(|at| value / (at + 3) as f64).collect::<Vec<f64>>();
+        let row = |value: f64| {
+            (0..METRICS.len())
+                .map(|at| value / (at + 3) as f64)
+                .collect::<Vec<f64>>()
+        };
         let values = QuestionValues::from([("a,\"b\"".to_owned(), row(1.0)), ("c".to_owned(), row(0.0))]);
         let text = serde_json::to_string(&values).unwrap();
         fs_err::write(&path, &text).unwrap();

@@ -40,12 +40,22 @@ impl harness::TaskShape for TrainStepShape {
     }
 
     fn check(&self) -> Result<(), String> {
-        let Self { name, batch, batches, learning_rate, .. } = self;
+        let Self {
+            name,
+            batch,
+            batches,
+            learning_rate,
+            ..
+        } = self;
         if !(learning_rate.is_finite() && *learning_rate > 0.0) {
-            return Err(format!("`shape.{name}.learning_rate`: expected a number above 0, got {learning_rate}"));
+            return Err(format!(
+                "`shape.{name}.learning_rate`: expected a number above 0, got {learning_rate}"
+            ));
         }
         if *batch < 2 || *batches == 0 {
-            return Err(format!("`shape.{name}`: expected batches of 2 pairs at least, got {batches} of {batch}"));
+            return Err(format!(
+                "`shape.{name}`: expected batches of 2 pairs at least, got {batches} of {batch}"
+            ));
         }
         Ok(())
     }
@@ -56,7 +66,13 @@ impl harness::TaskShape for TrainStepShape {
 #[serde(tag = "op", rename_all = "snake_case")]
 pub(super) enum TrainStepRequest {
     /// Open a model and its optimizer, AdamW at a constant rate; cosines are divided by the temperature.
-    Open { model: PathBuf, device: String, threads: usize, learning_rate: f64, temperature: f64 },
+    Open {
+        model: PathBuf,
+        device: String,
+        threads: usize,
+        learning_rate: f64,
+        temperature: f64,
+    },
     /// Read the pairs, one JSON array of question and answer per line, tokenize them, and make batches of them in
     /// order.
     Prepare { pairs: PathBuf, batch: usize },

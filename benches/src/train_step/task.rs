@@ -45,25 +45,44 @@ impl BenchTask for TrainStep {
     fn prepare(_: &TaskJob<'_, TrainStepShape>, shape: &TrainStepShape, scratch: &Path) -> BenchResult<Self> {
         let path = scratch.join("pairs.jsonl");
         write_lines(&path, &read_pairs(shape)?)?;
-        Ok(Self { shape: shape.clone(), tokens: None, pairs: path })
+        Ok(Self {
+            shape: shape.clone(),
+            tokens: None,
+            pairs: path,
+        })
     }
 
     fn describe(&self) -> String {
-        let tokens = self.tokens.map(|tokens| format!(", {:.0} tokens", tokens as f64 / self.shape.batches as f64));
+        let tokens = self
+            .tokens
+            .map(|tokens| format!(", {:.0} tokens", tokens as f64 / self.shape.batches as f64));
         format!("steps with {} pairs{}", self.shape.batch, tokens.unwrap_or_default())
     }
 
     fn open(&self, job: &TaskJob<'_, TrainStepShape>) -> Value {
         let (model, device, threads) = (job.workload.model.clone(), job.device.clone(), job.workload.threads);
         let (learning_rate, temperature) = (self.shape.learning_rate, TEMPERATURE);
-        json!(TrainStepRequest::Open { model, device, threads, learning_rate, temperature })
+        json!(TrainStepRequest::Open {
+            model,
+            device,
+            threads,
+            learning_rate,
+            temperature
+        })
     }
 
     fn load(&self, session: &mut TaskSession<Self>) -> BenchResult<()> {
         let (pairs, batch, batches) = (self.pairs.clone(), self.shape.batch, self.shape.batches);
         let prepared: PreparedPairs = session.worker.ask(&TrainStepRequest::Prepare { pairs, batch })?;
         let words = |prepared: &PreparedPairs| format!("{} pairs in {} batches", prepared.pairs, prepared.batches);
-        session.worker.require("prepare", words(&PreparedPairs { pairs: self.pairs(), batches }), words(&prepared))
+        session.worker.require(
+            "prepare",
+            words(&PreparedPairs {
+                pairs: self.pairs(),
+                batches,
+            }),
+            words(&prepared),
+        )
     }
 
     fn warm_up(&mut self, session: &mut TaskSession<Self>) -> BenchResult<()> {
@@ -71,7 +90,9 @@ impl BenchTask for TrainStep {
         let tokens = session.run.point.tokens;
         let words = |tokens: u64| format!("{tokens} tokens");
         // An engine that cuts texts shorter does less work than the first one.
-        session.worker.require("steps", words(*self.tokens.get_or_insert(tokens)), words(tokens))
+        session
+            .worker
+            .require("steps", words(*self.tokens.get_or_insert(tokens)), words(tokens))
     }
 
     fn pass(&self, session: &mut TaskSession<Self>) -> BenchResult<f64> {
@@ -79,7 +100,12 @@ impl BenchTask for TrainStep {
     }
 
     fn figures(&self, run: &EngineRun<Self>, first: &EngineRun<Self>) -> Value {
-        let SteppedReply { tokens, computed_tokens, losses, .. } = &run.point;
+        let SteppedReply {
+            tokens,
+            computed_tokens,
+            losses,
+            ..
+        } = &run.point;
         let (fastest, slowest) = extremes(&run.seconds);
         let step_ms = |seconds: f64| seconds * 1e3 / self.shape.batches as f64;
         json!({
@@ -108,7 +134,9 @@ impl TrainStep {
         session.worker.above_zero("steps", "a time above 0", stepped.seconds)?;
         if stepped.losses.len() != self.shape.batches || !stepped.losses.iter().all(|loss| loss.is_finite()) {
             let expected = format!("{} losses that are numbers", self.shape.batches);
-            return Err(session.worker.unexpected("steps", expected, format!("{:?}", stepped.losses)));
+            return Err(session
+                .worker
+                .unexpected("steps", expected, format!("{:?}", stepped.losses)));
         }
         Ok(stepped)
     }
@@ -117,19 +145,26 @@ impl TrainStep {
 /// The largest difference of losses to others of the same batches, in shares of those.
 fn largest_difference(losses: &[f64], others: &[f64]) -> f64 {
     let pairs = losses.iter().zip(others);
-    pairs.map(|(own, other)| (own - other).abs() / other.abs().max(f64::MIN_POSITIVE)).fold(0.0, f64::max)
+    pairs
+        .map(|(own, other)| (own - other).abs() / other.abs().max(f64::MIN_POSITIVE))
+        .fold(0.0, f64::max)
 }
 
 /// The pairs of a shape, as many as its batches take: from examples of any form, chosen evenly over the file, no
 /// question and no answer twice.
 pub(super) fn read_pairs(shape: &TrainStepShape) -> BenchResult<Vec<(String, String)>> {
     let fail = |error: dyad_corpus::Error| BenchError::file(&shape.pairs, error);
-    let options = ExampleOptions { split: "train".to_owned(), ..ExampleOptions::default() };
+    let options = ExampleOptions {
+        split: "train".to_owned(),
+        ..ExampleOptions::default()
+    };
     let mut pairs = Vec::new();
     let (mut questions, mut answers) = (HashSet::new(), HashSet::new());
     for example in ExampleReader::open(&shape.pairs, &options).map_err(fail)? {
         let example = example.map_err(fail)?;
-        let Some(answer) = example.positives.first().map(|passage| passage.passage().into_owned()) else { continue };
+        let Some(answer) = example.positives.first().map(|passage| passage.passage().into_owned()) else {
+            continue;
+        };
         // An answer that stands twice in a batch would need a mask, which peers do not have.
         if questions.insert(example.question.clone()) && answers.insert(answer.clone()) {
             pairs.push((example.question, answer));
@@ -139,7 +174,12 @@ pub(super) fn read_pairs(shape: &TrainStepShape) -> BenchResult<Vec<(String, Str
     if pairs.len() < wanted {
         let field = format!("`shape.{}.batches`", shape.name);
         let expected = format!("at most what the {} different pairs of the file give", pairs.len());
-        return Err(BenchError::malformed(&shape.pairs, field, expected, format!("{wanted} pairs")));
+        return Err(BenchError::malformed(
+            &shape.pairs,
+            field,
+            expected,
+            format!("{wanted} pairs"),
+        ));
     }
     Ok(evenly(pairs, wanted))
 }

@@ -34,7 +34,9 @@ pub(crate) fn serve(engine: &str, input: impl BufRead, output: impl Write) -> an
     let settings = format!("dyad_encoder::train::TrainingStep, in-batch loss, clipping to norm 1, AdamW, {how}");
     let described = EngineDescription::of_own(engine, TrainStepShape::OWN, settings, ())?;
     let mut trainer = None;
-    harness::serve(input, output, &described, |request| answer(&mut trainer, request, dtype, chunk))
+    harness::serve(input, output, &described, |request| {
+        answer(&mut trainer, request, dtype, chunk)
+    })
 }
 
 fn answer(
@@ -43,10 +45,21 @@ fn answer(
     dtype: Dtype,
     chunk: usize,
 ) -> anyhow::Result<Value> {
-    if let TrainStepRequest::Open { model, device, threads, learning_rate, temperature } = request {
+    if let TrainStepRequest::Open {
+        model,
+        device,
+        threads,
+        learning_rate,
+        temperature,
+    } = request
+    {
         let started = Instant::now();
         let device: Device = device.parse().map_err(|refusal: String| anyhow!(refusal))?;
-        let compute = Compute { device, dtype, threads: Some(threads) };
+        let compute = Compute {
+            device,
+            dtype,
+            threads: Some(threads),
+        };
         *trainer = Some(Trainer::open(&model, compute, chunk, [learning_rate, temperature])?);
         return Ok(OpenedReply::since(started));
     }
@@ -55,7 +68,10 @@ fn answer(
         TrainStepRequest::Prepare { pairs, batch } => {
             let pairs = read_lines(&pairs)?;
             trainer.prepare(&pairs, batch)?;
-            json!(PreparedPairs { pairs: pairs.len(), batches: trainer.batches.len() })
+            json!(PreparedPairs {
+                pairs: pairs.len(),
+                batches: trainer.batches.len()
+            })
         }
         _ => json!(trainer.steps()?),
     })
@@ -83,12 +99,21 @@ impl Trainer {
              optimizer = {{ kind = \"adamw\", learning-rate = {learning_rate:e}, weight-decay = 0.0 }}\n\
              schedule = {{ kind = \"constant\" }}\nclipping = {{ max-norm = 1.0 }}\nbatch = {{ chunk = {chunk} }}\n"
         );
-        let config = Config::parse(&settings).map_err(|reason| anyhow!(reason)).context("settings of the trainer")?;
+        let config = Config::parse(&settings)
+            .map_err(|reason| anyhow!(reason))
+            .context("settings of the trainer")?;
         let stage = config.stages.first().context("settings of the trainer: no stage")?;
         let learned = Model::open_for_training(model, &compute)?;
-        let length = Length { steps: u64::MAX, batches: u64::MAX };
+        let length = Length {
+            steps: u64::MAX,
+            batches: u64::MAX,
+        };
         let step = TrainingStep::new(learned, model, stage, &compute, length)?;
-        Ok(Self { step, batches: Vec::new(), tokens: 0 })
+        Ok(Self {
+            step,
+            batches: Vec::new(),
+            tokens: 0,
+        })
     }
 
     /// Tokenizes pairs and keeps them as batches.
@@ -99,11 +124,20 @@ impl Trainer {
             .par_iter()
             .map(|(question, answer)| Ok((encode(Tower::Question, question)?, encode(Tower::Answer, answer)?)))
             .collect::<Result<_, dyad_encoder::Error>>()?;
-        self.tokens = tokens.iter().map(|(question, answer)| (question.ids.len() + answer.ids.len()) as u64).sum();
+        self.tokens = tokens
+            .iter()
+            .map(|(question, answer)| (question.ids.len() + answer.ids.len()) as u64)
+            .sum();
         let batches = tokens.chunks(batch).enumerate().map(|(number, pairs)| {
             let (questions, answers): (Vec<Tokens>, Vec<Tokens>) = pairs.iter().cloned().unzip();
             let size = questions.len();
-            let (cursor, first) = (|position: usize| Cursor { epoch: 0, position: position as u64 }, number * batch);
+            let (cursor, first) = (
+                |position: usize| Cursor {
+                    epoch: 0,
+                    position: position as u64,
+                },
+                number * batch,
+            );
             TrainBatch {
                 questions,
                 answers,
@@ -126,6 +160,11 @@ impl Trainer {
         let losses = self.batches.iter().map(|batch| Ok(self.step.run(batch)?.loss));
         let losses = losses.collect::<anyhow::Result<_>>()?;
         let seconds = started.elapsed().as_secs_f64();
-        Ok(SteppedReply { seconds, losses, tokens: self.tokens, computed_tokens: self.tokens })
+        Ok(SteppedReply {
+            seconds,
+            losses,
+            tokens: self.tokens,
+            computed_tokens: self.tokens,
+        })
     }
 }

@@ -49,7 +49,11 @@ impl Bench {
         let script = self.dir.path().join("fake_worker.py");
         let settings = EngineSettings {
             engines: engines.iter().map(|&name| name.to_owned()).collect(),
-            programs: WorkerPrograms { ours: script.clone(), python: PathBuf::from("python3"), peers: script },
+            programs: WorkerPrograms {
+                ours: script.clone(),
+                python: PathBuf::from("python3"),
+                peers: script,
+            },
             cache: self.dir.path().join("cache"),
             deadline: Duration::from_secs(3),
             cancel: cancel.clone(),
@@ -69,7 +73,11 @@ impl Bench {
         let text = fs_err::read_to_string(self.dir.path().join("log")).unwrap();
         let parse = |line: &str| {
             let mut words = line.splitn(3, ' ').map(str::to_owned);
-            (words.next().unwrap().parse().unwrap(), words.next().unwrap(), words.next().unwrap().trim().to_owned())
+            (
+                words.next().unwrap().parse().unwrap(),
+                words.next().unwrap(),
+                words.next().unwrap().trim().to_owned(),
+            )
         };
         text.lines().map(parse).collect()
     }
@@ -80,14 +88,21 @@ fn alive(process: u32) -> bool {
 }
 
 fn names(measured: &AnnMeasurement) -> Vec<&str> {
-    measured.engines.iter().map(|run| run.described.engine.as_str()).collect()
+    measured
+        .engines
+        .iter()
+        .map(|run| run.described.engine.as_str())
+        .collect()
 }
 
 #[test]
 fn sweeps_are_interleaved_and_another_engine_begins_every_pass() {
     let Some(bench) = Bench::new() else { return };
     let measured = bench.measure(&["dyad", "fake-20"]);
-    assert_eq!((names(&measured), measured.failures.len()), (vec!["dyad", "fake-20"], 0));
+    assert_eq!(
+        (names(&measured), measured.failures.len()),
+        (vec!["dyad", "fake-20"], 0)
+    );
     let log = bench.log();
     let searches: Vec<String> = log
         .iter()
@@ -95,7 +110,10 @@ fn sweeps_are_interleaved_and_another_engine_begins_every_pass() {
         .map(|(_, engine, words)| format!("{engine} {}", words.trim_start_matches("search ")))
         .collect();
     let sweep = |first: &str, second: &str, words: &str| -> Vec<String> {
-        [2, 5, 9, 10].iter().flat_map(|v| [first, second].map(|engine| format!("{engine} {v} {words}"))).collect()
+        [2, 5, 9, 10]
+            .iter()
+            .flat_map(|v| [first, second].map(|engine| format!("{engine} {v} {words}")))
+            .collect()
     };
     let warm_up = 2 * (1 + 4);
     let passes = [
@@ -109,19 +127,34 @@ fn sweeps_are_interleaved_and_another_engine_begins_every_pass() {
     ];
     assert_eq!(searches[warm_up..][..7 * 8], passes.concat());
     // Memory is asked for before `open`, and an index is built in another process than it is opened in.
-    let of = |engine: &str, op: &str| log.iter().position(|(_, name, words)| name == engine && words == op).unwrap();
+    let of = |engine: &str, op: &str| {
+        log.iter()
+            .position(|(_, name, words)| name == engine && words == op)
+            .unwrap()
+    };
     assert!(of("dyad", "memory") < of("dyad", "open") && of("dyad", "open") < of("dyad", "prepare"));
-    let process = |op: &str| log.iter().find(|(_, name, words)| name == "dyad" && words.starts_with(op)).unwrap().0;
+    let process = |op: &str| {
+        log.iter()
+            .find(|(_, name, words)| name == "dyad" && words.starts_with(op))
+            .unwrap()
+            .0
+    };
     assert_ne!(process("build"), process("open"));
-    assert!(log.iter().all(|(process, ..)| !alive(*process)), "every worker has ended");
+    assert!(
+        log.iter().all(|(process, ..)| !alive(*process)),
+        "every worker has ended"
+    );
 }
 
 #[test]
 fn known_recall_and_speed_give_known_ratios() {
     let Some(bench) = Bench::new() else { return };
     let measured = bench.measure(&["dyad", "fake-20", "family"]);
-    let points: Vec<(u32, f64)> =
-        measured.engines[0].points.iter().map(|point| (point.value, (point.recall * 1e9).round() / 1e9)).collect();
+    let points: Vec<(u32, f64)> = measured.engines[0]
+        .points
+        .iter()
+        .map(|point| (point.value, (point.recall * 1e9).round() / 1e9))
+        .collect();
     assert_eq!(points, [(2, 0.2), (5, 0.5), (9, 0.9), (10, 1.0)]);
     let summary = measured.summary();
     let ratio = |path: &str| summary.pointer(path).unwrap().as_f64().unwrap();
@@ -142,15 +175,30 @@ fn known_recall_and_speed_give_known_ratios() {
     let mut table = Vec::new();
     measured.write_table(&mut table).unwrap();
     let table = String::from_utf8(table).unwrap();
-    let row: Vec<&str> = table.lines().rfind(|line| line.starts_with("fake-20")).unwrap().split_whitespace().collect();
-    let expected = ["2.00x", "2.00x", "2.00x", "2.00x", "2.00x", "0.50x", "0.50x", "0.50x", "0.50x"];
+    let row: Vec<&str> = table
+        .lines()
+        .rfind(|line| line.starts_with("fake-20"))
+        .unwrap()
+        .split_whitespace()
+        .collect();
+    let expected = [
+        "2.00x", "2.00x", "2.00x", "2.00x", "2.00x", "0.50x", "0.50x", "0.50x", "0.50x",
+    ];
     assert_eq!(row[1..], expected, "{table}");
 }
 
 #[test]
 fn an_engine_that_fails_leaves_the_others_measured() {
     let Some(bench) = Bench::new() else { return };
-    let engines = ["dyad", "dies-20", "refuses-20", "lies-20", "strays-20", "omits-20", "chatters-20"];
+    let engines = [
+        "dyad",
+        "dies-20",
+        "refuses-20",
+        "lies-20",
+        "strays-20",
+        "omits-20",
+        "chatters-20",
+    ];
     let measured = bench.measure(&engines);
     assert_eq!(names(&measured), ["dyad", "chatters-20"]);
     let said = |engine: &str| {
@@ -158,12 +206,24 @@ fn an_engine_that_fails_leaves_the_others_measured() {
         failure.map_or_else(|| panic!("{engine} did not fail"), |(_, error)| error.clone())
     };
     let died = said("dies-20");
-    assert!(died.contains("ended during `search` (exit status: 3)") && died.contains("out of luck"), "{died}");
+    assert!(
+        died.contains("ended during `search` (exit status: 3)") && died.contains("out of luck"),
+        "{died}"
+    );
     assert_eq!(said("refuses-20"), "refuses-20: `build`: this data does not suit me");
-    assert_eq!(said("lies-20"), "lies-20: reply to `describe`: expected lies-20, got someone-else");
+    assert_eq!(
+        said("lies-20"),
+        "lies-20: reply to `describe`: expected lies-20, got someone-else"
+    );
     let short = said("omits-20");
-    assert!(short.starts_with("omits-20: reply to `prepare`: expected the fields of the protocol"), "{short}");
-    assert_eq!(said("strays-20"), "strays-20: reply to `search`: expected ids of rows, or -1, got 120");
+    assert!(
+        short.starts_with("omits-20: reply to `prepare`: expected the fields of the protocol"),
+        "{short}"
+    );
+    assert_eq!(
+        said("strays-20"),
+        "strays-20: reply to `search`: expected ids of rows, or -1, got 120"
+    );
     let summary = measured.summary();
     assert_eq!(summary["failures"].as_object().unwrap().len(), 5);
     assert!((summary["ratios"]["chatters-20"]["0.9"].as_f64().unwrap() - 2.0).abs() < 1e-9);
@@ -175,7 +235,10 @@ fn a_worker_that_is_late_is_killed() {
     let measured = bench.measure(&["hangs-20", "dyad"]);
     assert_eq!(names(&measured), ["dyad"]);
     let (_, error) = &measured.failures[0];
-    assert_eq!(error, "hangs-20: no answer to `search` within 3 s; the worker was killed");
+    assert_eq!(
+        error,
+        "hangs-20: no answer to `search` within 3 s; the worker was killed"
+    );
     assert!(bench.log().iter().all(|(process, ..)| !alive(*process)));
 }
 
@@ -204,16 +267,31 @@ fn an_interrupt_ends_the_run_and_its_workers() {
     watcher.join().unwrap();
     assert!(matches!(error, BenchError::Interrupted), "{error}");
     assert!(bench.log().iter().all(|(process, ..)| !alive(*process)));
-    let left: Vec<_> = fs_err::read_dir(&job.settings.cache).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-    assert!(left.iter().all(|name| !name.to_string_lossy().starts_with("scratch")), "{left:?}");
+    let left: Vec<_> = fs_err::read_dir(&job.settings.cache)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name())
+        .collect();
+    assert!(
+        left.iter().all(|name| !name.to_string_lossy().starts_with("scratch")),
+        "{left:?}"
+    );
 }
 
 #[test]
 fn an_index_is_kept_where_that_is_asked_for_and_vectors_and_settings_are_the_same() {
     let Some(mut bench) = Bench::new() else { return };
-    let builds = |bench: &Bench| bench.log().iter().filter(|(_, _, words)| words.starts_with("build")).count();
+    let builds = |bench: &Bench| {
+        bench
+            .log()
+            .iter()
+            .filter(|(_, _, words)| words.starts_with("build"))
+            .count()
+    };
     let measure = |bench: &Bench, keep_indexes: bool| {
-        let job = AnnJob { keep_indexes, ..bench.job(&["dyad", "fake-20"], &JobCancellation::new()) };
+        let job = AnnJob {
+            keep_indexes,
+            ..bench.job(&["dyad", "fake-20"], &JobCancellation::new())
+        };
         let ready = prepare(&bench.workload, &job.settings.cache, &JobCancellation::new(), &|_| {}).unwrap();
         run(&job, &ready, &|_| {}).unwrap()
     };
@@ -221,8 +299,14 @@ fn an_index_is_kept_where_that_is_asked_for_and_vectors_and_settings_are_the_sam
     assert!(!measure(&bench, true).engines[0].index.reused);
     assert_eq!(builds(&bench), 2);
     let again = measure(&bench, true);
-    assert_eq!((builds(&bench), again.engines.iter().all(|run| run.index.reused)), (2, true));
-    assert!((again.engines[1].index.built.build_s - 2.0).abs() < 1e-9, "the time of the first build");
+    assert_eq!(
+        (builds(&bench), again.engines.iter().all(|run| run.index.reused)),
+        (2, true)
+    );
+    assert!(
+        (again.engines[1].index.built.build_s - 2.0).abs() < 1e-9,
+        "the time of the first build"
+    );
     // An index of an earlier run has a time of its own, and no ratio.
     assert!(again.summary()["build_ratio"]["fake-20"].is_null());
     measure(&bench, false);
@@ -230,7 +314,11 @@ fn an_index_is_kept_where_that_is_asked_for_and_vectors_and_settings_are_the_sam
     bench.workload.m = 8;
     measure(&bench, true);
     assert_eq!(builds(&bench), 6);
-    fs_err::write(bench.dir.path().join("tiny.toml"), WORKLOAD.replace("n = 120", "n = 121")).unwrap();
+    fs_err::write(
+        bench.dir.path().join("tiny.toml"),
+        WORKLOAD.replace("n = 120", "n = 121"),
+    )
+    .unwrap();
     bench.workload = AnnWorkload::read(&bench.dir.path().join("tiny.toml"), None).unwrap();
     bench.workload.m = 8;
     measure(&bench, true);
@@ -242,7 +330,11 @@ fn a_sweep_is_for_an_engine_of_the_run_or_for_all_that_a_name_stands_for() {
     let Some(mut bench) = Bench::new() else { return };
     bench.workload.sweep = [("family".to_owned(), vec![3, 10]), ("fake-30".to_owned(), vec![4, 10])].into();
     let sweep = |engine: &str, measured: &AnnMeasurement| -> Vec<u32> {
-        let run = measured.engines.iter().find(|run| run.described.engine == engine).unwrap();
+        let run = measured
+            .engines
+            .iter()
+            .find(|run| run.described.engine == engine)
+            .unwrap();
         run.points.iter().map(|point| point.value).collect()
     };
     let measured = bench.measure(&["dyad", "family"]);
@@ -264,7 +356,10 @@ fn a_sweep_is_for_an_engine_of_the_run_or_for_all_that_a_name_stands_for() {
     swept("family").unwrap();
     swept("fake-30").unwrap();
     let error = swept("fake-40").unwrap_err().to_string();
-    assert_eq!(error, "--sweep fake-40: not among the engines of this run: dyad, fake-20, fake-30");
+    assert_eq!(
+        error,
+        "--sweep fake-40: not among the engines of this run: dyad, fake-20, fake-30"
+    );
 }
 
 #[test]
@@ -274,7 +369,10 @@ fn an_interrupt_while_vectors_are_made_is_seen() {
     let Some(bench) = Bench::new() else { return };
     let cache = bench.job(&["dyad"], &JobCancellation::new()).settings.cache;
     fs_err::create_dir_all(&cache).unwrap();
-    assert!(matches!(prepare(&bench.workload, &cache, &cancel, &|_| {}), Err(BenchError::Interrupted)));
+    assert!(matches!(
+        prepare(&bench.workload, &cache, &cancel, &|_| {}),
+        Err(BenchError::Interrupted)
+    ));
 }
 
 #[test]
@@ -283,7 +381,10 @@ fn every_workload_of_the_repository_can_be_read() {
     // Only whether the files are there is asked, not what is in them.
     let data = tempfile::tempdir().unwrap();
     for (folder, files) in [
-        ("minilm-vectors", &["base.f16.npy", "queries.f32.npy", "neighbors.ibin"][..]),
+        (
+            "minilm-vectors",
+            &["base.f16.npy", "queries.f32.npy", "neighbors.ibin"][..],
+        ),
         ("wikipedia-sentences", &["base", "queries"]),
         ("towers", &["base", "queries"]),
     ] {
@@ -298,7 +399,10 @@ fn every_workload_of_the_repository_can_be_read() {
         if path.extension().is_some_and(|ending| ending == "toml") {
             let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap();
             // Those of `dyad-bench encode`, `train-step` and `load` have readers of their own.
-            if ["encode-", "train-step-", "load-"].iter().any(|other| stem.starts_with(other)) {
+            if ["encode-", "train-step-", "load-"]
+                .iter()
+                .any(|other| stem.starts_with(other))
+            {
                 continue;
             }
             let workload = AnnWorkload::read(&path, Some(data.path())).unwrap();
@@ -319,6 +423,9 @@ fn a_program_that_is_not_there_is_named() {
     let measured = run(&job, &ready, &|_| {}).unwrap();
     assert_eq!(names(&measured), ["dyad"]);
     let (_, error) = &measured.failures[0];
-    assert!(error.starts_with("fake-20: cannot start `/nowhere/python`: ") && error.contains("--python"), "{error}");
+    assert!(
+        error.starts_with("fake-20: cannot start `/nowhere/python`: ") && error.contains("--python"),
+        "{error}"
+    );
     assert_eq!(measured.summary()["ratios"], json!({}));
 }

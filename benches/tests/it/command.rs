@@ -11,7 +11,9 @@ use crate::server::{start_honest, write_folder};
 async fn run(arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_dyad-bench"));
     command.args(arguments).env_remove("DYAD_SERVER").env("NO_COLOR", "1");
-    tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap()
+    tokio::task::spawn_blocking(move || command.output().unwrap())
+        .await
+        .unwrap()
 }
 
 fn path(path: &Path) -> &str {
@@ -31,16 +33,34 @@ async fn quality_prints_a_table_and_writes_runs_and_json() {
     write_folder(folder.path());
     let server = start_honest().await;
     let (runs, json) = (folder.path().join("new/runs"), folder.path().join("new/figures.json"));
-    let arguments = ["quality", "--server", &server.url, "--data", path(folder.path()), "--run-dir", path(&runs)];
+    let arguments = [
+        "quality",
+        "--server",
+        &server.url,
+        "--data",
+        path(folder.path()),
+        "--run-dir",
+        path(&runs),
+    ];
     let output = run(&[&arguments[..], &["--json", path(&json), "--modes", "bm25,dense"]].concat()).await;
     assert!(output.status.success(), "{output:?}");
-    assert!(output.stderr.is_empty(), "no progress bar where there is no terminal: {output:?}");
+    assert!(
+        output.stderr.is_empty(),
+        "no progress bar where there is no terminal: {output:?}"
+    );
     let table = String::from_utf8(output.stdout).unwrap();
-    let names: Vec<&str> = table.lines().skip(3).take(3).map(|line| line.get(..12).unwrap().trim()).collect();
+    let names: Vec<&str> = table
+        .lines()
+        .skip(3)
+        .take(3)
+        .map(|line| line.get(..12).unwrap().trim())
+        .collect();
     assert_eq!(names, ["bm25", "dense", "dense exact"], "{table}");
 
-    let mut files: Vec<String> =
-        fs_err::read_dir(&runs).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    let mut files: Vec<String> = fs_err::read_dir(&runs)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
     files.sort_unstable();
     assert_eq!(files, ["bm25.run", "dense-exact.run", "dense.run"]);
 
@@ -115,8 +135,16 @@ async fn wrong_use_ends_with_2_and_says_what_would_be_right() {
     let arguments = ["quality", "--data", "d", "--run-dir", "r"];
     let (code, message) = refusal(&[&arguments[..], &["--modes", "dense,colbert"]].concat()).await;
     assert_eq!(code, 2, "{message}");
-    assert!(message.contains("'colbert'") && message.contains("dense, bm25, hybrid"), "{message}");
-    for (option, value) in [("--k", "0"), ("--k", "1000000"), ("--concurrency", "0"), ("--timeout-ms", "0")] {
+    assert!(
+        message.contains("'colbert'") && message.contains("dense, bm25, hybrid"),
+        "{message}"
+    );
+    for (option, value) in [
+        ("--k", "0"),
+        ("--k", "1000000"),
+        ("--concurrency", "0"),
+        ("--timeout-ms", "0"),
+    ] {
         let (code, message) = refusal(&[&arguments[..], &[option, value]].concat()).await;
         assert_eq!(code, 2, "{message}");
         assert!(message.contains(option) && message.contains(value), "{message}");
@@ -131,22 +159,38 @@ async fn what_cannot_be_measured_ends_with_1_and_one_line() {
     let runs = folder.path().join("runs");
     let quality = |data: &Path, more: &[&str]| {
         let arguments = ["quality", "--data", path(data), "--run-dir", path(&runs)];
-        [&arguments[..], more].concat().iter().map(|&argument| argument.to_owned()).collect::<Vec<_>>()
+        [&arguments[..], more]
+            .concat()
+            .iter()
+            .map(|&argument| argument.to_owned())
+            .collect::<Vec<_>>()
     };
     let missing = folder.path().join("nowhere");
     // Port 9 of the loopback device: nobody answers.
     let gone = "http://127.0.0.1:9";
     let cases = [
         (quality(&missing, &[]), "error: no BEIR folder at `".to_owned()),
-        (quality(folder.path(), &["--split", "dev"]), "has no split `dev`. The splits there: test\n".to_owned()),
-        (quality(folder.path(), &["--server", gone]), format!("error: no server answers at `{gone}` (5 attempts): ")),
-        (quality(folder.path(), &["--server", "nonsense"]), "error: `nonsense` is not a server's URL".to_owned()),
+        (
+            quality(folder.path(), &["--split", "dev"]),
+            "has no split `dev`. The splits there: test\n".to_owned(),
+        ),
+        (
+            quality(folder.path(), &["--server", gone]),
+            format!("error: no server answers at `{gone}` (5 attempts): "),
+        ),
+        (
+            quality(folder.path(), &["--server", "nonsense"]),
+            "error: `nonsense` is not a server's URL".to_owned(),
+        ),
     ];
     for (arguments, expected) in cases {
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
         let (code, message) = refusal(&arguments).await;
         assert_eq!(code, 1, "{message}");
-        assert!(message.starts_with("error: ") && message.contains(&expected), "{message}");
+        assert!(
+            message.starts_with("error: ") && message.contains(&expected),
+            "{message}"
+        );
         assert_eq!(message.lines().count(), 1, "{message}");
     }
 }

@@ -34,7 +34,9 @@ texts = [{ path = "b.jsonl", count = 2 }]
 
 /// A tokenizer that makes a token of every word between `[CLS]` and `[SEP]`.
 fn write_model(dir: &Path) {
-    let words = ["[UNK]", "[CLS]", "[SEP]", "gold", "and", "salt", "bread", "water", "river"];
+    let words = [
+        "[UNK]", "[CLS]", "[SEP]", "gold", "and", "salt", "bread", "water", "river",
+    ];
     let special = |token: &str, id: usize| json!({ "id": token, "ids": [id], "tokens": [token] });
     let tokenizer = json!({
         "version": "1.0", "truncation": null, "padding": null, "added_tokens": [], "normalizer": null,
@@ -55,7 +57,11 @@ fn write_model(dir: &Path) {
     fs_err::create_dir_all(dir).unwrap();
     fs_err::write(dir.join("tokenizer.json"), tokenizer.to_string()).unwrap();
     fs_err::write(dir.join("config.json"), config.to_string()).unwrap();
-    fs_err::write(dir.join("sentence_bert_config.json"), json!({ "max_seq_length": 7 }).to_string()).unwrap();
+    fs_err::write(
+        dir.join("sentence_bert_config.json"),
+        json!({ "max_seq_length": 7 }).to_string(),
+    )
+    .unwrap();
 }
 
 /// A folder with a workload, its texts and the fake worker; `None`, and said so, where there is no Python to run it.
@@ -101,7 +107,11 @@ impl Bench {
             workload: &self.workload,
             settings: EngineSettings {
                 engines: engines.iter().map(|&name| name.to_owned()).collect(),
-                programs: WorkerPrograms { ours: script.clone(), python: PathBuf::from("python3"), peers: script },
+                programs: WorkerPrograms {
+                    ours: script.clone(),
+                    python: PathBuf::from("python3"),
+                    peers: script,
+                },
                 cache,
                 deadline: Duration::from_secs(8),
                 cancel: cancel.clone(),
@@ -119,7 +129,11 @@ impl Bench {
         let text = fs_err::read_to_string(self.path("encode-log")).unwrap();
         let parse = |line: &str| {
             let mut words = line.splitn(3, ' ').map(str::to_owned);
-            (words.next().unwrap().parse().unwrap(), words.next().unwrap(), words.next().unwrap().trim().to_owned())
+            (
+                words.next().unwrap().parse().unwrap(),
+                words.next().unwrap(),
+                words.next().unwrap().trim().to_owned(),
+            )
         };
         text.lines().map(parse).collect()
     }
@@ -133,8 +147,11 @@ fn passes_are_interleaved_with_the_limit_and_every_shape_has_its_own_processes()
     let log = bench.log();
     assert!(log.iter().all(|(_, threads, _)| threads == "2"), "{log:?}");
     let words: Vec<&str> = log.iter().map(|(_, _, words)| words.as_str()).collect();
-    let timed: Vec<&str> =
-        words.iter().copied().filter(|words| words.ends_with("encode") || words.starts_with("matmul matmul")).collect();
+    let timed: Vec<&str> = words
+        .iter()
+        .copied()
+        .filter(|words| words.ends_with("encode") || words.starts_with("matmul matmul"))
+        .collect();
     let turn = |first: &'static str, second: &'static str| ["matmul matmul f32", first, second];
     let (ours, peer) = ("dyad encode", "fake-20 encode");
     let passes = [turn(ours, peer), turn(peer, ours), turn(ours, peer)].concat();
@@ -162,7 +179,11 @@ fn passes_are_interleaved_with_the_limit_and_every_shape_has_its_own_processes()
     assert_eq!(of_one, [&expected[..], &["quit"]].concat());
     let opened = words.iter().filter(|words| words.ends_with("open")).count();
     assert_eq!(opened, 6, "two engines at three shapes");
-    assert!(log.iter().all(|(process, ..)| !Path::new(&format!("/proc/{process}")).exists()), "every worker has ended");
+    assert!(
+        log.iter()
+            .all(|(process, ..)| !Path::new(&format!("/proc/{process}")).exists()),
+        "every worker has ended"
+    );
 }
 
 #[test]
@@ -170,7 +191,12 @@ fn known_speed_gives_known_figures() {
     let Some(bench) = Bench::new() else { return };
     let measured = bench.measure(&["dyad", "fake-20", "fake-bf16-40"]);
     let summary = measured.summary();
-    let figure = |path: &str| summary.pointer(path).and_then(serde_json::Value::as_f64).unwrap_or(f64::NAN);
+    let figure = |path: &str| {
+        summary
+            .pointer(path)
+            .and_then(serde_json::Value::as_f64)
+            .unwrap_or(f64::NAN)
+    };
     let near = |path: &str, expected: f64| assert!((figure(path) - expected).abs() < 1e-6, "{path}: {}", figure(path));
     for shape in ["mixed", "passages-8", "pairs"] {
         near(&format!("/ratios/dyad/fake-20/{shape}"), 2.0);
@@ -190,32 +216,64 @@ fn known_speed_gives_known_figures() {
     near("/engines/dyad/passages-8/max_tokens", 8.0);
     near("/engines/dyad/mixed/max_tokens", 7.0);
     near("/engines/dyad/passages-8/flops", 4.0 * 3072.0);
-    near("/engines/fake-20/passages-8/share_of_matmul", 4.0 * 3072.0 / (4.0 * 0.020) / 100e9);
-    near("/engines/fake-bf16-40/passages-8/share_of_matmul", 4.0 * 3072.0 / (4.0 * 0.040) / 400e9);
+    near(
+        "/engines/fake-20/passages-8/share_of_matmul",
+        4.0 * 3072.0 / (4.0 * 0.020) / 100e9,
+    );
+    near(
+        "/engines/fake-bf16-40/passages-8/share_of_matmul",
+        4.0 * 3072.0 / (4.0 * 0.040) / 400e9,
+    );
 }
 
 #[test]
 fn an_engine_that_fails_leaves_the_others_measured() {
     let Some(mut bench) = Bench::new() else { return };
     bench.workload.keep_shapes(&["passages-8".to_owned()]).unwrap();
-    let engines = ["dyad", "dies-20", "refuses-20", "lies-20", "short-20", "fewer-20", "turned-20", "hangs-20"];
+    let engines = [
+        "dyad",
+        "dies-20",
+        "refuses-20",
+        "lies-20",
+        "short-20",
+        "fewer-20",
+        "turned-20",
+        "hangs-20",
+    ];
     let measured = bench.measure(&engines);
     let shape = &measured.shapes[0];
     let left: Vec<&str> = shape.engines.iter().map(|run| run.described.engine.as_str()).collect();
     assert_eq!(left, ["dyad", "turned-20"]);
     assert!((shape.engine("turned-20").unwrap().point.smallest_cosine + 1.0).abs() < 1e-6);
-    let said = |engine: &str| shape.failures.iter().find(|(name, _)| name == engine).unwrap().1.clone();
+    let said = |engine: &str| {
+        shape
+            .failures
+            .iter()
+            .find(|(name, _)| name == engine)
+            .unwrap()
+            .1
+            .clone()
+    };
     assert!(
         said("dies-20").contains("ended during `encode` (exit status: 3)") && said("dies-20").contains("out of luck")
     );
     assert_eq!(said("refuses-20"), "refuses-20: `open`: this model does not suit me");
-    assert_eq!(said("lies-20"), "lies-20: reply to `describe`: expected lies-20, got someone-else");
-    assert_eq!(said("short-20"), "short-20: reply to `encode`: expected 32 tokens, got 31 tokens");
+    assert_eq!(
+        said("lies-20"),
+        "lies-20: reply to `describe`: expected lies-20, got someone-else"
+    );
+    assert_eq!(
+        said("short-20"),
+        "short-20: reply to `encode`: expected 32 tokens, got 31 tokens"
+    );
     assert_eq!(
         said("fewer-20"),
         "fewer-20: reply to `encode`: expected 4 vectors of 2 values, got 3 vectors of 2 values"
     );
-    assert_eq!(said("hangs-20"), "hangs-20: no answer to `encode` within 8 s; the worker was killed");
+    assert_eq!(
+        said("hangs-20"),
+        "hangs-20: no answer to `encode` within 8 s; the worker was killed"
+    );
     assert_eq!(measured.failed().len(), 6);
 }
 
@@ -231,7 +289,10 @@ fn without_the_limit_there_are_no_shares() {
     assert!((summary["engines"]["dyad"]["mixed"]["texts_per_s"].as_f64().unwrap() - 100.0).abs() < 1e-6);
     for engine in ["matmul", "fake-20"] {
         let error = summary["failures"][engine]["mixed"].as_str().unwrap();
-        assert!(error.contains("cannot start `/nowhere/python`") && error.contains("--python"), "{error}");
+        assert!(
+            error.contains("cannot start `/nowhere/python`") && error.contains("--python"),
+            "{error}"
+        );
     }
 }
 
@@ -256,7 +317,18 @@ fn an_interrupt_ends_the_run_and_its_workers() {
     let error = run::<EncodeTask>(&job, &|_| {}).unwrap_err();
     watcher.join().unwrap();
     assert!(matches!(error, BenchError::Interrupted), "{error}");
-    assert!(bench.log().iter().all(|(process, ..)| !Path::new(&format!("/proc/{process}")).exists()));
-    let left: Vec<_> = fs_err::read_dir(bench.path("cache")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-    assert!(left.iter().all(|name| !name.to_string_lossy().starts_with("scratch")), "{left:?}");
+    assert!(
+        bench
+            .log()
+            .iter()
+            .all(|(process, ..)| !Path::new(&format!("/proc/{process}")).exists())
+    );
+    let left: Vec<_> = fs_err::read_dir(bench.path("cache"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name())
+        .collect();
+    assert!(
+        left.iter().all(|name| !name.to_string_lossy().starts_with("scratch")),
+        "{left:?}"
+    );
 }

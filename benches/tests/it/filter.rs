@@ -27,7 +27,13 @@ fn measure(bench: &mut Bench, engines: &[&str]) -> FilterRun {
 #[test]
 fn known_recall_and_speed_give_known_goals() {
     let Some(mut bench) = Bench::new() else { return };
-    let measured = ["dyad", "dyad-exact-30", "qdrant-edge-20", "qdrant-edge-40", "qdrant-edge-reads-5"];
+    let measured = [
+        "dyad",
+        "dyad-exact-30",
+        "qdrant-edge-20",
+        "qdrant-edge-40",
+        "qdrant-edge-reads-5",
+    ];
     let run = measure(&mut bench, &[&measured[..], &["leaks-20", "refuses-20"]].concat());
     let figures: Vec<_> = run.cells.iter().map(|cell| (cell.passing, cell.lift > 1.0)).collect();
     assert_eq!(figures, [(60, true), (60, false), (5, true), (5, false)]);
@@ -59,7 +65,11 @@ fn known_recall_and_speed_give_known_goals() {
         .unwrap()
         .iter()
         .map(|goal| {
-            (goal["met"].as_u64().unwrap(), goal["cells"].as_u64().unwrap(), goal["worst"][1].as_f64().unwrap())
+            (
+                goal["met"].as_u64().unwrap(),
+                goal["cells"].as_u64().unwrap(),
+                goal["worst"][1].as_f64().unwrap(),
+            )
         })
         .collect();
     // Recall 1; no query had all hits in every search; without filter the value is 10; the faster rival takes twice as
@@ -77,7 +87,9 @@ fn known_recall_and_speed_give_known_goals() {
     let table = String::from_utf8(table).unwrap();
     assert!(table.contains("60 1.000!") && table.contains("120 1.000!"), "{table}");
     assert!(
-        table.lines().any(|line| line.starts_with("QPS at least twice that of qdrant-edge") && line.contains("4 of 4")),
+        table
+            .lines()
+            .any(|line| line.starts_with("QPS at least twice that of qdrant-edge") && line.contains("4 of 4")),
         "{table}"
     );
 }
@@ -114,10 +126,24 @@ dyad-index = [10, 20, 40, 80, 160, 320]
 fn our_engines_find_what_passes_in_every_cell() {
     let dir = tempdir().unwrap();
     fs_err::write(dir.path().join("tiny.toml"), WORKLOAD).unwrap();
-    let output = bench(&["filter", "--workload", "tiny.toml", "--out", "out", "--record", "records"], dir.path());
+    let output = bench(
+        &[
+            "filter",
+            "--workload",
+            "tiny.toml",
+            "--out",
+            "out",
+            "--record",
+            "records",
+        ],
+        dir.path(),
+    );
     assert!(output.status.success(), "{output:?}");
     let table = String::from_utf8(output.stdout).unwrap();
-    assert!(table.contains("goals of dyad: ") && table.contains("goals of dyad-index: "), "{table}");
+    assert!(
+        table.contains("goals of dyad: ") && table.contains("goals of dyad-index: "),
+        "{table}"
+    );
     let summary = json(&dir.path().join("out/summary.json"));
     let cells = summary["cells"].as_object().unwrap();
     assert_eq!(cells.len(), 27);
@@ -130,7 +156,11 @@ fn our_engines_find_what_passes_in_every_cell() {
                 "{name}, {engine}: {figures}"
             );
             assert!(figures["qps"].as_f64().unwrap() > 0.0, "{name}, {engine}: {figures}");
-            assert_eq!(figures["unfiltered_qps"].is_null(), engine.ends_with("-exact"), "{name}, {engine}: {figures}");
+            assert_eq!(
+                figures["unfiltered_qps"].is_null(),
+                engine.ends_with("-exact"),
+                "{name}, {engine}: {figures}"
+            );
             let lift = figures["lift"].as_f64().unwrap();
             match figures["correlation"].as_str().unwrap() {
                 "positive" => assert!(lift > 1.5, "{name}: {lift}"),
@@ -140,7 +170,10 @@ fn our_engines_find_what_passes_in_every_cell() {
         }
     }
     let passing = |cell: &str| cells[cell]["dyad"]["passing"].as_u64().unwrap();
-    assert_eq!(["20 % none equals", "1 % negative and", "0.1 % positive range"].map(passing), [300, 15, 2]);
+    assert_eq!(
+        ["20 % none equals", "1 % negative and", "0.1 % positive range"].map(passing),
+        [300, 15, 2]
+    );
     for goal in &summary["goals"]["dyad"].as_array().unwrap()[..2] {
         assert_eq!((&goal["met"], &goal["cells"]), (&json!(27), &json!(27)), "{goal}");
     }
@@ -149,13 +182,39 @@ fn our_engines_find_what_passes_in_every_cell() {
     assert_eq!(fs_err::read_dir(dir.path().join("records")).unwrap().count(), 1);
 
     // A part of the cells, by arguments; the index of the sets is kept, whatever is filtered by.
-    let part = ["filter", "--workload", "tiny.toml", "--out", "part", "--selectivity", "50", "--correlation", "none"];
-    let more = ["--shape", "equals,range", "--engines", "dyad", "--queries", "20", "--keep-indexes"];
+    let part = [
+        "filter",
+        "--workload",
+        "tiny.toml",
+        "--out",
+        "part",
+        "--selectivity",
+        "50",
+        "--correlation",
+        "none",
+    ];
+    let more = [
+        "--shape",
+        "equals,range",
+        "--engines",
+        "dyad",
+        "--queries",
+        "20",
+        "--keep-indexes",
+    ];
     let output = bench(&[&part[..], &more].concat(), dir.path());
     assert!(output.status.success(), "{output:?}");
     let summary = json(&dir.path().join("part/summary.json"));
-    let names: Vec<&str> = summary["cells"].as_object().unwrap().keys().map(String::as_str).collect();
-    assert_eq!((names, &summary["queries"]), (vec!["50 % none equals", "50 % none range"], &json!(20)));
+    let names: Vec<&str> = summary["cells"]
+        .as_object()
+        .unwrap()
+        .keys()
+        .map(String::as_str)
+        .collect();
+    assert_eq!(
+        (names, &summary["queries"]),
+        (vec!["50 % none equals", "50 % none range"], &json!(20))
+    );
 }
 
 #[test]
@@ -163,16 +222,41 @@ fn what_cannot_be_filtered_is_refused() {
     let dir = tempdir().unwrap();
     let refused = |text: &str, more: &[&str], code: i32, expected: &str| {
         fs_err::write(dir.path().join("w.toml"), text).unwrap();
-        let arguments = [&["filter", "--workload", "w.toml", "--engines", "dyad-exact", "--out", "out"], more].concat();
+        let arguments = [
+            &[
+                "filter",
+                "--workload",
+                "w.toml",
+                "--engines",
+                "dyad-exact",
+                "--out",
+                "out",
+            ],
+            more,
+        ]
+        .concat();
         let output = bench(&arguments, dir.path());
         let message = String::from_utf8(output.stderr).unwrap();
-        assert!(output.status.code() == Some(code) && message.contains(expected), "{expected}: {message}");
+        assert!(
+            output.status.code() == Some(code) && message.contains(expected),
+            "{expected}: {message}"
+        );
     };
     let section = |text: &str| WORKLOAD.replace("groups = 3", text);
-    refused(&section("groups = 0"), &[], 1, "`w.toml`: `filter`: `groups`: expected 1 to 64, got 0");
+    refused(
+        &section("groups = 0"),
+        &[],
+        1,
+        "`w.toml`: `filter`: `groups`: expected 1 to 64, got 0",
+    );
     refused(&section("recall = 0"), &[], 1, "`filter`: `recall`: expected above 0");
     refused(&section("share = 3"), &[], 1, "unknown field `share`");
-    refused(&section("groups = 41"), &[], 1, "`groups`: expected at most as many as queries, 40, got 41");
+    refused(
+        &section("groups = 41"),
+        &[],
+        1,
+        "`groups`: expected at most as many as queries, 40, got 41",
+    );
     refused(&section("shape = [\"or\"]"), &[], 1, "unknown variant `or`");
     refused(
         WORKLOAD,
@@ -181,11 +265,34 @@ fn what_cannot_be_filtered_is_refused() {
         "`selectivity`: expected percents from 0.01 to 100 in steps of 0.01",
     );
     refused(WORKLOAD, &["--shape", "or"], 2, "possible values: equals, and, range");
-    refused(WORKLOAD, &["--sweep", "dyad=10"], 1, "--sweep dyad: not among the engines of this run: dyad-exact");
-    let none = ["--engines", "hnsw_rs", "--selectivity", "50", "--correlation", "none", "--shape", "equals"];
-    let output = bench(&[&["filter", "--workload", "w.toml", "--out", "out"][..], &none].concat(), dir.path());
+    refused(
+        WORKLOAD,
+        &["--sweep", "dyad=10"],
+        1,
+        "--sweep dyad: not among the engines of this run: dyad-exact",
+    );
+    let none = [
+        "--engines",
+        "hnsw_rs",
+        "--selectivity",
+        "50",
+        "--correlation",
+        "none",
+        "--shape",
+        "equals",
+    ];
+    let output = bench(
+        &[&["filter", "--workload", "w.toml", "--out", "out"][..], &none].concat(),
+        dir.path(),
+    );
     let message = String::from_utf8(output.stderr).unwrap();
-    assert!(output.status.code() == Some(1) && message.contains("one engine failed: hnsw_rs"), "{message}");
+    assert!(
+        output.status.code() == Some(1) && message.contains("one engine failed: hnsw_rs"),
+        "{message}"
+    );
     let summary: Value = json(&dir.path().join("out/summary.json"));
-    assert_eq!(summary["failures"]["hnsw_rs"], "hnsw_rs: `filter`: this engine has no filters");
+    assert_eq!(
+        summary["failures"]["hnsw_rs"],
+        "hnsw_rs: `filter`: this engine has no filters"
+    );
 }

@@ -24,9 +24,14 @@ use crate::server::{QUESTIONS, start_honest, write_folder};
 /// Runs the command in a folder with `w.toml`.
 async fn load(folder: &Path, arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_dyad-bench"));
-    command.args(["load", "--workload", "w.toml", "--out", "out"]).args(arguments).current_dir(folder);
+    command
+        .args(["load", "--workload", "w.toml", "--out", "out"])
+        .args(arguments)
+        .current_dir(folder);
     command.env_remove("DYAD_DATA").env("NO_COLOR", "1");
-    tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap()
+    tokio::task::spawn_blocking(move || command.output().unwrap())
+        .await
+        .unwrap()
 }
 
 /// What a run that succeeds has written and printed.
@@ -60,18 +65,47 @@ async fn quality_stands_beside_the_latency_of_texts() {
     let dir = tempdir().unwrap();
     prepare(dir.path());
     let server = start_honest().await;
-    let arguments = ["--server", &server.url, "--rate", "600", "--seconds", "1", "--record", "records"];
+    let arguments = [
+        "--server",
+        &server.url,
+        "--rate",
+        "600",
+        "--seconds",
+        "1",
+        "--record",
+        "records",
+    ];
     let (summary, table) = measured(dir.path(), &arguments).await;
-    let [row] = summary["points"].as_array().unwrap().as_slice() else { panic!("{summary}") };
-    assert!(table.contains("grpc-text, 600 per second") && table.contains("nDCG@10"), "{table}");
-    assert!(figure(row, "failed_share").abs() < 1e-9 && figure(row, "qps") > 0.0, "{row}");
+    let [row] = summary["points"].as_array().unwrap().as_slice() else {
+        panic!("{summary}")
+    };
+    assert!(
+        table.contains("grpc-text, 600 per second") && table.contains("nDCG@10"),
+        "{table}"
+    );
+    assert!(
+        figure(row, "failed_share").abs() < 1e-9 && figure(row, "qps") > 0.0,
+        "{row}"
+    );
     // All questions were asked. Exact search has ten hits of eleven, of which the walk misses one where n % 5 == 0.
     assert!((figure(row, "recall") - (0.8 + 0.2 * 0.9)).abs() < 1e-9, "{row}");
-    let gain = |n: u32| if n.is_multiple_of(5) { 0.0 } else { 1.0 / (f64::from(n % 4 + 1) + 1.0).log2() };
+    let gain = |n: u32| {
+        if n.is_multiple_of(5) {
+            0.0
+        } else {
+            1.0 / (f64::from(n % 4 + 1) + 1.0).log2()
+        }
+    };
     let expected = (0..QUESTIONS).map(gain).sum::<f64>() / f64::from(QUESTIONS);
     assert!((figure(row, "ndcg_10") - expected).abs() < 1e-9, "{row}");
     assert!(figure(row, "service_p50_ms") <= figure(row, "p50_ms") * 1.01, "{row}");
-    assert_eq!(fs_err::read_to_string(dir.path().join("out/points.csv")).unwrap().lines().count(), 2);
+    assert_eq!(
+        fs_err::read_to_string(dir.path().join("out/points.csv"))
+            .unwrap()
+            .lines()
+            .count(),
+        2
+    );
     assert_eq!(fs_err::read_dir(dir.path().join("records")).unwrap().count(), 1);
 }
 
@@ -85,7 +119,12 @@ async fn clients_are_measured_in_turn_and_rates_up_to_the_highest() {
     let common = ["--server", &server.url, "--seconds", "1"];
     let (summary, table) = measured(dir.path(), &[&common[..], &["--closed", "1,4"]].concat()).await;
     let rows = summary["points"].as_array().unwrap();
-    assert_eq!(rows.iter().map(|row| row["clients"].as_u64().unwrap()).collect::<Vec<_>>(), [1, 4]);
+    assert_eq!(
+        rows.iter()
+            .map(|row| row["clients"].as_u64().unwrap())
+            .collect::<Vec<_>>(),
+        [1, 4]
+    );
     assert!((figure(&rows[0], "of_first_load") - 1.0).abs() < 1e-9 && figure(&rows[1], "of_first_load") > 0.0);
     // Of BM25 there are no exact answers; the hybrid ones are always found.
     assert!((figure(&rows[0], "recall") - 1.0).abs() < 1e-9);
@@ -96,7 +135,10 @@ async fn clients_are_measured_in_turn_and_rates_up_to_the_highest() {
     let (summary, _) = measured(dir.path(), &[&common[..], &["--ramp", "--goal-ms", "5000"]].concat()).await;
     let steps = summary["details"]["grpc-text"].as_array().unwrap();
     assert!(steps.iter().any(|step| step["passed"] == true), "{summary}");
-    let highest = steps.iter().filter(|step| step["passed"] == true).map(|step| figure(step, "rate"));
+    let highest = steps
+        .iter()
+        .filter(|step| step["passed"] == true)
+        .map(|step| figure(step, "rate"));
     assert!((highest.fold(0.0, f64::max) - figure(&summary["points"][0], "rate")).abs() < 1e-9);
 }
 
@@ -115,24 +157,53 @@ async fn an_overload_of_a_server_that_is_started_here_has_its_memory_and_the_way
     );
     fs_err::write(&script, text).unwrap();
     fs_err::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
-    let arguments =
-        ["--searcher", script.to_str().unwrap(), "--index", "i", "--question-tower", "none", "--seconds", "0.6"];
-    let (summary, table) =
-        measured(dir.path(), &[&arguments[..], &["--overload", "3", "--capacity", "200"]].concat()).await;
+    let arguments = [
+        "--searcher",
+        script.to_str().unwrap(),
+        "--index",
+        "i",
+        "--question-tower",
+        "none",
+        "--seconds",
+        "0.6",
+    ];
+    let (summary, table) = measured(
+        dir.path(),
+        &[&arguments[..], &["--overload", "3", "--capacity", "200"]].concat(),
+    )
+    .await;
     let row = &summary["points"][0];
-    assert!((figure(row, "rate") - 600.0).abs() < 1e-9 && figure(row, "goodput_of_capacity") > 0.0, "{row}");
-    assert!(figure(row, "resident_max_bytes") > 0.0 && table.contains("goodput"), "{row}");
+    assert!(
+        (figure(row, "rate") - 600.0).abs() < 1e-9 && figure(row, "goodput_of_capacity") > 0.0,
+        "{row}"
+    );
+    assert!(
+        figure(row, "resident_max_bytes") > 0.0 && table.contains("goodput"),
+        "{row}"
+    );
     let detail = &summary["details"]["grpc-text"];
-    assert!(detail["classes"]["answered"]["requests"].as_u64().unwrap() > 0, "{detail}");
-    assert!(!detail["after_window_p99_ms"].as_array().unwrap().is_empty(), "{detail}");
+    assert!(
+        detail["classes"]["answered"]["requests"].as_u64().unwrap() > 0,
+        "{detail}"
+    );
+    assert!(
+        !detail["after_window_p99_ms"].as_array().unwrap().is_empty(),
+        "{detail}"
+    );
     let asked = fs_err::read_to_string(asked).unwrap();
-    assert!(asked.starts_with("serve --listen 127.0.0.1:0 --question-tower none --index i"), "{asked}");
+    assert!(
+        asked.starts_with("serve --listen 127.0.0.1:0 --question-tower none --index i"),
+        "{asked}"
+    );
     assert!(asked.contains("--question-cache-mb 0 --filter-cache-mb 64"), "{asked}");
     // What became of all requests stands in the row.
     let parts = ["late", "broken", "refused", "not_sent"].map(|name| figure(row, name));
     let classes = detail["classes"].as_object().unwrap().values();
     let all: f64 = classes.map(|class| figure(class, "requests")).sum();
-    assert!((parts.iter().sum::<f64>() + figure(row, "goodput") * 0.6 - all).abs() < 1e-6, "{row} {detail}");
+    assert!(
+        (parts.iter().sum::<f64>() + figure(row, "goodput") * 0.6 - all).abs() < 1e-6,
+        "{row} {detail}"
+    );
     assert!(table.contains("not sent"), "{table}");
     let process = fs_err::read_to_string(process).unwrap();
     assert!(!Path::new("/proc").join(process.trim()).exists(), "the server lives on");
@@ -155,7 +226,12 @@ fn write_index(folder: &Path) {
         index: folder.join("index"),
         shards: 2,
         builder: BuilderKind::Native,
-        params: BuildParams { m: 8, ef_construction: 60, seed: 0, threads: 1 },
+        params: BuildParams {
+            m: 8,
+            ef_construction: 60,
+            seed: 0,
+            threads: 1,
+        },
         row_type: RowType::F32,
         language: None,
         queries: None,
@@ -180,25 +256,43 @@ async fn layers_find_the_same_and_are_compared_with_the_library() {
     let url = format!("http://{}", listener.local_addr().unwrap());
     let (stop, stopped) = oneshot::channel::<()>();
     let shutdown = async { stopped.await.unwrap_or(()) };
-    tokio::spawn(dyad_searcher::service::serve(listener, Arc::new(engine), shutdown, ServerConfig::default()));
+    tokio::spawn(dyad_searcher::service::serve(
+        listener,
+        Arc::new(engine),
+        shutdown,
+        ServerConfig::default(),
+    ));
     let (summary, table) = measured(dir.path(), &["--server", &url, "--seconds", "1"]).await;
     stop.send(()).unwrap();
     let points = summary["points"].as_array().unwrap();
     let names: Vec<&str> = points.iter().map(|row| row["engine"].as_str().unwrap()).collect();
-    assert_eq!(names, [["library", "engine", "grpc-vectors", "grpc-vectors-batch"]; 2].concat(), "{table}");
+    assert_eq!(
+        names,
+        [["library", "engine", "grpc-vectors", "grpc-vectors-batch"]; 2].concat(),
+        "{table}"
+    );
     for row in points {
         assert!(figure(row, "recall") > 0.9, "{row}");
         assert!(row["ndcg_10"].is_null() && figure(row, "qps") > 0.0, "{row}");
     }
     for (all, half) in points[..4].iter().zip(&points[4..]) {
-        assert!(figure(all, "of_first_engine") > 0.0 && half["of_first_engine"].is_null(), "{all} {half}");
-        assert!((figure(all, "qps") / 2.0 - figure(half, "rate")).abs() < 1e-6, "{all} {half}");
+        assert!(
+            figure(all, "of_first_engine") > 0.0 && half["of_first_engine"].is_null(),
+            "{all} {half}"
+        );
+        assert!(
+            (figure(all, "qps") / 2.0 - figure(half, "rate")).abs() < 1e-6,
+            "{all} {half}"
+        );
     }
     // No server, so the memory is this process's, and no processor time is a server's.
     let arguments = ["--engines", "library", "--overload", "2", "--seconds", "0.6"];
     let (summary, _) = measured(dir.path(), &arguments).await;
     let row = &summary["points"][0];
-    assert!(figure(row, "resident_max_bytes") > 0.0 && row["server_cpu_us"].is_null(), "{row}");
+    assert!(
+        figure(row, "resident_max_bytes") > 0.0 && row["server_cpu_us"].is_null(),
+        "{row}"
+    );
 }
 
 #[test]
@@ -206,7 +300,11 @@ fn every_load_of_the_repository_can_be_read() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("workloads");
     // Only whether the files are there is asked, not what is in them.
     let data = tempdir().unwrap();
-    for file in ["minilm-vectors/queries.f32.npy", "load-small/queries.npy", "scifact/queries.jsonl"] {
+    for file in [
+        "minilm-vectors/queries.f32.npy",
+        "load-small/queries.npy",
+        "scifact/queries.jsonl",
+    ] {
         fs_err::create_dir_all(data.path().join(file).parent().unwrap()).unwrap();
         fs_err::write(data.path().join(file), "").unwrap();
     }
@@ -236,20 +334,40 @@ async fn what_cannot_be_asked_is_refused_with_its_place() {
         "`clients`: expected at least 1",
     )
     .await;
-    refused(&format!("batch = 0\n{TEXTS}{dense}"), &[], "`batch`: expected at least 1").await;
+    refused(
+        &format!("batch = 0\n{TEXTS}{dense}"),
+        &[],
+        "`batch`: expected at least 1",
+    )
+    .await;
     refused(&TEXTS.replace("\"texts\"", "\"a/b\""), &[], "missing field `kind`").await;
-    refused(&format!("{TEXTS}queries = \"q\"\n{dense}"), &[], "`questions`: expected `data` or `queries`").await;
+    refused(
+        &format!("{TEXTS}queries = \"q\"\n{dense}"),
+        &[],
+        "`questions`: expected `data` or `queries`",
+    )
+    .await;
     refused(&one("k = 10, color = 1"), &[], "`kind.a.search`: ").await;
     refused(&one("k = 0"), &[], "`kind.a.search`: ").await;
     refused(&one("k = 1, vector = [1.0]"), &[], "expected no `vector`").await;
     refused(&one("k = 1, mode = \"MODE_COMPARE\""), &[], "got MODE_COMPARE").await;
-    refused(&format!("{TEXTS}{dense}weight = -1.0\n"), &[], "`kind.dense.weight`: expected a number above 0").await;
+    refused(
+        &format!("{TEXTS}{dense}weight = -1.0\n"),
+        &[],
+        "`kind.dense.weight`: expected a number above 0",
+    )
+    .await;
     let text = format!("{TEXTS}{dense}");
     refused(&text, &[], "give the URL of a running one with --server").await;
     refused(&text, &["--engines", "library"], "no `questions.vectors`").await;
     refused(&text, &["--engines", "no-such-peer"], "--closed 1 also peers").await;
     let server = start_honest().await;
-    refused(&text, &["--server", &server.url, "--engines", "grpc-vectors"], "no `questions.vectors`").await;
+    refused(
+        &text,
+        &["--server", &server.url, "--engines", "grpc-vectors"],
+        "no `questions.vectors`",
+    )
+    .await;
     let output = load(dir.path(), &["--rate", "0"]).await;
     assert_eq!(output.status.code(), Some(2), "{output:?}");
 }

@@ -14,8 +14,13 @@ async fn refusal(spoil: Spoil) -> String {
     let folder = tempdir().unwrap();
     let server = start(spoil).await;
     let (judged, job) = prepare(folder.path(), &[RankingMode::Hybrid]);
-    let error = measure(&client(&server.url).await, &judged, &job, &|_, _| ()).await.unwrap_err();
-    assert!(!folder.path().join("runs/hybrid.run").exists(), "no run of half a measurement");
+    let error = measure(&client(&server.url).await, &judged, &job, &|_, _| ())
+        .await
+        .unwrap_err();
+    assert!(
+        !folder.path().join("runs/hybrid.run").exists(),
+        "no run of half a measurement"
+    );
     error.to_string().replace(&server.url, "URL")
 }
 
@@ -53,7 +58,10 @@ async fn answers_that_no_run_could_hold_are_refused() {
     let hint = ". Check that client and server are of the same release";
     let twice: Spoil = |n, response| {
         if n == 5 {
-            response.hits.push(v1::Hit { rank: 2, ..response.hits[0].clone() });
+            response.hits.push(v1::Hit {
+                rank: 2,
+                ..response.hits[0].clone()
+            });
         }
     };
     assert_eq!(
@@ -83,7 +91,9 @@ async fn an_index_of_other_documents_is_not_measured() {
     let folder = tempdir().unwrap();
     let server = start_strange().await;
     let (judged, job) = prepare(folder.path(), &[RankingMode::Bm25]);
-    let error = measure(&client(&server.url).await, &judged, &job, &|_, _| ()).await.unwrap_err();
+    let error = measure(&client(&server.url).await, &judged, &job, &|_, _| ())
+        .await
+        .unwrap_err();
     let (url, data) = (&server.url, folder.path().display());
     assert_eq!(
         error.to_string(),
@@ -92,7 +102,10 @@ async fn an_index_of_other_documents_is_not_measured() {
              or name its folder with `--data`"
         )
     );
-    assert!(server.seen.batches.lock().unwrap().is_empty(), "before any question is asked");
+    assert!(
+        server.seen.batches.lock().unwrap().is_empty(),
+        "before any question is asked"
+    );
 }
 
 #[tokio::test]
@@ -121,8 +134,13 @@ async fn a_question_that_no_server_takes_is_named_before_any_is_asked() {
     let server = start_honest().await;
     let (mut judged, job) = prepare(folder.path(), &[RankingMode::Dense]);
     judged.questions[9].text = "x".repeat((32 << 10) + 1);
-    let error = measure(&client(&server.url).await, &judged, &job, &|_, _| ()).await.unwrap_err();
-    assert_eq!(error.to_string(), "query `9`: invalid request: `query`: expected at most 32768 bytes, got 32769");
+    let error = measure(&client(&server.url).await, &judged, &job, &|_, _| ())
+        .await
+        .unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "query `9`: invalid request: `query`: expected at most 32768 bytes, got 32769"
+    );
     assert!(server.seen.batches.lock().unwrap().is_empty());
 }
 

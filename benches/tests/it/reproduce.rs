@@ -10,10 +10,14 @@ use tempfile::tempdir;
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 /// Enough for a few in each part of a table.
 const PAIRS: usize = 100;
-const WORDS: [&str; 9] = ["the", "river", "city", "and", "mountain", "of", "king", "queen", "water"];
+const WORDS: [&str; 9] = [
+    "the", "river", "city", "and", "mountain", "of", "king", "queen", "water",
+];
 
 fn sentence(at: usize, length: usize) -> String {
-    let words: Vec<&str> = (0..length).map(|word| WORDS[(at * 7 + word * (at % 5 + 1)) % WORDS.len()]).collect();
+    let words: Vec<&str> = (0..length)
+        .map(|word| WORDS[(at * 7 + word * (at % 5 + 1)) % WORDS.len()])
+        .collect();
     format!("{} {at}", words.join(" "))
 }
 
@@ -54,7 +58,10 @@ fn data(root: &Path) {
             &folder.join("queries.jsonl"),
             (0..20).map(|at| json!({ "_id": format!("q{at}"), "text": sentence(at, 3) })),
         );
-        let judged = (0..20).map(|at| format!("q{at}\t{at}\t1")).collect::<Vec<_>>().join("\n");
+        let judged = (0..20)
+            .map(|at| format!("q{at}\t{at}\t1"))
+            .collect::<Vec<_>>()
+            .join("\n");
         fs_err::create_dir_all(folder.join("qrels")).unwrap();
         for split in ["train", "dev", "test"] {
             let path = folder.join(format!("qrels/{split}.tsv"));
@@ -73,7 +80,10 @@ fn bench(directory: &Path, arguments: &[&str]) -> Output {
     if arguments.first() == Some(&"stages") {
         command.args(["--set", "mine.rank-end=50", "--set", "batch.negatives=1"]);
     }
-    if arguments.first().is_some_and(|table| ["best", "rerank", "rerank-dev"].contains(table)) {
+    if arguments
+        .first()
+        .is_some_and(|table| ["best", "rerank", "rerank-dev"].contains(table))
+    {
         command.args(["--set", "batch.negatives=1"]);
     }
     command.current_dir(directory).env("NO_COLOR", "1").output().unwrap()
@@ -81,23 +91,32 @@ fn bench(directory: &Path, arguments: &[&str]) -> Output {
 
 fn rows(path: &Path) -> Vec<Vec<String>> {
     let text = fs_err::read_to_string(path).unwrap();
-    text.lines().map(|line| line.split(',').map(str::to_owned).collect()).collect()
+    text.lines()
+        .map(|line| line.split(',').map(str::to_owned).collect())
+        .collect()
 }
 
 /// A table that has got another evaluation since: only that is made.
 fn another_evaluation_trains_nothing(directory: &Path) {
     let out = directory.join("context");
     let values = out.join("in-context-seed0/reqa-squad-late.json");
-    let made =
-        (fs_err::read(&values).unwrap(), fs_err::read(out.join("in-context-seed0/run/final/model.safetensors")).ok());
+    let made = (
+        fs_err::read(&values).unwrap(),
+        fs_err::read(out.join("in-context-seed0/run/final/model.safetensors")).ok(),
+    );
     let before = rows(&out.join("rows.csv"));
     fs_err::remove_file(&values).unwrap();
     let output = bench(directory, &["context", "--out", "context", "--steps", "2"]);
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.success() && !said.contains("training"), "{said}");
-    assert!(said.contains("in-context, seed 0: evaluating on reqa-squad-late"), "{said}");
-    let again =
-        (fs_err::read(&values).unwrap(), fs_err::read(out.join("in-context-seed0/run/final/model.safetensors")).ok());
+    assert!(
+        said.contains("in-context, seed 0: evaluating on reqa-squad-late"),
+        "{said}"
+    );
+    let again = (
+        fs_err::read(&values).unwrap(),
+        fs_err::read(out.join("in-context-seed0/run/final/model.safetensors")).ok(),
+    );
     assert!(again == made);
     let after = rows(&out.join("rows.csv"));
     let at = |name: &str| before[0].iter().position(|field| field == name).unwrap();
@@ -113,7 +132,10 @@ fn another_evaluation_trains_nothing(directory: &Path) {
     assert_ne!(fs_err::read_to_string(&trial).unwrap(), text);
     let output = bench(directory, &["context", "--out", "context", "--steps", "2"]);
     let said = String::from_utf8(output.stderr).unwrap();
-    assert!(said.contains("evaluation `reqa-squad-late` was made under other settings"), "{said}");
+    assert!(
+        said.contains("evaluation `reqa-squad-late` was made under other settings"),
+        "{said}"
+    );
 }
 
 #[test]
@@ -134,7 +156,10 @@ fn every_table_runs_and_fills_its_rows() {
         ("stages", 4, 2),
         ("bottleneck", 6, 2),
     ] {
-        let output = bench(dir.path(), &[table, "--out", table, "--steps", "2", "--record", "records"]);
+        let output = bench(
+            dir.path(),
+            &[table, "--out", table, "--steps", "2", "--record", "records"],
+        );
         assert!(output.status.success(), "{table}: {output:?}");
         let rows = rows(&dir.path().join(table).join("rows.csv"));
         assert_eq!(rows.len(), 1 + variants * evaluations, "{table}");
@@ -149,13 +174,28 @@ fn every_table_runs_and_fills_its_rows() {
             let variant = row[at("variant")].as_str();
             let variants = settings["variant"].as_array().unwrap();
             let of = variants.iter().find(|it| it["name"].as_str() == Some(variant)).unwrap();
-            let stages = of.get("train").and_then(|train| train.get("stages")).and_then(|stages| stages.as_array());
+            let stages = of
+                .get("train")
+                .and_then(|train| train.get("stages"))
+                .and_then(|stages| stages.as_array());
             let stages = stages.map_or(1, Vec::len);
             let untrained = variant == "zero-shot" || variant.starts_with("reranked");
-            assert_eq!(row[at("steps")], if untrained { "0".to_owned() } else { (2 * stages).to_string() }, "{row:?}");
+            assert_eq!(
+                row[at("steps")],
+                if untrained {
+                    "0".to_owned()
+                } else {
+                    (2 * stages).to_string()
+                },
+                "{row:?}"
+            );
             let is_baseline = row[at("baseline")].is_empty();
             assert_eq!(row[at("p_mrr")].is_empty(), is_baseline, "{row:?}");
-            assert_eq!(row[at("separable")].is_empty(), !table.starts_with("sharing"), "{row:?}");
+            assert_eq!(
+                row[at("separable")].is_empty(),
+                !table.starts_with("sharing"),
+                "{row:?}"
+            );
             // What decides the row, and no folder of this machine.
             let command =
                 format!("dyad-bench reproduce {table} --out OUT --steps 2 --set batch.size=4 --set threads=1");
@@ -166,15 +206,26 @@ fn every_table_runs_and_fills_its_rows() {
             );
         }
         let markdown = String::from_utf8(output.stdout).unwrap();
-        assert_eq!(markdown, fs_err::read_to_string(dir.path().join(table).join("table.md")).unwrap());
-        let lines = markdown.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| model")).count();
+        assert_eq!(
+            markdown,
+            fs_err::read_to_string(dir.path().join(table).join("table.md")).unwrap()
+        );
+        let lines = markdown
+            .lines()
+            .filter(|line| line.starts_with("| ") && !line.starts_with("| model"))
+            .count();
         assert_eq!(lines, variants * evaluations, "{markdown}");
     }
     assert_eq!(fs_err::read_dir(dir.path().join("records")).unwrap().count(), 24);
     another_evaluation_trains_nothing(dir.path());
     // The cross encoder has no rows, and what it and its student have learned from is kept.
     let rerank = dir.path().join("rerank");
-    let lines = |name: &str| fs_err::read_to_string(rerank.join("examples-seed0").join(name)).unwrap().lines().count();
+    let lines = |name: &str| {
+        fs_err::read_to_string(rerank.join("examples-seed0").join(name))
+            .unwrap()
+            .lines()
+            .count()
+    };
     assert_eq!((lines("mined.jsonl"), lines("scored.jsonl")), (PAIRS, PAIRS));
     let scored = fs_err::read_to_string(rerank.join("examples-seed0/scored.jsonl")).unwrap();
     let first: Value = serde_json::from_str(scored.lines().next().unwrap()).unwrap();
@@ -188,20 +239,38 @@ fn what_is_finished_is_kept_and_seeds_are_averaged() {
     let dir = tempdir().unwrap();
     data(&dir.path().join("data"));
     let run = |more: &[&str]| {
-        let output = bench(dir.path(), &[&["bottleneck", "--out", "out", "--steps", "1"], more].concat());
+        let output = bench(
+            dir.path(),
+            &[&["bottleneck", "--out", "out", "--steps", "1"], more].concat(),
+        );
         assert!(output.status.success(), "{output:?}");
         String::from_utf8(output.stdout).unwrap()
     };
     let alone = run(&["--only", "d64"]);
     assert!(alone.contains("| d64 |") && !alone.contains("| d768 |"), "{alone}");
     let trial = dir.path().join("out/d64-seed0/trial.json");
-    let before = (fs_err::read(&trial).unwrap(), fs_err::metadata(&trial).unwrap().modified().unwrap());
+    let before = (
+        fs_err::read(&trial).unwrap(),
+        fs_err::metadata(&trial).unwrap().modified().unwrap(),
+    );
     let both = run(&["--only", "d768,d64", "--seeds", "2"]);
-    assert_eq!((fs_err::read(&trial).unwrap(), fs_err::metadata(&trial).unwrap().modified().unwrap()), before);
+    assert_eq!(
+        (
+            fs_err::read(&trial).unwrap(),
+            fs_err::metadata(&trial).unwrap().modified().unwrap()
+        ),
+        before
+    );
     assert!(both.contains("| range |") && both.contains("| d768 |"), "{both}");
-    let output = bench(dir.path(), &["bottleneck", "--out", "out", "--steps", "2", "--only", "d64"]);
+    let output = bench(
+        dir.path(),
+        &["bottleneck", "--out", "out", "--steps", "2", "--only", "d64"],
+    );
     let message = String::from_utf8(output.stderr).unwrap();
-    assert!(output.status.code() == Some(1) && message.contains("under other settings"), "{message}");
+    assert!(
+        output.status.code() == Some(1) && message.contains("under other settings"),
+        "{message}"
+    );
 }
 
 #[test]
@@ -209,13 +278,19 @@ fn mistakes_are_told_before_anything_is_trained() {
     let dir = tempdir().unwrap();
     data(&dir.path().join("data"));
     for (arguments, expected) in [
-        (&["sharing", "--out", "out", "--only", "sdee"][..], "expected variants of the table (zero-shot, sde, ade"),
+        (
+            &["sharing", "--out", "out", "--only", "sdee"][..],
+            "expected variants of the table (zero-shot, sde, ade",
+        ),
         (&["sharing", "--out", "out", "--set", "batch.sise=3"], "`batch.sise`"),
         (&["none", "--out", "out"], "none.toml"),
     ] {
         let output = bench(dir.path(), arguments);
         let message = String::from_utf8(output.stderr).unwrap();
-        assert!(output.status.code() == Some(1) && message.contains(expected), "{expected}: {message}");
+        assert!(
+            output.status.code() == Some(1) && message.contains(expected),
+            "{expected}: {message}"
+        );
     }
     fs_err::remove_dir_all(dir.path().join("data/scifact")).unwrap();
     let output = bench(dir.path(), &["stages", "--out", "out"]);

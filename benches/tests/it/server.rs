@@ -67,7 +67,12 @@ fn answer(request: &v1::SearchRequest) -> v1::SearchResponse {
     };
     let hits = (1u32..).zip(keys).take(request.k as usize);
     // A third is a score that needs all its digits.
-    let hits = hits.map(|(rank, key)| v1::Hit { rank, key, score: 1.0 / (rank as f32 * 3.0), ..v1::Hit::default() });
+    let hits = hits.map(|(rank, key)| v1::Hit {
+        rank,
+        key,
+        score: 1.0 / (rank as f32 * 3.0),
+        ..v1::Hit::default()
+    });
     v1::SearchResponse {
         hits: hits.collect(),
         mode: request.mode,
@@ -121,15 +126,23 @@ impl Searcher for Known {
         let request = request.into_inner();
         validate::fields(&request)?;
         let (found, missing) = request.keys.into_iter().partition::<Vec<String>, _>(|_| self.holds);
-        let documents = found.into_iter().map(|key| v1::Document { key, ..v1::Document::default() });
-        Ok(Response::new(v1::GetDocumentsResponse { documents: documents.collect(), missing }))
+        let documents = found.into_iter().map(|key| v1::Document {
+            key,
+            ..v1::Document::default()
+        });
+        Ok(Response::new(v1::GetDocumentsResponse {
+            documents: documents.collect(),
+            missing,
+        }))
     }
 
     async fn sample_documents(
         &self,
         _: Request<v1::SampleDocumentsRequest>,
     ) -> Result<Response<v1::SampleDocumentsResponse>, Status> {
-        Err(Status::unimplemented("no streams, samples and explanations are asked here"))
+        Err(Status::unimplemented(
+            "no streams, samples and explanations are asked here",
+        ))
     }
 
     async fn explain(&self, _: Request<v1::ExplainRequest>) -> Result<Response<v1::ExplainResponse>, Status> {
@@ -158,10 +171,20 @@ async fn serve(spoil: Spoil, holds: bool) -> Running {
     let url = format!("http://{}", listener.local_addr().unwrap());
     let (stop, stopped) = oneshot::channel();
     let seen = Arc::new(Seen::default());
-    let routes = Routes::new(service::searcher(Known { seen: Arc::clone(&seen), spoil, holds }));
+    let routes = Routes::new(service::searcher(Known {
+        seen: Arc::clone(&seen),
+        spoil,
+        holds,
+    }));
     let health = Health::new().serving::<SearcherServer<Known>>().await;
     let shutdown = async { stopped.await.unwrap_or(()) };
-    tokio::spawn(service::serve(listener, routes, health, shutdown, ServerConfig::default()));
+    tokio::spawn(service::serve(
+        listener,
+        routes,
+        health,
+        shutdown,
+        ServerConfig::default(),
+    ));
     Running { url, seen, stop }
 }
 
@@ -172,7 +195,11 @@ pub(crate) async fn start_honest() -> Running {
 
 /// A client that gives up quickly.
 pub(crate) async fn client(url: &str) -> SearcherClient {
-    let config = ClientConfig { attempts: 2, first_wait: Duration::from_millis(1), ..ClientConfig::default() };
+    let config = ClientConfig {
+        attempts: 2,
+        first_wait: Duration::from_millis(1),
+        ..ClientConfig::default()
+    };
     SearcherClient::connect(url, config).await.unwrap()
 }
 
@@ -195,7 +222,13 @@ pub(crate) fn prepare(folder: &Path, modes: &[RankingMode]) -> (JudgedQuestions,
     write_folder(folder);
     let run_dir = folder.join("runs");
     fs_err::create_dir_all(&run_dir).unwrap();
-    let job =
-        QualityJob { modes: modes.to_vec(), run_dir, k: 100, concurrency: 4, drop_identical_ids: false, rerank: 0 };
+    let job = QualityJob {
+        modes: modes.to_vec(),
+        run_dir,
+        k: 100,
+        concurrency: 4,
+        drop_identical_ids: false,
+        rerank: 0,
+    };
     (JudgedQuestions::read(folder, "test").unwrap(), job)
 }

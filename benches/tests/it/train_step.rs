@@ -15,7 +15,12 @@ const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 fn bench(arguments: &[&str], directory: &Path) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_dyad-bench"));
     command.arg("train-step").args(arguments);
-    command.current_dir(directory).env_remove("DYAD_DATA").env("NO_COLOR", "1").output().unwrap()
+    command
+        .current_dir(directory)
+        .env_remove("DYAD_DATA")
+        .env("NO_COLOR", "1")
+        .output()
+        .unwrap()
 }
 
 /// A workload on a tiny model: two batches of four pairs.
@@ -25,10 +30,13 @@ fn write(directory: &Path) {
          [[shape]]\nname = \"small\"\npairs = \"pairs.jsonl\"\nbatch = 4\nbatches = 2\nlearning_rate = 1e-3\n"
     );
     fs_err::write(directory.join("tiny.toml"), text).unwrap();
-    let words = ["the", "river", "city", "and", "mountain", "of", "king", "queen", "water", "light"];
+    let words = [
+        "the", "river", "city", "and", "mountain", "of", "king", "queen", "water", "light",
+    ];
     let text = |at: usize, more: usize| -> String {
-        let words: Vec<&str> =
-            (0..more + at % 4).map(|word| words[(at * 7 + word * (at % 3 + 1)) % words.len()]).collect();
+        let words: Vec<&str> = (0..more + at % 4)
+            .map(|word| words[(at * 7 + word * (at % 3 + 1)) % words.len()])
+            .collect();
         words.join(" ")
     };
     let pair = |at: usize| format!("{}\n", json!({ "question": text(at, 2), "answer": text(at + 3, 6) }));
@@ -43,7 +51,10 @@ fn summary(directory: &Path) -> Value {
 fn a_run_writes_everything_and_prints_the_table() {
     let dir = tempdir().unwrap();
     write(dir.path());
-    let output = bench(&["--workload", "tiny.toml", "--out", "out", "--record", "records"], dir.path());
+    let output = bench(
+        &["--workload", "tiny.toml", "--out", "out", "--record", "records"],
+        dir.path(),
+    );
     assert!(output.status.success(), "{output:?}");
     let table = String::from_utf8(output.stdout).unwrap();
     assert!(table.contains("small: steps with 4 pairs"), "{table}");
@@ -53,9 +64,18 @@ fn a_run_writes_everything_and_prints_the_table() {
     assert_eq!(figures["seconds"].as_array().unwrap().len(), 2);
     let losses: Vec<f64> = serde_json::from_value(figures["losses"].clone()).unwrap();
     // Four answers, so far from decided.
-    assert!(losses.len() == 2 && losses.iter().all(|loss| (0.1..5.0).contains(loss)), "{losses:?}");
+    assert!(
+        losses.len() == 2 && losses.iter().all(|loss| (0.1..5.0).contains(loss)),
+        "{losses:?}"
+    );
     assert!(figures["step_ms"].as_f64().unwrap() > 0.0 && figures["peak_bytes"].as_u64().is_some());
-    assert_eq!(fs_err::read_to_string(dir.path().join("out/points.csv")).unwrap().lines().count(), 2);
+    assert_eq!(
+        fs_err::read_to_string(dir.path().join("out/points.csv"))
+            .unwrap()
+            .lines()
+            .count(),
+        2
+    );
     assert_eq!(fs_err::read_dir(dir.path().join("records")).unwrap().count(), 1);
 }
 
@@ -64,10 +84,24 @@ fn a_run_writes_everything_and_prints_the_table() {
 fn peers_are_compared_with_the_first_engine() {
     let dir = tempdir().unwrap();
     write(dir.path());
-    let Some(script) = fake::worker(dir.path(), "peers.py", include_str!("fake_trainer.py")) else { return };
+    let Some(script) = fake::worker(dir.path(), "peers.py", include_str!("fake_trainer.py")) else {
+        return;
+    };
     let script = script.to_str().unwrap();
-    let arguments = ["--workload", "tiny.toml", "--out", "out", "--python", "python3", "--peers", script];
-    let output = bench(&[&arguments[..], &["--engines", "fake-40,fake-10,short,dies"]].concat(), dir.path());
+    let arguments = [
+        "--workload",
+        "tiny.toml",
+        "--out",
+        "out",
+        "--python",
+        "python3",
+        "--peers",
+        script,
+    ];
+    let output = bench(
+        &[&arguments[..], &["--engines", "fake-40,fake-10,short,dies"]].concat(),
+        dir.path(),
+    );
     assert_eq!(output.status.code(), Some(1));
     let summary = summary(dir.path());
     let of = |engine: &str| &summary["engines"][engine]["small"];
@@ -77,10 +111,19 @@ fn peers_are_compared_with_the_first_engine() {
     assert!(near(&of("fake-40")["loss_difference"], 0.0));
     assert!(near(&of("fake-10")["loss_difference"], 0.75), "{summary:#}");
     assert!(
-        summary["failures"]["short"]["small"].as_str().unwrap().contains("reply to `steps`: expected "),
+        summary["failures"]["short"]["small"]
+            .as_str()
+            .unwrap()
+            .contains("reply to `steps`: expected "),
         "{summary:#}"
     );
-    assert!(summary["failures"]["dies"]["small"].as_str().unwrap().contains("out of luck"), "{summary:#}");
+    assert!(
+        summary["failures"]["dies"]["small"]
+            .as_str()
+            .unwrap()
+            .contains("out of luck"),
+        "{summary:#}"
+    );
 }
 
 #[test]
@@ -93,14 +136,29 @@ fn what_cannot_be_measured_names_the_place() {
         ("repeats = 2", "speed = 2", "unknown field `speed`"),
         ("repeats = 2", "repeats = 0", "`repeats`: expected at least 1, got 0"),
         ("batch = 4", "batch = 1", "expected batches of 2 pairs at least"),
-        ("batches = 2", "batches = 99", "different pairs of the file give, got 396 pairs"),
-        ("1e-3", "0.0", "`shape.small.learning_rate`: expected a number above 0, got 0"),
-        ("pairs.jsonl", "none.jsonl", "no such file: `none.jsonl`. DYAD_DATA (or --data)"),
+        (
+            "batches = 2",
+            "batches = 99",
+            "different pairs of the file give, got 396 pairs",
+        ),
+        (
+            "1e-3",
+            "0.0",
+            "`shape.small.learning_rate`: expected a number above 0, got 0",
+        ),
+        (
+            "pairs.jsonl",
+            "none.jsonl",
+            "no such file: `none.jsonl`. DYAD_DATA (or --data)",
+        ),
     ] {
         fs_err::write(&path, whole.replace(from, to)).unwrap();
         let output = bench(&["--workload", "tiny.toml", "--out", "out"], dir.path());
         let message = String::from_utf8(output.stderr).unwrap();
-        assert!(output.status.code() == Some(1) && message.contains(expected), "{expected}: {message}");
+        assert!(
+            output.status.code() == Some(1) && message.contains(expected),
+            "{expected}: {message}"
+        );
     }
 }
 
@@ -115,8 +173,16 @@ fn our_steps_are_those_of_sentence_transformers() {
     let dir = tempdir().unwrap();
     write(dir.path());
     let peers = format!("{ROOT}/benches/peers/train_step.py");
-    let arguments =
-        ["--workload", "tiny.toml", "--out", "out", "--python", python.to_str().unwrap(), "--peers", &peers];
+    let arguments = [
+        "--workload",
+        "tiny.toml",
+        "--out",
+        "out",
+        "--python",
+        python.to_str().unwrap(),
+        "--peers",
+        &peers,
+    ];
     let names = "dyad,dyad-bf16,dyad-cached,sentence-transformers,sentence-transformers-no-dropout,\
                  sentence-transformers-bf16-no-dropout";
     let engines = ["--engines", names];
@@ -132,5 +198,10 @@ fn our_steps_are_those_of_sentence_transformers() {
     }
     assert!(off("dyad-cached") < 1e-4, "{engines:#}");
     assert!(off("sentence-transformers") > 1e-3, "dropout is on: {engines:#}");
-    assert!(engines["sentence-transformers"]["small"]["padding_share"].as_f64().unwrap() > 0.0);
+    assert!(
+        engines["sentence-transformers"]["small"]["padding_share"]
+            .as_f64()
+            .unwrap()
+            > 0.0
+    );
 }

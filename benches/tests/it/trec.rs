@@ -32,17 +32,32 @@ fn benches() -> &'static Path {
 fn assert_agrees(qrels_path: &Path, run_path: &Path, expected: &Value) {
     let (qrels, run) = (qrels::read(qrels_path).unwrap(), run::read(run_path).unwrap());
     let got = evaluate(&run, &qrels, &METRICS, Average::Complete);
-    let queries: BTreeMap<&str, &Value> =
-        expected["per_query"].as_object().unwrap().iter().map(|(query, values)| (query.as_str(), values)).collect();
-    assert!(got.queries.keys().map(String::as_str).eq(queries.keys().copied()), "the same queries count");
+    let queries: BTreeMap<&str, &Value> = expected["per_query"]
+        .as_object()
+        .unwrap()
+        .iter()
+        .map(|(query, values)| (query.as_str(), values))
+        .collect();
+    assert!(
+        got.queries.keys().map(String::as_str).eq(queries.keys().copied()),
+        "the same queries count"
+    );
     for (index, metric) in METRICS.iter().enumerate() {
         let name = metric.to_string();
         for (query, values) in &got.queries {
             let expected = queries[query.as_str()][&name].as_f64().unwrap();
-            assert!((values[index] - expected).abs() < 1e-6, "{query} {name}: {} != {expected}", values[index]);
+            assert!(
+                (values[index] - expected).abs() < 1e-6,
+                "{query} {name}: {} != {expected}",
+                values[index]
+            );
         }
         let expected = expected["metrics"][&name].as_f64().unwrap();
-        assert!((got.means[index] - expected).abs() < 1e-6, "mean {name}: {} != {expected}", got.means[index]);
+        assert!(
+            (got.means[index] - expected).abs() < 1e-6,
+            "mean {name}: {} != {expected}",
+            got.means[index]
+        );
     }
 }
 
@@ -56,7 +71,12 @@ fn write_random(folder: &Path, seed: u64) -> (PathBuf, PathBuf) {
     for query in 0..60 {
         for document in 0..150 {
             if random.random_range(0..20u64) == 0 || document == query {
-                writeln!(qrels, "q{query}\td{document}\t{}", random.random_range(0..5u64) as i64 - 1).unwrap();
+                writeln!(
+                    qrels,
+                    "q{query}\td{document}\t{}",
+                    random.random_range(0..5u64) as i64 - 1
+                )
+                .unwrap();
             }
         }
         if random.random_range(0..10u64) == 0 {
@@ -66,7 +86,10 @@ fn write_random(folder: &Path, seed: u64) -> (PathBuf, PathBuf) {
         for document in 0..150 {
             if random.random_range(0..10u64) < share {
                 let score = (random.random_range(0..distinct_scores) as f32 - 3.0) / 7.0;
-                results.entry(format!("q{query}")).or_default().push((format!("d{document}"), score));
+                results
+                    .entry(format!("q{query}"))
+                    .or_default()
+                    .push((format!("d{document}"), score));
             }
         }
     }

@@ -14,8 +14,8 @@ use crate::error::Error;
 const NAMES_SHOWN: usize = 5;
 
 impl Checkpoint {
-    /// Refuses a checkpoint that lacks a tensor or has one of another shape or type, one that nothing uses, and tied tensors that
-    /// differ. Gives the digests of those that are used, of each module that has some.
+    /// Refuses a checkpoint that lacks a tensor or has one of another shape or type, one that nothing uses, and tied
+    /// tensors that differ. Gives the digests of those that are used, of each module that has some.
     pub(crate) fn records(&self) -> Result<Vec<ModuleRecords>, Error> {
         let mut records = Vec::new();
         for (at, placed) in self.layout.modules.iter().enumerate() {
@@ -24,8 +24,10 @@ impl Checkpoint {
             }
             let tensors = self.tensors(at)?;
             let used = used(&placed.module, &tensors)?;
-            let digests: Result<Vec<TensorRecord>, Error> =
-                used.into_par_iter().map(|(name, tensor)| record(name, tensor)).collect();
+            let digests: Result<Vec<TensorRecord>, Error> = used
+                .into_par_iter()
+                .map(|(name, tensor)| record(name, tensor))
+                .collect();
             records.push((at, digests?));
         }
         self.check_ties(&records)?;
@@ -36,11 +38,18 @@ impl Checkpoint {
     pub(crate) fn check_finite(&self) -> Result<(), Error> {
         for (at, placed) in self.layout.modules.iter().enumerate() {
             let tensors = self.tensors(at)?;
-            let used: Vec<_> = tensors.tensors.iter().filter(|(name, _)| !placed.module.may_hold(name)).collect();
+            let used: Vec<_> = tensors
+                .tensors
+                .iter()
+                .filter(|(name, _)| !placed.module.may_hold(name))
+                .collect();
             let bad = used.into_par_iter().map(|(name, tensor)| {
                 let floats = matches!(tensor.dtype(), Dtype::F32 | Dtype::F16 | Dtype::BF16);
                 if floats && !tensor.to_floats()?.iter().all(|value| value.is_finite()) {
-                    return Err(Error::WeightNotFinite { path: tensors.path.clone(), tensor: name.clone() });
+                    return Err(Error::WeightNotFinite {
+                        path: tensors.path.clone(),
+                        tensor: name.clone(),
+                    });
                 }
                 Ok(())
             });
@@ -100,22 +109,39 @@ fn used<'a>(module: &Module, tensors: &ModuleTensors<'a>) -> Result<Vec<(String,
     if unexpected.is_empty() {
         return Ok(used);
     }
-    Err(Error::UnexpectedTensors { path: tensors.path.clone(), tensors: unexpected })
+    Err(Error::UnexpectedTensors {
+        path: tensors.path.clone(),
+        tensors: unexpected,
+    })
 }
 
 fn fits(tensors: &ModuleTensors<'_>, (name, shape): &TensorSpec, tensor: &TensorData) -> Result<(), Error> {
     let (path, tensor_name) = (tensors.path.clone(), name.clone());
     if !matches!(tensor.dtype(), Dtype::F32 | Dtype::F16 | Dtype::BF16) {
-        return Err(Error::TensorDtype { path, tensor: tensor_name, got: tensor.dtype().to_string() });
+        return Err(Error::TensorDtype {
+            path,
+            tensor: tensor_name,
+            got: tensor.dtype().to_string(),
+        });
     }
     if tensor.shape() != shape {
         let (expected, got) = (format!("{shape:?}"), format!("{:?}", tensor.shape()));
-        return Err(Error::TensorShape { path, tensor: tensor_name, expected, got });
+        return Err(Error::TensorShape {
+            path,
+            tensor: tensor_name,
+            expected,
+            got,
+        });
     }
     Ok(())
 }
 
 fn record(name: String, tensor: &TensorData) -> Result<TensorRecord, Error> {
     let (dtype, shape) = (tensor.dtype().to_string(), tensor.shape().to_vec());
-    Ok(TensorRecord { name, dtype, shape, sha256: sha256(&tensor.bytes()?) })
+    Ok(TensorRecord {
+        name,
+        dtype,
+        shape,
+        sha256: sha256(&tensor.bytes()?),
+    })
 }

@@ -61,8 +61,12 @@ impl Fingerprint {
         for tensor in tensors {
             let lengths: Vec<String> = tensor.shape.iter().map(ToString::to_string).collect();
             let shape = lengths.join(", ");
-            let TensorRecord { name, dtype, sha256, .. } = tensor;
-            self.0.extend(["tensor ", file, " ", &name, " ", &dtype, " [", &shape, "] ", &sha256, "\n"]);
+            let TensorRecord {
+                name, dtype, sha256, ..
+            } = tensor;
+            self.0.extend([
+                "tensor ", file, " ", &name, " ", &dtype, " [", &shape, "] ", &sha256, "\n",
+            ]);
         }
     }
 
@@ -72,13 +76,20 @@ impl Fingerprint {
     }
 }
 
-/// The name of the model by content; `tokenizers`: the digests of both towers'. A siamese model and its parts are named as they have
-/// always been; of two towers every fact says whose it is, and tensors are named by the folder of their module.
+/// The name of the model by content; `tokenizers`: the digests of both towers'. A siamese model and its parts are named
+/// as they have always been; of two towers every fact says whose it is, and tensors are named by the folder of their
+/// module.
 pub(crate) fn fingerprint(layout: &Layout, tokenizers: [&str; 2], records: &[ModuleRecords]) -> String {
     let mut facts = Fingerprint::new();
     let siamese = layout.is_siamese();
     let towers: &[Tower] = if siamese { &[Tower::Answer] } else { &Tower::BOTH };
-    let named = |tower: Tower, name: &str| if siamese { name.to_owned() } else { format!("{tower} {name}") };
+    let named = |tower: Tower, name: &str| {
+        if siamese {
+            name.to_owned()
+        } else {
+            format!("{tower} {name}")
+        }
+    };
     let prompt = |facts: &mut Fingerprint, tower: Tower| {
         facts.fact(&format!("prompt {tower}"), &json!(layout.prompts.of(tower)));
     };
@@ -106,7 +117,10 @@ pub(crate) fn fingerprint(layout: &Layout, tokenizers: [&str; 2], records: &[Mod
             facts.fact(&named(tower, "module"), &fact);
         }
     }
-    facts.fact("truncate_dim", &layout.truncate_dim.map_or(Value::Null, |kept| json!(kept)));
+    facts.fact(
+        "truncate_dim",
+        &layout.truncate_dim.map_or(Value::Null, |kept| json!(kept)),
+    );
     let mut dense = 0;
     for (at, records) in records {
         let placed = layout.modules.get(*at);
@@ -141,8 +155,11 @@ mod tests {
             sha256: "00".into(),
         };
         facts.tensors("transformer", vec![tensor("b"), tensor("a")]);
-        // printf 'dyad-fingerprint 1\nmax_tokens 256\ntensor transformer a F32 [2, 3] 00\ntensor transformer b F32 [2, 3] 00\n' | sha256sum
-        assert_eq!(facts.finish(), "3627f2d407ad7aa674cc9bbaa2e3e25de180cb1407fc1df3ebc41450ccb23dec");
+        //     printf 'dyad-fingerprint 1\nmax_tokens 256\ntensor transformer a F32 [2, 3] 00\ntensor transformer b F32 [2, 3] 00\n' | sha256sum
+        assert_eq!(
+            facts.finish(),
+            "3627f2d407ad7aa674cc9bbaa2e3e25de180cb1407fc1df3ebc41450ccb23dec"
+        );
     }
 
     #[test]

@@ -13,11 +13,12 @@
 //! ```
 //!
 //! Modules of both routes of a `Router` are shared by being named twice; only tensors *inside* two modules need
-//! `shared_tensors`. sentence-transformers reads both copies; we read both, refuse them where they differ, and keep one.
+//! `shared_tensors`. sentence-transformers reads both copies; we read both, refuse them where they differ, and keep
+//! one.
 //!
-//! The fingerprint names a model by its vectors, and ties are none of their business: so what the file says of them has a
-//! digest of its own, and a table that was edited by hand is refused. A file of before there was one is believed, and said
-//! to be.
+//! The fingerprint names a model by its vectors, and ties are none of their business: so what the file says of them has
+//! a digest of its own, and a table that was edited by hand is refused. A file of before there was one is believed, and
+//! said to be.
 
 use std::path::Path;
 
@@ -95,8 +96,10 @@ impl CheckpointManifest {
         if !path.is_file() {
             return Ok(None);
         }
-        let manifest: Self = serde_json::from_slice(&fs_err::read(&path)?)
-            .map_err(|source| Error::Json { path: path.clone(), source })?;
+        let manifest: Self = serde_json::from_slice(&fs_err::read(&path)?).map_err(|source| Error::Json {
+            path: path.clone(),
+            source,
+        })?;
         if manifest.format != FORMAT {
             return Err(Error::Field {
                 path,
@@ -107,7 +110,13 @@ impl CheckpointManifest {
         }
         let expected = manifest.sharing_digest();
         match &manifest.sharing_sha256 {
-            Some(got) if *got != expected => return Err(Error::Sharing { path, expected, got: got.clone() }),
+            Some(got) if *got != expected => {
+                return Err(Error::Sharing {
+                    path,
+                    expected,
+                    got: got.clone(),
+                });
+            }
             None if manifest.sharing.is_some() || !manifest.shared_tensors.is_empty() => {
                 tracing::warn!(
                     path = %path.display(),
@@ -130,7 +139,12 @@ impl CheckpointManifest {
         for tower in Tower::BOTH.into_iter().filter(|_| !scores) {
             if self.golden.iter().all(|golden| golden.tower != tower.name()) {
                 let expected = format!("a golden vector of the {tower} tower");
-                return Err(Error::Field { path, field: "golden", expected, got: "none".into() });
+                return Err(Error::Field {
+                    path,
+                    field: "golden",
+                    expected,
+                    got: "none".into(),
+                });
             }
         }
         Ok(())
@@ -138,9 +152,14 @@ impl CheckpointManifest {
 
     pub(crate) fn write(&self, root: &Path) -> Result<(), Error> {
         let path = root.join(MANIFEST);
-        let sealed = Self { sharing_sha256: Some(self.sharing_digest()), ..self.clone() };
-        let text =
-            serde_json::to_string_pretty(&sealed).map_err(|source| Error::Json { path: path.clone(), source })?;
+        let sealed = Self {
+            sharing_sha256: Some(self.sharing_digest()),
+            ..self.clone()
+        };
+        let text = serde_json::to_string_pretty(&sealed).map_err(|source| Error::Json {
+            path: path.clone(),
+            source,
+        })?;
         Ok(fs_err::write(path, text + "\n")?)
     }
 }

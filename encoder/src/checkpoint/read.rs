@@ -38,8 +38,8 @@ pub(crate) struct Checkpoint {
 }
 
 impl Checkpoint {
-    /// Reads a model's directory: the files that a model is opened from. Weights in another form (`pytorch_model.bin`, ONNX) and
-    /// other files are not part of it.
+    /// Reads a model's directory: the files that a model is opened from. Weights in another form (`pytorch_model.bin`,
+    /// ONNX) and other files are not part of it.
     pub(crate) fn read(root: &Path) -> Result<Self, Error> {
         let mut checkpoint = Self::read_settings(root)?;
         for placed in checkpoint.layout.modules.clone() {
@@ -72,10 +72,16 @@ impl Checkpoint {
                 }
             }
         }
-        Ok(Self { layout, files, weights: Vec::new(), manifest })
+        Ok(Self {
+            layout,
+            files,
+            weights: Vec::new(),
+            manifest,
+        })
     }
 
-    /// With every other file below the directory, weights among them; what begins with a dot (`.git`, `.cache`) is no part of a model.
+    /// With every other file below the directory, weights among them; what begins with a dot (`.git`, `.cache`) is no
+    /// part of a model.
     pub(crate) fn with_all_files(mut self) -> Result<Self, Error> {
         let root = self.layout.root.clone();
         let mut folders = vec![root.clone()];
@@ -90,13 +96,21 @@ impl Checkpoint {
                 }
                 if !path.is_dir() {
                     let weights = path.extension().is_some_and(|extension| extension == "safetensors");
-                    let content =
-                        if weights { Content::Weights(WeightFile::open(&path)?) } else { Content::Copy(path) };
+                    let content = if weights {
+                        Content::Weights(WeightFile::open(&path)?)
+                    } else {
+                        Content::Copy(path)
+                    };
                     self.files.insert(inside, content);
                 } else if entry.file_type()?.is_symlink() {
                     // A link may lead back to its own folder.
                     let supported = "files, folders, and links to files";
-                    return Err(Error::Unsupported { got: path.display().to_string(), path, what: "link", supported });
+                    return Err(Error::Unsupported {
+                        got: path.display().to_string(),
+                        path,
+                        what: "link",
+                        supported,
+                    });
                 } else {
                     folders.push(path);
                 }
@@ -118,7 +132,13 @@ impl Checkpoint {
         }
         let prompts = self.layout.prompts_by(options)?;
         let path = Path::new(SETTINGS);
-        let known = self.files.get(path).map(Content::json).transpose()?.flatten().unwrap_or_else(|| json!({}));
+        let known = self
+            .files
+            .get(path)
+            .map(Content::json)
+            .transpose()?
+            .flatten()
+            .unwrap_or_else(|| json!({}));
         let mut fields = JsonFile::new(root.join(path), known)?.into_fields();
         let named = json!({"query": prompts.question, "document": prompts.answer});
         fields.insert("prompts".to_owned(), named);
@@ -131,12 +151,24 @@ impl Checkpoint {
     /// The tensors of a module, by the names that it gives them.
     pub(crate) fn tensors(&self, at: usize) -> Result<ModuleTensors<'_>, Error> {
         let (Some(placed), Some(files)) = (self.layout.modules.get(at), self.weights.get(at)) else {
-            return Err(Error::MissingFile { path: self.layout.root.join(WEIGHTS), fix: REFETCH });
+            return Err(Error::MissingFile {
+                path: self.layout.root.join(WEIGHTS),
+                fix: REFETCH,
+            });
         };
-        let mut found = ModuleTensors { path: PathBuf::new(), tensors: BTreeMap::new() };
+        let mut found = ModuleTensors {
+            path: PathBuf::new(),
+            tensors: BTreeMap::new(),
+        };
         for path in files {
-            let Some(Content::Weights(file)) = self.files.get(path) else { continue };
-            found.path = if files.len() == 1 { file.path.clone() } else { file.path.with_file_name(INDEX) };
+            let Some(Content::Weights(file)) = self.files.get(path) else {
+                continue;
+            };
+            found.path = if files.len() == 1 {
+                file.path.clone()
+            } else {
+                file.path.with_file_name(INDEX)
+            };
             for (stored, tensor) in &file.tensors {
                 let name = placed.module.tensor_name(stored);
                 // A table under both of its names is one table.
@@ -146,7 +178,10 @@ impl Checkpoint {
                         || known.bytes()? != tensor.bytes()?)
                 {
                     let reason = format!("it holds tensor `{stored}` under two names, and they differ");
-                    return Err(Error::Weights { path: file.path.clone(), reason });
+                    return Err(Error::Weights {
+                        path: file.path.clone(),
+                        reason,
+                    });
                 }
                 found.tensors.insert(name, tensor);
             }
@@ -165,7 +200,10 @@ pub(crate) struct ModuleTensors<'a> {
 
 impl<'a> ModuleTensors<'a> {
     pub(crate) fn get(&self, name: &str) -> Result<&'a TensorData, Error> {
-        let missing = || Error::MissingTensor { path: self.path.clone(), tensor: name.to_owned() };
+        let missing = || Error::MissingTensor {
+            path: self.path.clone(),
+            tensor: name.to_owned(),
+        };
         self.tensors.get(name).copied().ok_or_else(missing)
     }
 }
@@ -184,7 +222,8 @@ pub(crate) fn belongs(name: &str) -> bool {
     kinds.iter().any(|kind| name.ends_with(kind)) && !name.starts_with('.') && name != MANIFEST
 }
 
-/// The names of the files of a module's weights: `model.safetensors`, or those that `model.safetensors.index.json` names.
+/// The names of the files of a module's weights: `model.safetensors`, or those that `model.safetensors.index.json`
+/// names.
 fn weight_files(placed: &Placed) -> Result<Vec<String>, Error> {
     if matches!(placed.module, Module::Pooling(_) | Module::Normalize) {
         return Ok(Vec::new());
@@ -208,11 +247,19 @@ fn weight_files(placed: &Placed) -> Result<Vec<String>, Error> {
 fn parts(index: &Path) -> Result<Vec<String>, Error> {
     let settings = JsonFile::required(index)?;
     let wrong = || settings.wrong("weight_map", "an object from tensors to files of the same folder");
-    let map = settings.get("weight_map").and_then(Value::as_object).ok_or_else(wrong)?;
+    let map = settings
+        .get("weight_map")
+        .and_then(Value::as_object)
+        .ok_or_else(wrong)?;
     let plain = |name: &str| Path::new(name).file_name().is_some_and(|file| file == name);
     let names: Result<BTreeSet<String>, Error> = map
         .values()
-        .map(|file| file.as_str().filter(|name| plain(name)).map(ToOwned::to_owned).ok_or_else(wrong))
+        .map(|file| {
+            file.as_str()
+                .filter(|name| plain(name))
+                .map(ToOwned::to_owned)
+                .ok_or_else(wrong)
+        })
         .collect();
     Ok(names?.into_iter().collect())
 }

@@ -45,7 +45,11 @@ impl WeightFile {
             Some((name, TensorData::mapped(info.dtype, info.shape.clone(), &map, range)))
         };
         let tensors = metadata.offset_keys().into_iter().filter_map(tensor).collect();
-        Ok(Self { path: path.to_owned(), metadata: metadata.metadata().clone(), tensors })
+        Ok(Self {
+            path: path.to_owned(),
+            metadata: metadata.metadata().clone(),
+            tensors,
+        })
     }
 
     /// Bytes of all tensors.
@@ -63,14 +67,24 @@ impl WeightFile {
             let data_offsets = (end, end + tensor.size());
             infos.push((
                 name.clone(),
-                TensorInfo { dtype: tensor.dtype(), shape: tensor.shape().to_vec(), data_offsets },
+                TensorInfo {
+                    dtype: tensor.dtype(),
+                    shape: tensor.shape().to_vec(),
+                    data_offsets,
+                },
             ));
             end += tensor.size();
         }
-        let broken = |reason: String| Error::Weights { path: self.path.clone(), reason };
+        let broken = |reason: String| Error::Weights {
+            path: self.path.clone(),
+            reason,
+        };
         let metadata =
             Metadata::new(self.metadata.clone(), infos).map_err(|error| broken(format!("its layout: {error}")))?;
-        let mut header = serde_json::to_vec(&metadata).map_err(|source| Error::Json { path: to.to_owned(), source })?;
+        let mut header = serde_json::to_vec(&metadata).map_err(|source| Error::Json {
+            path: to.to_owned(),
+            source,
+        })?;
         header.resize(header.len().next_multiple_of(ALIGNMENT), b' ');
         let mut output = BufWriter::new(File::create(to)?);
         output.write_all(&(header.len() as u64).to_le_bytes())?;
@@ -86,14 +100,20 @@ impl WeightFile {
             }
             output.write_all(&bytes)?;
         }
-        Ok(output.into_inner().map_err(std::io::IntoInnerError::into_error)?.sync_all()?)
+        Ok(output
+            .into_inner()
+            .map_err(std::io::IntoInnerError::into_error)?
+            .sync_all()?)
     }
 }
 
 /// The header of a safetensors file and where its data begin; the file is as long as the header says.
 fn header(path: &Path, file: &mut File) -> Result<(Metadata, u64), Error> {
     let file_bytes = file.metadata()?.len();
-    let broken = |reason: String| Error::Weights { path: path.to_owned(), reason };
+    let broken = |reason: String| Error::Weights {
+        path: path.to_owned(),
+        reason,
+    };
     let mut length = [0; LENGTH_BYTES as usize];
     if file_bytes <= LONGEST_POINTER {
         let mut whole = Vec::new();
@@ -109,10 +129,14 @@ fn header(path: &Path, file: &mut File) -> Result<(Metadata, u64), Error> {
     file.read_exact(&mut length)?;
     let header_bytes = u64::from_le_bytes(length);
     if header_bytes > file_bytes - LENGTH_BYTES {
-        return Err(broken(format!("its header should have {header_bytes} bytes, the file has {file_bytes}")));
+        return Err(broken(format!(
+            "its header should have {header_bytes} bytes, the file has {file_bytes}"
+        )));
     }
     if header_bytes > LONGEST_HEADER {
-        return Err(broken(format!("its header should have {header_bytes} bytes, and none has over {LONGEST_HEADER}")));
+        return Err(broken(format!(
+            "its header should have {header_bytes} bytes, and none has over {LONGEST_HEADER}"
+        )));
     }
     let mut header = vec![0; header_bytes as usize];
     file.read_exact(&mut header)?;
@@ -143,10 +167,19 @@ mod tests {
         let tensors = vec![
             ("half".to_owned(), places(Dtype::F16, &[3], vec![1, 2, 3, 4, 5, 6])),
             ("whole".to_owned(), places(Dtype::I64, &[1], vec![7; 8])),
-            ("floats".to_owned(), TensorData::floats(vec![2, 2], || Ok(vec![1.5, -0.0, f32::NAN, 3e-39]))),
+            (
+                "floats".to_owned(),
+                TensorData::floats(vec![2, 2], || Ok(vec![1.5, -0.0, f32::NAN, 3e-39])),
+            ),
             ("empty".to_owned(), places(Dtype::F32, &[0, 4], Vec::new())),
         ];
-        WeightFile { path: path.clone(), metadata: metadata.clone(), tensors: tensors.clone() }.write(&path).unwrap();
+        WeightFile {
+            path: path.clone(),
+            metadata: metadata.clone(),
+            tensors: tensors.clone(),
+        }
+        .write(&path)
+        .unwrap();
         let bytes = fs_err::read(&path).unwrap();
         let theirs = SafeTensors::deserialize(&bytes).unwrap();
         let ours = WeightFile::open(&path).unwrap();
@@ -160,7 +193,12 @@ mod tests {
         // In another order they are the same file.
         let again = folder.path().join("b.safetensors");
         let reversed = ours.tensors.iter().rev().cloned().collect();
-        WeightFile { tensors: reversed, ..ours }.write(&again).unwrap();
+        WeightFile {
+            tensors: reversed,
+            ..ours
+        }
+        .write(&again)
+        .unwrap();
         assert_eq!(fs_err::read(again).unwrap(), bytes);
     }
 
@@ -169,7 +207,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.safetensors");
         let short = TensorData::computed(Dtype::F32, vec![2], || Ok(vec![0; 4]));
-        let file = WeightFile { path: path.clone(), metadata: None, tensors: vec![("w".to_owned(), short)] };
+        let file = WeightFile {
+            path: path.clone(),
+            metadata: None,
+            tensors: vec![("w".to_owned(), short)],
+        };
         let message = file.write(&path).unwrap_err().to_string();
         assert!(message.contains("`w` should have 8 bytes, it has 4"), "{message}");
     }
@@ -179,7 +221,13 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.safetensors");
         let tensors = vec![("w".to_owned(), TensorData::floats(vec![2], || Ok(vec![1.0, 2.0])))];
-        WeightFile { path: path.clone(), metadata: None, tensors }.write(&path).unwrap();
+        WeightFile {
+            path: path.clone(),
+            metadata: None,
+            tensors,
+        }
+        .write(&path)
+        .unwrap();
         let bytes = fs_err::read(&path).unwrap();
         for (damaged, reason) in [
             (&bytes[..7], "it has 7 bytes"),

@@ -22,9 +22,10 @@ pub(crate) struct MappedFile {
 impl MappedFile {
     #[expect(unsafe_code, reason = "maps a file")]
     pub(super) fn open(path: &Path, file: &File) -> Result<Self, Error> {
-        // SAFETY: the map is private and only read; any bytes are valid numbers. A file that is changed in place meanwhile may be digested
-        // before the change and copied after it, and one that is cut short ends the program (SIGBUS): we write models to a directory
-        // of their own and rename it; with others' tools, do not write over a model that is being opened.
+        // SAFETY: the map is private and only read; any bytes are valid numbers. A file that is changed in place
+        // meanwhile may be digested before the change and copied after it, and one that is cut short ends the program
+        // (SIGBUS): we write models to a directory of their own and rename it; with others' tools, do not write over a
+        // model that is being opened.
         let map = unsafe { MmapOptions::new().map_copy_read_only(file.file()) };
         let map = map.map_err(|error| {
             let reason = format!("mapping `{}`: {error}. Copy the model to a local disk", path.display());
@@ -32,7 +33,10 @@ impl MappedFile {
         })?;
         // The system reads ahead while the first tensors are taken: a hint, and as good as none where it is not heard.
         let _ = map.advise(Advice::WillNeed);
-        Ok(Self { path: path.to_owned(), map })
+        Ok(Self {
+            path: path.to_owned(),
+            map,
+        })
     }
 
     fn bytes(&self, range: &Range<usize>) -> Result<&[u8], Error> {
@@ -63,7 +67,11 @@ pub(crate) struct TensorData {
 
 impl TensorData {
     pub(super) fn mapped(dtype: Dtype, shape: Vec<usize>, file: &Arc<MappedFile>, range: Range<usize>) -> Self {
-        Self { dtype, shape, bytes: TensorBytes::Mapped(Arc::clone(file), range) }
+        Self {
+            dtype,
+            shape,
+            bytes: TensorBytes::Mapped(Arc::clone(file), range),
+        }
     }
 
     /// The result of `compute`, computed at each use.
@@ -72,7 +80,11 @@ impl TensorData {
         shape: Vec<usize>,
         compute: impl Fn() -> Result<Vec<u8>, Error> + Send + Sync + 'static,
     ) -> Self {
-        Self { dtype, shape, bytes: TensorBytes::Computed(Arc::new(compute)) }
+        Self {
+            dtype,
+            shape,
+            bytes: TensorBytes::Computed(Arc::new(compute)),
+        }
     }
 
     /// Numbers in f32 that `compute` gives.
@@ -118,13 +130,22 @@ impl TensorData {
         let bytes = self.bytes()?;
         let pair = |bytes: &[u8]| u16::from_le_bytes([bytes[0], bytes[1]]);
         Ok(match self.dtype {
-            Dtype::F16 => bytes.chunks_exact(2).map(|two| half::f16::from_bits(pair(two)).to_f32()).collect(),
-            Dtype::BF16 => bytes.chunks_exact(2).map(|two| half::bf16::from_bits(pair(two)).to_f32()).collect(),
+            Dtype::F16 => bytes
+                .chunks_exact(2)
+                .map(|two| half::f16::from_bits(pair(two)).to_f32())
+                .collect(),
+            Dtype::BF16 => bytes
+                .chunks_exact(2)
+                .map(|two| half::bf16::from_bits(pair(two)).to_f32())
+                .collect(),
             Dtype::F64 => {
                 let wide = |eight: &[u8]| eight.try_into().map_or(f64::NAN, f64::from_le_bytes);
                 bytes.chunks_exact(8).map(|eight| wide(eight) as f32).collect()
             }
-            _ => bytes.chunks_exact(4).map(|four| four.try_into().map_or(f32::NAN, f32::from_le_bytes)).collect(),
+            _ => bytes
+                .chunks_exact(4)
+                .map(|four| four.try_into().map_or(f32::NAN, f32::from_le_bytes))
+                .collect(),
         })
     }
 }
@@ -140,6 +161,9 @@ impl TensorData {
 
 impl fmt::Debug for TensorData {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TensorData").field("dtype", &self.dtype).field("shape", &self.shape).finish_non_exhaustive()
+        f.debug_struct("TensorData")
+            .field("dtype", &self.dtype)
+            .field("shape", &self.shape)
+            .finish_non_exhaustive()
     }
 }

@@ -28,15 +28,15 @@ enum Encoder {
     Gru,
     /// tanh of input and state (Elman 1990)
     Rnn,
-    /// A small BERT: positions are learned, and each block is normalised after the residual sum (post-norm), not before;
-    /// sentence-transformers reads it as a BERT
+    /// A small BERT: positions are learned, and each block is normalised after the residual sum (post-norm), not
+    /// before; sentence-transformers reads it as a BERT
     Transformer,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct CreateOptions {
-    /// Pretrained model that the towers start from: both from its one tower, or each from its own where it has two (a DPR
-    /// pair, a `Router`); what the new towers share is then that of the question tower
+    /// Pretrained model that the towers start from: both from its one tower, or each from its own where it has two (a
+    /// DPR pair, a `Router`); what the new towers share is then that of the question tower
     #[arg(long, value_name = "DIR")]
     model: PathBuf,
     /// Directory of the new model
@@ -58,8 +58,8 @@ pub(crate) struct CreateOptions {
     /// Values between the two maps of `--pooling multihop`
     #[arg(long, value_name = "N", default_value_t = 350, requires = "pooling", value_parser = clap::value_parser!(u32).range(1..=65_536))]
     inner: u32,
-    /// Use this randomly initialised encoder over the token vectors and the tokenizer of `--model` (of two towers: the question
-    /// tower's)
+    /// Use this randomly initialised encoder over the token vectors and the tokenizer of `--model` (of two towers: the
+    /// question tower's)
     #[arg(long, value_enum)]
     encoder: Option<Encoder>,
     /// Initialise everything randomly, token vectors too: no weights of `--model` are read, and without `--encoder` the
@@ -87,13 +87,18 @@ pub(crate) fn run(options: &CreateOptions) -> anyhow::Result<()> {
         None if brings_none => DIM,
         None => own_projection(&options.model)?.unwrap_or(DIM),
     };
-    let creation = Creation { sharing: options.sharing, dim, seed: options.seed };
+    let creation = Creation {
+        sharing: options.sharing,
+        dim,
+        seed: options.seed,
+    };
     let aggregation = match options.pooling {
         None => Aggregation::Kept,
         Some(PoolingChoice::Mean) => Aggregation::Mean,
-        Some(PoolingChoice::Multihop) => {
-            Aggregation::MultiHop { inner: options.inner as usize, hops: options.hops as usize }
-        }
+        Some(PoolingChoice::Multihop) => Aggregation::MultiHop {
+            inner: options.inner as usize,
+            hops: options.hops as usize,
+        },
     };
     let cell = match options.encoder {
         Some(Encoder::Lstm) => Some(RecurrentCell::Lstm),
@@ -103,7 +108,12 @@ pub(crate) fn run(options: &CreateOptions) -> anyhow::Result<()> {
     };
     let (layers, hidden, bidirectional) = (options.layers as usize, options.hidden as usize, options.bidirectional);
     let encoder = match cell {
-        Some(cell) => Some(NewEncoder::Recurrent { cell, layers, hidden, bidirectional }),
+        Some(cell) => Some(NewEncoder::Recurrent {
+            cell,
+            layers,
+            hidden,
+            bidirectional,
+        }),
         None => options.encoder.map(|_| NewEncoder::Transformer { layers }),
     };
     match encoder {
@@ -113,6 +123,11 @@ pub(crate) fn run(options: &CreateOptions) -> anyhow::Result<()> {
         Some(encoder) => create_over(&options.model, &options.out, &creation, encoder, aggregation)?,
         None => create_with(&options.model, &options.out, &creation, aggregation)?,
     }
-    writeln!(std::io::stdout().lock(), "created {} ({})", options.out.display(), options.sharing)?;
+    writeln!(
+        std::io::stdout().lock(),
+        "created {} ({})",
+        options.out.display(),
+        options.sharing
+    )?;
     Ok(())
 }

@@ -24,8 +24,8 @@ pub(crate) struct EmbedOptions {
     /// question or answer: the tower whose prompt is used
     #[arg(long, default_value_t = Tower::Answer)]
     tower: Tower,
-    /// JSONL, TSV or TREC file (plain, .gz, .zst), Parquet file, BEIR folder, Markdown file, folder of Markdown and .txt files, each of which
-    /// is a document, a pattern of files such as 'parts/*.parquet', or - for standard input
+    /// JSONL, TSV or TREC file (plain, .gz, .zst), Parquet file, BEIR folder, Markdown file, folder of Markdown and
+    /// .txt files, each of which is a document, a pattern of files such as 'parts/*.parquet', or - for standard input
     #[arg(long, value_name = "PATH")]
     corpus: PathBuf,
     /// Directory of the embeddings; with those of an earlier run there, only new and changed documents are embedded
@@ -33,8 +33,9 @@ pub(crate) struct EmbedOptions {
     out: PathBuf,
     #[command(flatten)]
     read: ReadArguments,
-    /// What of its document reaches a passage's vector: its `title` before it; its tokens where the model has read all of the document (`late`, with
-    /// `--split` or `--documents`; a weight after a colon, 0.5 by default); both (`title+late`); or `none`
+    /// What of its document reaches a passage's vector: its `title` before it; its tokens where the model has read all
+    /// of the document (`late`, with `--split` or `--documents`; a weight after a colon, 0.5 by default); both
+    /// (`title+late`); or `none`
     #[arg(long, value_name = "CONTEXT[:WEIGHT]", default_value_t = PassageContext::default())]
     context: PassageContext,
     /// Data type of the stored vectors
@@ -43,10 +44,12 @@ pub(crate) struct EmbedOptions {
     /// Rows per part: at most this many are lost by an interruption
     #[arg(long, value_name = "N", default_value_t = 8192, value_parser = clap::value_parser!(u64).range(1..))]
     part_rows: u64,
-    /// Documents that are longer than the model reads: `error` fails and names one, `truncate` embeds their beginnings and counts them
+    /// Documents that are longer than the model reads: `error` fails and names one, `truncate` embeds their beginnings
+    /// and counts them
     #[arg(long, value_enum, value_name = "WHAT", default_value_t = Long::Truncate)]
     on_long: Long,
-    /// Bad records (malformed, without key or text, or with a duplicate key) to skip; with more the job fails and lists them
+    /// Bad records (malformed, without key or text, or with a duplicate key) to skip; with more the job fails and lists
+    /// them
     #[arg(long, value_name = "N", default_value_t = 0)]
     max_bad: u64,
     /// List bad records in this file, one JSON object with file, line and reason per line
@@ -87,7 +90,11 @@ pub(crate) fn run(options: &EmbedOptions) -> anyhow::Result<()> {
         },
         part_rows: options.part_rows,
         refuse_long: options.on_long == Long::Error,
-        free_space: if options.skip_space_check { boundless } else { free_space },
+        free_space: if options.skip_space_check {
+            boundless
+        } else {
+            free_space
+        },
     };
     // Before the model is opened, which takes seconds.
     job.check_corpus().context("--corpus")?;
@@ -99,7 +106,10 @@ pub(crate) fn run(options: &EmbedOptions) -> anyhow::Result<()> {
     let out = options.out.display();
     match outcome {
         EmbedOutcome::NothingToDo { documents } => {
-            writeln!(output, "nothing to do: {out} holds these {documents} documents, embedded by this model")?;
+            writeln!(
+                output,
+                "nothing to do: {out} holds these {documents} documents, embedded by this model"
+            )?;
         }
         EmbedOutcome::Embedded(report) => {
             let seconds = report.elapsed.as_secs_f64();

@@ -26,7 +26,10 @@ pub(crate) struct EncodeArguments {
 
 pub(crate) fn run(options: &EncodeArguments) -> anyhow::Result<()> {
     let texts = if options.texts.is_empty() {
-        BufReader::new(std::io::stdin()).lines().collect::<Result<_, _>>().context("cannot read standard input")?
+        BufReader::new(std::io::stdin())
+            .lines()
+            .collect::<Result<_, _>>()
+            .context("cannot read standard input")?
     } else {
         options.texts.clone()
     };
@@ -35,8 +38,10 @@ pub(crate) fn run(options: &EncodeArguments) -> anyhow::Result<()> {
     }
     let encoder = Model::open_with(&options.model.model, &options.model.compute(), &options.prompts)?;
     let tokenizer = encoder.tokenizer();
-    let tokens: Vec<Tokens> =
-        texts.iter().map(|text| tokenizer.encode(options.tower, text)).collect::<Result<_, _>>()?;
+    let tokens: Vec<Tokens> = texts
+        .iter()
+        .map(|text| tokenizer.encode(options.tower, text))
+        .collect::<Result<_, _>>()?;
     let vectors = encoder.embed_all(options.tower, &tokens, options.model.budget())?;
     let mut output = std::io::stdout().lock();
     for ((text, tokens), vector) in texts.iter().zip(&tokens).zip(vectors.chunks_exact(encoder.info().dim)) {

@@ -1,5 +1,5 @@
-//! `dyad-encoder evaluate`: exact search over a BEIR folder, its hits reranked, and whether two models, or the two rankings, differ by
-//! more than chance.
+//! `dyad-encoder evaluate`: exact search over a BEIR folder, its hits reranked, and whether two models, or the two
+//! rankings, differ by more than chance.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -31,7 +31,8 @@ pub(crate) struct EvaluateOptions {
     /// Its split
     #[arg(long, value_name = "NAME", default_value = "test")]
     split: String,
-    /// What of its document reaches a passage's vector: none, title, late or title+late, with a weight after a colon (`dyad-encoder embed --help`)
+    /// What of its document reaches a passage's vector: none, title, late or title+late, with a weight after a colon
+    /// (`dyad-encoder embed --help`)
     #[arg(long, value_name = "CONTEXT[:WEIGHT]", default_value_t = PassageContext::default())]
     context: PassageContext,
     /// File of the documents that the passages of the corpus were cut from, for a context that reads them
@@ -43,7 +44,8 @@ pub(crate) struct EvaluateOptions {
     /// Another model, with the prompts of its files: its values, and paired tests of the difference
     #[arg(long, value_name = "DIR")]
     compare: Option<PathBuf>,
-    /// Cross encoder: its order of the best hits next to the model's own, and paired tests of the difference. --run then writes its
+    /// Cross encoder: its order of the best hits next to the model's own, and paired tests of the difference. --run
+    /// then writes its
     #[arg(long, value_name = "DIR", conflicts_with = "compare")]
     reranker: Option<PathBuf>,
     /// Hits of each question that it reorders
@@ -86,7 +88,10 @@ pub(crate) fn run(options: &EvaluateOptions) -> anyhow::Result<()> {
         return Ok(());
     };
     writeln!(output, "first: {}\nsecond: {other}", options.model.model.display())?;
-    writeln!(output, "metric        first  second  difference  95 % interval      p (randomisation, bootstrap)")?;
+    writeln!(
+        output,
+        "metric        first  second  difference  95 % interval      p (randomisation, bootstrap)"
+    )?;
     for metric in METRICS {
         let compared = compare(&first, &second, metric, Sampling::default()).context("cannot compare the models")?;
         writeln!(
@@ -114,11 +119,20 @@ fn search(
 ) -> anyhow::Result<(Evaluator, TrecRun)> {
     let compute = options.model.compute();
     let encoder = Model::open_with(model, &compute, prompts)?;
-    let context = EvaluatedContext { context: options.context, documents: options.documents.clone() };
+    let context = EvaluatedContext {
+        context: options.context,
+        documents: options.documents.clone(),
+    };
     let evaluator = Evaluator::open_in(&context, &options.data, &options.split, &encoder)?;
     let (budget, go_on) = (options.model.budget(), |_| !cancel.is_cancelled());
     let embed = |tower: Tower, texts: &[Tokens]| encoder.embed_while(tower, texts, VectorLength::Unit, budget, go_on);
-    let device = Compute { device: compute.device, ..Compute::default() }.torch_device();
-    let found = evaluator.search(&embed, encoder.info().dim, device)?.ok_or(DataError::Interrupted)?;
+    let device = Compute {
+        device: compute.device,
+        ..Compute::default()
+    }
+    .torch_device();
+    let found = evaluator
+        .search(&embed, encoder.info().dim, device)?
+        .ok_or(DataError::Interrupted)?;
     Ok((evaluator, found))
 }

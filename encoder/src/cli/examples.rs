@@ -7,7 +7,8 @@ use dyad_corpus::examples::{ExampleFormat, ExampleOptions, Flawed, Skipped};
 
 #[derive(Debug, Clone, Args)]
 pub(crate) struct ExampleArguments {
-    /// BEIR folder, or a file (plain, .gz, .zst) of Tevatron, DPR, sentence-transformers, SQuAD or tab-separated examples
+    /// BEIR folder, or a file (plain, .gz, .zst) of Tevatron, DPR, sentence-transformers, SQuAD or tab-separated
+    /// examples
     #[arg(long, value_name = "PATH")]
     pub(crate) data: PathBuf,
     /// Format of the examples: auto (by name and content), beir, tevatron, dpr, pairs, squad or tsv
@@ -40,6 +41,10 @@ impl ExampleArguments {
 pub(crate) fn report(skipped: &Skipped) {
     if skipped.total() > 0 {
         let first = skipped.first.as_deref().unwrap_or("by design of the format");
-        tracing::warn!(records = skipped.total(), first, "skipped records that cannot be trained on");
+        tracing::warn!(
+            records = skipped.total(),
+            first,
+            "skipped records that cannot be trained on"
+        );
     }
 }

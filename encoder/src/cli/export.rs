@@ -27,9 +27,15 @@ pub(crate) struct ExportOptions {
 pub(crate) fn run(options: &ExportOptions) -> anyhow::Result<()> {
     export_with(&options.model, &options.out, options.dtype, &options.prompts)?;
     let fingerprint = if CrossEncoder::is_at(&options.out)? {
-        CrossEncoder::open(&options.out, &Compute::default())?.info().fingerprint.clone()
+        CrossEncoder::open(&options.out, &Compute::default())?
+            .info()
+            .fingerprint
+            .clone()
     } else {
-        Model::open(&options.out, &Compute::default())?.info().fingerprint.clone()
+        Model::open(&options.out, &Compute::default())?
+            .info()
+            .fingerprint
+            .clone()
     };
     writeln!(
         std::io::stdout().lock(),

@@ -59,8 +59,10 @@ fn print(options: &InspectOptions, info: &ModelInfo, contents: &Contents, golden
             .iter()
             .map(|(tensor, modules)| json!({"tensor": tensor, "modules": modules}))
             .collect();
-        let bytes: serde_json::Map<_, _> =
-            DTYPES.map(|(name, bytes)| (name.to_owned(), json!(contents.parameters * bytes))).into_iter().collect();
+        let bytes: serde_json::Map<_, _> = DTYPES
+            .map(|(name, bytes)| (name.to_owned(), json!(contents.parameters * bytes)))
+            .into_iter()
+            .collect();
         let value = json!({
             "name": info.name, "kind": if scores { "cross-encoder" } else { "dual-encoder" },
             "fingerprint": info.fingerprint, "dim": (!scores).then_some(info.dim), "max_tokens": info.max_tokens,
@@ -75,7 +77,11 @@ fn print(options: &InspectOptions, info: &ModelInfo, contents: &Contents, golden
     }
     writeln!(output, "{}, fingerprint {}", info.name, info.fingerprint)?;
     if scores {
-        writeln!(output, "cross encoder: a score for each pair of texts, longest pair {} tokens", info.max_tokens)?;
+        writeln!(
+            output,
+            "cross encoder: a score for each pair of texts, longest pair {} tokens",
+            info.max_tokens
+        )?;
     } else {
         writeln!(
             output,
@@ -86,7 +92,11 @@ fn print(options: &InspectOptions, info: &ModelInfo, contents: &Contents, golden
             info.max_tokens
         )?;
     }
-    for (tower, prompt) in Tower::BOTH.iter().zip(&info.prompts).filter(|(_, prompt)| !prompt.is_empty()) {
+    for (tower, prompt) in Tower::BOTH
+        .iter()
+        .zip(&info.prompts)
+        .filter(|(_, prompt)| !prompt.is_empty())
+    {
         writeln!(output, "prompt of the {tower} tower: {prompt:?}")?;
     }
     if let Some(sharing) = contents.sharing {
@@ -94,9 +104,16 @@ fn print(options: &InspectOptions, info: &ModelInfo, contents: &Contents, golden
     }
     writeln!(output)?;
     for module in &contents.modules {
-        let (id, towers) = (if module.id.is_empty() { "." } else { &module.id }, module.towers.join(", "));
+        let (id, towers) = (
+            if module.id.is_empty() { "." } else { &module.id },
+            module.towers.join(", "),
+        );
         let class = module.class;
-        writeln!(output, "{id:<26} {class:<17} {towers:<17} {:>4} tensors {:>12}", module.tensors, module.parameters)?;
+        writeln!(
+            output,
+            "{id:<26} {class:<17} {towers:<17} {:>4} tensors {:>12}",
+            module.tensors, module.parameters
+        )?;
     }
     for (tensor, modules) in &contents.shared_tensors {
         writeln!(output, "{tensor} is one tensor in {}", modules.join(", "))?;

@@ -23,14 +23,15 @@ pub(crate) struct MineArguments {
     prompts: PromptOptions,
     #[command(flatten)]
     data: ExampleArguments,
-    /// Candidates: a corpus file, a BEIR folder, or a folder of Markdown and text [default: all positives of the examples]
+    /// Candidates: a corpus file, a BEIR folder, or a folder of Markdown and text [default: all positives of the
+    /// examples]
     #[arg(long, value_name = "PATH")]
     corpus: Option<PathBuf>,
     /// Searcher whose index has the candidates, http://HOST:PORT; the index must be of this model
     #[arg(long, value_name = "URL", conflicts_with = "corpus")]
     searcher: Option<String>,
-    /// Examples with their negatives, in Tevatron's JSON lines. Scores are this model's cosines, also where the examples bring others;
-    /// questions without an id get the number of their example, passages a digest of their text
+    /// Examples with their negatives, in Tevatron's JSON lines. Scores are this model's cosines, also where the
+    /// examples bring others; questions without an id get the number of their example, passages a digest of their text
     #[arg(long, value_name = "FILE.jsonl")]
     out: PathBuf,
     /// First rank (from 0) among candidates that are not known to answer
@@ -68,12 +69,18 @@ pub(crate) fn run(options: &MineArguments) -> anyhow::Result<()> {
         "`{}` already exists. Name a new file, or move the old one away",
         options.out.display()
     );
-    ensure!(options.data.data != Path::new("-"), "examples are read twice: save standard input to a file");
+    ensure!(
+        options.data.data != Path::new("-"),
+        "examples are read twice: save standard input to a file"
+    );
     let mining = MineOptions {
         rank_start: options.rank_start as usize,
         rank_end: options.rank_end as usize,
         count: options.negatives as usize,
-        margin: Some(Margin { absolute: options.margin, relative: options.relative_margin }),
+        margin: Some(Margin {
+            absolute: options.margin,
+            relative: options.relative_margin,
+        }),
         sample: !options.best,
         seed: options.seed,
         keep: options.keep,
@@ -84,7 +91,12 @@ pub(crate) fn run(options: &MineArguments) -> anyhow::Result<()> {
     let cancel = cancel_on_signal()?;
     let go_on = || !cancel.is_cancelled();
     let encoder = Model::open_with(&options.model.model, &options.model.compute(), &options.prompts)?;
-    let encoder = MiningEncoder { model: &encoder, budget: options.model.budget(), titles: true, context: None };
+    let encoder = MiningEncoder {
+        model: &encoder,
+        budget: options.model.budget(),
+        titles: true,
+        context: None,
+    };
     let credentials = Credentials::open(&options.credentials)?;
     let candidates = match (&options.searcher, &options.corpus) {
         (Some(url), _) => NegativeCandidates::Searcher(url, &credentials),

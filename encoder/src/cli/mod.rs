@@ -96,7 +96,10 @@ enum EncoderCommand {
 pub fn main() -> ExitCode {
     // Before a configuration is read, which may come from a pipe.
     crate::environment::begin_again();
-    dyad_command::run_server(|cli: Cli, follower| cli.run(follower).map(|()| ExitCode::SUCCESS), exit_code)
+    dyad_command::run_server(
+        |cli: Cli, follower| cli.run(follower).map(|()| ExitCode::SUCCESS),
+        exit_code,
+    )
 }
 
 impl Cli {
@@ -141,7 +144,10 @@ mod tests {
     #[test]
     fn our_messages_say_a_cause_once() {
         let source = serde_json::from_str::<u32>("x").unwrap_err();
-        let json = crate::Error::Json { path: "config.json".into(), source };
+        let json = crate::Error::Json {
+            path: "config.json".into(),
+            source,
+        };
         assert_eq!(chain(&json.into()).matches("expected value").count(), 1);
     }
 }

@@ -21,18 +21,26 @@ pub(crate) struct ModelOptions {
     /// Threads that the model computes on, on the CPU [default: one per core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) threads: Option<u16>,
-    /// Rows times the longest row of a batch at most, or of all batches that a service is at [default: 2048 on the CPU, 1024 in int8, 65536 on a GPU]
+    /// Rows times the longest row of a batch at most, or of all batches that a service is at [default: 2048 on the CPU,
+    /// 1024 in int8, 65536 on a GPU]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) batch_tokens: Option<u32>,
 }
 
 impl ModelOptions {
     pub(crate) fn compute(&self) -> Compute {
-        Compute { device: self.device, dtype: self.dtype, threads: self.threads.map(usize::from) }
+        Compute {
+            device: self.device,
+            dtype: self.dtype,
+            threads: self.threads.map(usize::from),
+        }
     }
 
     pub(crate) fn budget(&self) -> Budget {
         let default = Budget::of(self.device, self.dtype);
-        Budget { tokens: self.batch_tokens.map_or(default.tokens, |tokens| tokens as usize), ..default }
+        Budget {
+            tokens: self.batch_tokens.map_or(default.tokens, |tokens| tokens as usize),
+            ..default
+        }
     }
 }

@@ -58,7 +58,11 @@ pub(crate) fn run(options: &ProbeArguments) -> anyhow::Result<()> {
         "separable   {:.3} +- {:.3}  (accuracy of a linear classifier, {} folds; 0.5 is mixed)",
         separation.accuracy, separation.standard_error, separation.folds
     )?;
-    writeln!(output, "alignment   {:.3}  (mean squared distance of a question and its answer)", geometry.alignment)?;
+    writeln!(
+        output,
+        "alignment   {:.3}  (mean squared distance of a question and its answer)",
+        geometry.alignment
+    )?;
     writeln!(
         output,
         "uniformity  {:.3}  (questions {:.3}, answers {:.3})",

@@ -23,9 +23,15 @@ pub(crate) struct ReqaOptions {
 
 /// A name that is no path.
 fn name(text: &str) -> Result<String, String> {
-    let plain =
-        !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_');
-    if plain { Ok(text.to_owned()) } else { Err("a split has a name of letters, digits, - and _".to_owned()) }
+    let plain = !text.is_empty()
+        && text
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_');
+    if plain {
+        Ok(text.to_owned())
+    } else {
+        Err("a split has a name of letters, digits, - and _".to_owned())
+    }
 }
 
 pub(crate) fn run(options: &ReqaOptions) -> anyhow::Result<()> {

@@ -19,8 +19,8 @@ pub(crate) struct ScoreOptions {
     model: ModelOptions,
     #[command(flatten)]
     data: ExampleArguments,
-    /// The examples with a logit for each passage, in Tevatron's JSON lines, in place of the scores that they bring; questions without an
-    /// id get the number of their example, passages a digest of their text
+    /// The examples with a logit for each passage, in Tevatron's JSON lines, in place of the scores that they bring;
+    /// questions without an id get the number of their example, passages a digest of their text
     #[arg(long, value_name = "FILE.jsonl")]
     out: PathBuf,
 }
@@ -34,7 +34,9 @@ pub(crate) fn run(options: &ScoreOptions) -> anyhow::Result<()> {
     let examples = ExampleReader::open(&options.data.data, &options.data.read("train"))?;
     let cancel = cancel_on_signal()?;
     let model = CrossEncoder::open(&options.model.model, &options.model.compute())?;
-    let scored = score_file(&model, examples, options.model.budget(), &options.out, &|| !cancel.is_cancelled())?;
+    let scored = score_file(&model, examples, options.model.budget(), &options.out, &|| {
+        !cancel.is_cancelled()
+    })?;
     report(&scored.skipped);
     writeln!(
         std::io::stdout().lock(),

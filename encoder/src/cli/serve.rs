@@ -26,18 +26,20 @@ pub(crate) struct ServeOptions {
     /// Address to listen on, HOST:PORT; port 0 takes a free one
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7701")]
     listen: String,
-    /// Address of the HTTP service, HOST:PORT: OpenAI's `/v1/embeddings`, `/livez`, `/readyz`, `/metrics` [default: none]
+    /// Address of the HTTP service, HOST:PORT: OpenAI's `/v1/embeddings`, `/livez`, `/readyz`, `/metrics` [default:
+    /// none]
     #[arg(long, value_name = "ADDR")]
     http: Option<String>,
-    /// A name by which the HTTP service may be called, next to its address and `localhost`; may be given several times. Where requests need
-    /// API keys, every name is accepted
+    /// A name by which the HTTP service may be called, next to its address and `localhost`; may be given several times.
+    /// Where requests need API keys, every name is accepted
     #[arg(long = "http-host", value_name = "NAME", requires = "http")]
     http_hosts: Vec<String>,
-    /// Tokens that may be queued or running; further requests get `RESOURCE_EXHAUSTED`, over HTTP 429, as do those that cannot
-    /// be answered before their deadline
+    /// Tokens that may be queued or running; further requests get `RESOURCE_EXHAUSTED`, over HTTP 429, as do those that
+    /// cannot be answered before their deadline
     #[arg(long, value_name = "N", default_value_t = serve::ServedModelOptions::default().queue_tokens, value_parser = clap::value_parser!(u32).range(1..))]
     queue_tokens: u32,
-    /// Seconds after SIGINT or SIGTERM in which the health service reports `NOT_SERVING` while requests are still accepted
+    /// Seconds after SIGINT or SIGTERM in which the health service reports `NOT_SERVING` while requests are still
+    /// accepted
     #[arg(long, value_name = "SECONDS", default_value_t = 1)]
     lame_duck_s: u64,
     /// Seconds that running requests get to finish after that
@@ -66,7 +68,10 @@ async fn input_ended(asked: bool) -> anyhow::Result<()> {
 
 /// Serves until SIGINT or SIGTERM, or until the model's thread ends, or standard input where that is asked for.
 pub(crate) fn run(options: &ServeOptions, follower: Follower) -> anyhow::Result<()> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()?;
     runtime.block_on(async {
         // Before the model is opened: an address in use should not cost the time of opening it.
         let listener = service::bind(&options.listen).await?;
@@ -81,7 +86,10 @@ pub(crate) fn run(options: &ServeOptions, follower: Follower) -> anyhow::Result<
         let signal = dyad_command::shutdown_signal();
         follower.spawn(&[], |_: &ServeOptions| ());
         let address = listener.local_addr().context("cannot read the listener's address")?;
-        let http_address = http_listener.as_ref().map(tokio::net::TcpListener::local_addr).transpose();
+        let http_address = http_listener
+            .as_ref()
+            .map(tokio::net::TcpListener::local_addr)
+            .transpose();
         let http_address = http_address.context("cannot read the HTTP listener's address")?;
         let mut settings = serve::ServedModelOptions::new(options.model.compute());
         settings.budget = options.model.budget();
@@ -120,13 +128,24 @@ pub(crate) fn run(options: &ServeOptions, follower: Follower) -> anyhow::Result<
             output.flush()?;
         }
         let observer = Some(handle.observer(&security));
-        let config = ServerConfig { lame_duck, drain, security: security.clone(), observer, ..ServerConfig::default() };
+        let config = ServerConfig {
+            lame_duck,
+            drain,
+            security: security.clone(),
+            observer,
+            ..ServerConfig::default()
+        };
         let grpc = service::serve(listener, routes, health, stop.clone(), config);
         let http = async {
             let Some(listener) = http_listener else { return Ok(()) };
             let header_timeout = HttpConfig::default().header_timeout.min(drain * 3 / 4);
             let access = HttpAccess::new(security.access().clone(), options.http_hosts.clone());
-            let config = HttpConfig { drain, header_timeout, security, ..HttpConfig::default() };
+            let config = HttpConfig {
+                drain,
+                header_timeout,
+                security,
+                ..HttpConfig::default()
+            };
             let routes = http::router(handle.clone(), access, config.connections * 3 / 4, stopping);
             let stop = stop.then(|()| tokio::time::sleep(lame_duck));
             service::serve_http(listener, routes, stop, config).await

@@ -33,15 +33,32 @@ pub(crate) fn run(options: &TrainOptions) -> anyhow::Result<()> {
     let config = Config::open(config)?;
     let cancel = cancel_on_signal().context("cannot watch for signals")?;
     let outcome = train(&config, out, &cancel)?;
-    let what = if outcome.was_finished { "nothing to do:" } else { "trained" };
-    writeln!(output, "{what} {} steps; the last model is in {}", outcome.steps, outcome.last.display())?;
+    let what = if outcome.was_finished {
+        "nothing to do:"
+    } else {
+        "trained"
+    };
+    writeln!(
+        output,
+        "{what} {} steps; the last model is in {}",
+        outcome.steps,
+        outcome.last.display()
+    )?;
     if let Some((path, step, value)) = outcome.best {
         let metric = config.evaluation.metric.metric();
         let before = outcome.before.map_or_else(String::new, |before| {
-            let verdict = if value < before { ", which is better: training made it worse" } else { "" };
+            let verdict = if value < before {
+                ", which is better: training made it worse"
+            } else {
+                ""
+            };
             format!(" (before training {before:.4}{verdict})")
         });
-        writeln!(output, "best {metric} {value:.4} after step {step}{before}: {}", path.display())?;
+        writeln!(
+            output,
+            "best {metric} {value:.4} after step {step}{before}: {}",
+            path.display()
+        )?;
     }
     Ok(())
 }

@@ -97,8 +97,8 @@ impl Architecture {
         }
     }
 
-    /// The maps after the pooling that are in the transformer's own file, by the names of their tensors: DPR's projection, or the head
-    /// of a cross encoder.
+    /// The maps after the pooling that are in the transformer's own file, by the names of their tensors: DPR's
+    /// projection, or the head of a cross encoder.
     pub(crate) fn head(&self) -> Vec<(&'static str, DenseConfig)> {
         match self {
             Self::Bert(config) => config.head(),
@@ -129,16 +129,25 @@ impl Architecture {
         matches!(self, Self::T5(_))
     }
 
-    /// The name that the architecture gives to a stored tensor: checkpoints with a task head carry a prefix, DPR's two, and
-    /// those converted from TensorFlow call scale and shift gamma and beta.
+    /// The name that the architecture gives to a stored tensor: checkpoints with a task head carry a prefix, DPR's two,
+    /// and those converted from TensorFlow call scale and shift gamma and beta.
     pub(crate) fn tensor_name(&self, stored: &str) -> String {
         let Self::Bert(_) = self else {
-            return if stored == "encoder.embed_tokens.weight" { "shared.weight".into() } else { stored.into() };
+            return if stored == "encoder.embed_tokens.weight" {
+                "shared.weight".into()
+            } else {
+                stored.into()
+            };
         };
-        let dpr = ["question_encoder.", "ctx_encoder."].iter().find_map(|prefix| stored.strip_prefix(prefix));
+        let dpr = ["question_encoder.", "ctx_encoder."]
+            .iter()
+            .find_map(|prefix| stored.strip_prefix(prefix));
         let stored = dpr.map_or(stored, |name| name.strip_prefix("bert_model.").unwrap_or(name));
         let prefixes = ["bert.", "roberta.", "distilbert.", "mpnet."];
-        let name = prefixes.iter().find_map(|prefix| stored.strip_prefix(prefix)).unwrap_or(stored);
+        let name = prefixes
+            .iter()
+            .find_map(|prefix| stored.strip_prefix(prefix))
+            .unwrap_or(stored);
         let renamed = name.strip_suffix(".gamma").map(|stem| (stem, "weight"));
         match renamed.or(name.strip_suffix(".beta").map(|stem| (stem, "bias"))) {
             Some((stem, part)) => format!("{stem}.{part}"),
@@ -146,13 +155,22 @@ impl Architecture {
         }
     }
 
-    /// Tensors that a checkpoint may hold and an encoder does not use: position counters, the pooler, task heads, a decoder.
+    /// Tensors that a checkpoint may hold and an encoder does not use: position counters, the pooler, task heads, a
+    /// decoder.
     pub(crate) fn is_unused(name: &str) -> bool {
         name == "embeddings.position_ids"
             || name == "embeddings.token_type_ids"
-            || ["pooler.", "cls.", "lm_head.", "vocab_transform.", "vocab_layer_norm.", "vocab_projector.", "decoder."]
-                .iter()
-                .any(|prefix| name.starts_with(prefix))
+            || [
+                "pooler.",
+                "cls.",
+                "lm_head.",
+                "vocab_transform.",
+                "vocab_layer_norm.",
+                "vocab_projector.",
+                "decoder.",
+            ]
+            .iter()
+            .any(|prefix| name.starts_with(prefix))
     }
 
     /// For the fingerprint.

@@ -75,7 +75,11 @@ impl BertConfig {
             heads: file.positive(name("num_attention_heads", "n_heads"))?,
             intermediate_size: file.positive(name("intermediate_size", "hidden_dim"))?,
             position_rows: file.positive("max_position_embeddings")?,
-            type_rows: if family == BertFamily::Bert { file.count("type_vocab_size")?.unwrap_or(2) } else { 0 },
+            type_rows: if family == BertFamily::Bert {
+                file.count("type_vocab_size")?.unwrap_or(2)
+            } else {
+                0
+            },
             layer_norm_eps: match family {
                 // DistilBERT's code has this number, whatever a file says.
                 BertFamily::DistilBert => 1e-12,
@@ -93,7 +97,11 @@ impl BertConfig {
         if !config.hidden_size.is_multiple_of(config.heads) {
             return Err(file.wrong(
                 name("num_attention_heads", "n_heads"),
-                if distil { "a divisor of `dim`" } else { "a divisor of `hidden_size`" },
+                if distil {
+                    "a divisor of `dim`"
+                } else {
+                    "a divisor of `hidden_size`"
+                },
             ));
         }
         if config.position_rows <= first_position {
@@ -125,9 +133,10 @@ impl BertConfig {
             "hidden_act": self.activation.name(),
             "first_position": self.first_position,
         });
-        for (name, value) in
-            [("relative_attention_num_buckets", self.relative_buckets), ("projection_dim", self.projection)]
-        {
+        for (name, value) in [
+            ("relative_attention_num_buckets", self.relative_buckets),
+            ("projection_dim", self.projection),
+        ] {
             if let (Some(value), Some(fact)) = (value, fact.as_object_mut()) {
                 fact.insert(name.to_owned(), json!(value));
             }
@@ -141,10 +150,20 @@ impl BertConfig {
     /// The maps after the pooling that are in the transformer's own file: DPR's projection, or the head that scores.
     pub(super) fn head(&self) -> Vec<(&'static str, DenseConfig)> {
         let map = |name, out_features, activation| {
-            (name, DenseConfig { in_features: self.hidden_size, out_features, bias: true, activation })
+            (
+                name,
+                DenseConfig {
+                    in_features: self.hidden_size,
+                    out_features,
+                    bias: true,
+                    activation,
+                },
+            )
         };
         if !self.scores {
-            let projection = self.projection.map(|values| map("encode_proj", values, Activation::Identity));
+            let projection = self
+                .projection
+                .map(|values| map("encode_proj", values, Activation::Identity));
             return projection.into_iter().collect();
         }
         let (first, activation, last) = match (self.family, self.model_type.as_str()) {
@@ -152,7 +171,10 @@ impl BertConfig {
             (BertFamily::Bert, "bert") => ("pooler.dense", Activation::Tanh, "classifier"),
             _ => ("classifier.dense", Activation::Tanh, "classifier.out_proj"),
         };
-        vec![map(first, self.hidden_size, activation), map(last, 1, Activation::Identity)]
+        vec![
+            map(first, self.hidden_size, activation),
+            map(last, 1, Activation::Identity),
+        ]
     }
 
     /// MPNet's table of relative positions.
@@ -166,23 +188,38 @@ impl BertConfig {
     pub(super) fn tensors(&self) -> impl Iterator<Item = TensorSpec> + '_ {
         let hidden = self.hidden_size;
         let table = |name: &str, rows: usize| (format!("embeddings.{name}.weight"), vec![rows, hidden]);
-        let mut embeddings =
-            vec![table("word_embeddings", self.vocab_size), table("position_embeddings", self.position_rows)];
+        let mut embeddings = vec![
+            table("word_embeddings", self.vocab_size),
+            table("position_embeddings", self.position_rows),
+        ];
         if self.type_rows > 0 {
             embeddings.push(table("token_type_embeddings", self.type_rows));
         }
         embeddings.extend(norm("embeddings.LayerNorm", hidden));
+        embeddings.extend(
+            self.relative_buckets
+                .map(|buckets| (Self::RELATIVE_BIAS.to_owned(), vec![buckets, self.heads])),
+        );
+        let head = self
+            .head()
+            .into_iter()
+            .flat_map(|(name, map)| affine(name, map.in_features, map.out_features));
         embeddings
-            .extend(self.relative_buckets.map(|buckets| (Self::RELATIVE_BIAS.to_owned(), vec![buckets, self.heads])));
-        let head = self.head().into_iter().flat_map(|(name, map)| affine(name, map.in_features, map.out_features));
-        embeddings.into_iter().chain((0..self.layers).flat_map(|layer| self.layer(layer))).chain(head)
+            .into_iter()
+            .chain((0..self.layers).flat_map(|layer| self.layer(layer)))
+            .chain(head)
     }
 
     fn layer(&self, layer: usize) -> Vec<TensorSpec> {
         let (names, hidden, wide) = (self.names(), self.hidden_size, self.intermediate_size);
         let name = |part: &str| format!("{}.{layer}.{part}", names.layers);
         let mut tensors = Vec::new();
-        tensors.extend(names.attention.iter().flat_map(|map| affine(&name(map), hidden, hidden)));
+        tensors.extend(
+            names
+                .attention
+                .iter()
+                .flat_map(|map| affine(&name(map), hidden, hidden)),
+        );
         tensors.extend(norm(&name(names.attention_norm), hidden));
         tensors.extend(affine(&name(names.widen), hidden, wide));
         tensors.extend(affine(&name(names.narrow), wide, hidden));
@@ -193,7 +230,10 @@ impl BertConfig {
 
 /// A map `[out, in]` and its bias.
 fn affine(name: &str, input: usize, output: usize) -> [TensorSpec; 2] {
-    [(format!("{name}.weight"), vec![output, input]), (format!("{name}.bias"), vec![output])]
+    [
+        (format!("{name}.weight"), vec![output, input]),
+        (format!("{name}.bias"), vec![output]),
+    ]
 }
 
 /// Scale and shift of a normalised layer.
@@ -215,7 +255,12 @@ impl LayerNames {
     const fn of(family: BertFamily) -> Self {
         let bert = Self {
             layers: "encoder.layer",
-            attention: ["attention.self.query", "attention.self.key", "attention.self.value", "attention.output.dense"],
+            attention: [
+                "attention.self.query",
+                "attention.self.key",
+                "attention.self.value",
+                "attention.output.dense",
+            ],
             attention_norm: "attention.output.LayerNorm",
             widen: "intermediate.dense",
             narrow: "output.dense",
@@ -224,13 +269,23 @@ impl LayerNames {
         match family {
             BertFamily::Bert => bert,
             BertFamily::MpNet => Self {
-                attention: ["attention.attn.q", "attention.attn.k", "attention.attn.v", "attention.attn.o"],
+                attention: [
+                    "attention.attn.q",
+                    "attention.attn.k",
+                    "attention.attn.v",
+                    "attention.attn.o",
+                ],
                 attention_norm: "attention.LayerNorm",
                 ..bert
             },
             BertFamily::DistilBert => Self {
                 layers: "transformer.layer",
-                attention: ["attention.q_lin", "attention.k_lin", "attention.v_lin", "attention.out_lin"],
+                attention: [
+                    "attention.q_lin",
+                    "attention.k_lin",
+                    "attention.v_lin",
+                    "attention.out_lin",
+                ],
                 attention_norm: "sa_layer_norm",
                 widen: "ffn.lin1",
                 narrow: "ffn.lin2",

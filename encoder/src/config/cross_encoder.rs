@@ -1,8 +1,9 @@
-//! Whether a directory holds a cross encoder, which scores a pair of texts (Nogueira and Cho 2019, "Passage Re-ranking with BERT"), and
-//! what it makes of its logit.
+//! Whether a directory holds a cross encoder, which scores a pair of texts (Nogueira and Cho 2019, "Passage Re-ranking
+//! with BERT"), and what it makes of its logit.
 //!
-//! A cross encoder is a Hugging Face `...ForSequenceClassification` of one label, as sentence-transformers' `CrossEncoder` writes it: up to
-//! 5.3 without `modules.json`, from 5.4 with a `Transformer` alone, whose `sentence_bert_config.json` names the task.
+//! A cross encoder is a Hugging Face `...ForSequenceClassification` of one label, as sentence-transformers'
+//! `CrossEncoder` writes it: up to 5.3 without `modules.json`, from 5.4 with a `Transformer` alone, whose
+//! `sentence_bert_config.json` names the task.
 
 use std::path::Path;
 
@@ -30,17 +31,22 @@ impl ScoreActivation {
         }
     }
 
-    /// That of a cross encoder's directory, by the keys of sentence-transformers before 4.0, of 4.0 to 5.3, and from 5.4.
+    /// That of a cross encoder's directory, by the keys of sentence-transformers before 4.0, of 4.0 to 5.3, and from
+    /// 5.4.
     pub(crate) fn read(root: &Path) -> Result<Self, Error> {
         let config = JsonFile::required(&root.join("config.json"))?;
         let settings = JsonFile::open_if_present(&root.join("config_sentence_transformers.json"))?;
-        let nested =
-            config.get("sentence_transformers").and_then(|own| own.get("activation_fn")).and_then(Value::as_str);
+        let nested = config
+            .get("sentence_transformers")
+            .and_then(|own| own.get("activation_fn"))
+            .and_then(Value::as_str);
         let class = match &settings {
             Some(settings) => settings.text("activation_fn")?,
             None => None,
         };
-        let class = class.or(nested).or(config.text("sbert_ce_default_activation_function")?);
+        let class = class
+            .or(nested)
+            .or(config.text("sbert_ce_default_activation_function")?);
         match class.map(|class| class.rsplit('.').next().unwrap_or(class)) {
             None | Some("Sigmoid") => Ok(Self::Sigmoid),
             Some("Identity") => Ok(Self::Identity),
@@ -51,15 +57,25 @@ impl ScoreActivation {
     }
 }
 
-/// Whether the transformer in `folder` ends in a head that scores pairs. Refuses one of several labels, which classifies them.
+/// Whether the transformer in `folder` ends in a head that scores pairs. Refuses one of several labels, which
+/// classifies them.
 pub(super) fn scores(folder: &Path) -> Result<bool, Error> {
-    let Some(config) = JsonFile::open_if_present(&folder.join("config.json"))? else { return Ok(false) };
-    let class = config.get("architectures").and_then(|names| names.get(0)).and_then(Value::as_str).unwrap_or_default();
+    let Some(config) = JsonFile::open_if_present(&folder.join("config.json"))? else {
+        return Ok(false);
+    };
+    let class = config
+        .get("architectures")
+        .and_then(|names| names.get(0))
+        .and_then(Value::as_str)
+        .unwrap_or_default();
     if !class.ends_with("ForSequenceClassification") {
         return Ok(false);
     }
     // Hugging Face writes the labels' names alone, and takes two where there are none.
-    let named = config.get("id2label").and_then(Value::as_object).map(serde_json::Map::len);
+    let named = config
+        .get("id2label")
+        .and_then(Value::as_object)
+        .map(serde_json::Map::len);
     match named.or(config.count("num_labels")?).unwrap_or(2) {
         1 => Ok(true),
         labels => {
@@ -76,7 +92,12 @@ mod tests {
     #[test]
     fn a_sigmoid_is_between_0_and_1_and_keeps_the_order() {
         let of = |logit| ScoreActivation::Sigmoid.of(logit);
-        assert!((of(0.0) - 0.5).abs() < 1e-7 && (of(2.0) - 0.880_797).abs() < 1e-6, "{} {}", of(0.0), of(2.0));
+        assert!(
+            (of(0.0) - 0.5).abs() < 1e-7 && (of(2.0) - 0.880_797).abs() < 1e-6,
+            "{} {}",
+            of(0.0),
+            of(2.0)
+        );
         assert!(of(-200.0) >= 0.0 && of(200.0) <= 1.0 && of(-1.0) < of(1.0));
         assert_eq!(ScoreActivation::Identity.of(-3.5).to_bits(), (-3.5_f32).to_bits());
     }
@@ -93,9 +114,15 @@ mod tests {
         assert_eq!(of("{}"), Ok(false));
         assert_eq!(of(&format!(r#"{{{class}, "id2label": {{"0": "LABEL_0"}}}}"#)), Ok(true));
         assert_eq!(of(&format!(r#"{{{class}, "num_labels": 1}}"#)), Ok(true));
-        for two in [format!("{{{class}}}"), format!(r#"{{{class}, "id2label": {{"0": "no", "1": "yes"}}}}"#)] {
+        for two in [
+            format!("{{{class}}}"),
+            format!(r#"{{{class}, "id2label": {{"0": "no", "1": "yes"}}}}"#),
+        ] {
             let message = of(&two).unwrap_err();
-            assert!(message.contains("one label") && message.contains("2 labels"), "{message}");
+            assert!(
+                message.contains("one label") && message.contains("2 labels"),
+                "{message}"
+            );
         }
         assert!(!scores(Path::new("nowhere")).unwrap());
     }

@@ -40,7 +40,12 @@ pub(crate) struct DenseConfig {
 impl DenseConfig {
     /// A linear map without bias.
     pub(crate) fn projection(in_features: usize, out_features: usize) -> Self {
-        Self { in_features, out_features, bias: false, activation: Activation::Identity }
+        Self {
+            in_features,
+            out_features,
+            bias: false,
+            activation: Activation::Identity,
+        }
     }
 
     /// `config.json` in the classic form.
@@ -59,13 +64,18 @@ impl DenseConfig {
 
     pub(crate) fn read(folder: &Path) -> Result<Self, Error> {
         let settings = JsonFile::required(&folder.join("config.json"))?;
-        let class = settings.text("activation_function")?.unwrap_or("torch.nn.modules.activation.Tanh");
-        let activation = [Activation::Identity, Activation::Tanh, Activation::Relu, Activation::Gelu]
-            .into_iter()
-            .find(|activation| class.starts_with("torch.nn.") && class.rsplit('.').next() == Some(activation.name()))
-            .ok_or_else(|| {
-                settings.unsupported("activation", "torch.nn's `Identity`, `Tanh`, `ReLU` and `GELU`", class)
-            })?;
+        let class = settings
+            .text("activation_function")?
+            .unwrap_or("torch.nn.modules.activation.Tanh");
+        let activation = [
+            Activation::Identity,
+            Activation::Tanh,
+            Activation::Relu,
+            Activation::Gelu,
+        ]
+        .into_iter()
+        .find(|activation| class.starts_with("torch.nn.") && class.rsplit('.').next() == Some(activation.name()))
+        .ok_or_else(|| settings.unsupported("activation", "torch.nn's `Identity`, `Tanh`, `ReLU` and `GELU`", class))?;
         Ok(Self {
             in_features: settings.positive("in_features")?,
             out_features: settings.positive("out_features")?,

@@ -21,7 +21,9 @@ pub(crate) struct JsonFile {
 impl JsonFile {
     /// Reads `path`; `None` where it does not exist.
     pub(crate) fn open_if_present(path: &Path) -> Result<Option<Self>, Error> {
-        read_value(path)?.map(|value| Self::new(path.to_owned(), value)).transpose()
+        read_value(path)?
+            .map(|value| Self::new(path.to_owned(), value))
+            .transpose()
     }
 
     /// The JSON content of the file at `path`.
@@ -30,7 +32,12 @@ impl JsonFile {
             Value::Object(fields) => Ok(Self { path, fields }),
             other => {
                 let (expected, got) = ("a JSON object".into(), shortened(&other));
-                Err(Error::Field { path, field: "(whole file)", expected, got })
+                Err(Error::Field {
+                    path,
+                    field: "(whole file)",
+                    expected,
+                    got,
+                })
             }
         }
     }
@@ -67,7 +74,10 @@ impl JsonFile {
     /// Reads `path`, which has to be there.
     pub(crate) fn required(path: &Path) -> Result<Self, Error> {
         let fix = "Fetch the whole model directory again";
-        Self::open_if_present(path)?.ok_or_else(|| Error::MissingFile { path: path.to_owned(), fix })
+        Self::open_if_present(path)?.ok_or_else(|| Error::MissingFile {
+            path: path.to_owned(),
+            fix,
+        })
     }
 
     /// The field, with `null` counting as absent.
@@ -79,13 +89,16 @@ impl JsonFile {
     pub(crate) fn count(&self, field: &'static str) -> Result<Option<usize>, Error> {
         let read = |value: &Value| {
             // Tokenizers without a limit write 1e30 as their longest input.
-            let number = value.as_u64().or_else(|| value.as_f64().filter(|number| *number >= 0.0).map(|x| x as u64))?;
+            let number = value
+                .as_u64()
+                .or_else(|| value.as_f64().filter(|number| *number >= 0.0).map(|x| x as u64))?;
             usize::try_from(number).ok()
         };
         self.read(field, "a whole number", read)
     }
 
-    /// A whole number from 1 to [`LARGEST_SIZE`]: a size, and no model's size is so large that products of two do not fit.
+    /// A whole number from 1 to [`LARGEST_SIZE`]: a size, and no model's size is so large that products of two do not
+    /// fit.
     pub(crate) fn positive(&self, field: &'static str) -> Result<usize, Error> {
         match self.count(field)? {
             Some(number) if (1..=LARGEST_SIZE).contains(&number) => Ok(number),
@@ -111,12 +124,22 @@ impl JsonFile {
     /// The error that says what the field should be.
     pub(crate) fn wrong(&self, field: &'static str, expected: &str) -> Error {
         let got = self.fields.get(field).map_or_else(|| "nothing".into(), shortened);
-        Error::Field { path: self.path.clone(), field, expected: expected.into(), got }
+        Error::Field {
+            path: self.path.clone(),
+            field,
+            expected: expected.into(),
+            got,
+        }
     }
 
     /// The error for a valid value that this crate cannot run.
     pub(crate) fn unsupported(&self, what: &'static str, supported: &'static str, got: &str) -> Error {
-        Error::Unsupported { path: self.path.clone(), what, supported, got: got.into() }
+        Error::Unsupported {
+            path: self.path.clone(),
+            what,
+            supported,
+            got: got.into(),
+        }
     }
 
     fn read<T>(
@@ -142,11 +165,18 @@ pub(crate) fn read_value(path: &Path) -> Result<Option<Value>, Error> {
     if is_lfs_pointer(&bytes) {
         return Err(Error::LfsPointer { path: path.to_owned() });
     }
-    serde_json::from_slice(&bytes).map(Some).map_err(|source| Error::Json { path: path.to_owned(), source })
+    serde_json::from_slice(&bytes).map(Some).map_err(|source| Error::Json {
+        path: path.to_owned(),
+        source,
+    })
 }
 
 fn shortened(value: &Value) -> String {
     const SHOWN: usize = 80;
     let text = value.to_string();
-    if text.chars().count() <= SHOWN { text } else { format!("{}...", text.chars().take(SHOWN).collect::<String>()) }
+    if text.chars().count() <= SHOWN {
+        text
+    } else {
+        format!("{}...", text.chars().take(SHOWN).collect::<String>())
+    }
 }

@@ -28,7 +28,8 @@ pub(crate) struct Layout {
     pub(crate) root: PathBuf,
     /// Every module once, however many towers run it.
     pub(crate) modules: Vec<Placed>,
-    /// The modules that the question tower and the answer tower run, in order: a transformer, a pooling, then any others.
+    /// The modules that the question tower and the answer tower run, in order: a transformer, a pooling, then any
+    /// others.
     pub(crate) routes: [Vec<usize>; 2],
     /// Prompt of each tower.
     pub(crate) prompts: Prompts,
@@ -90,8 +91,8 @@ impl Layout {
         Ok(own.replaced(options))
     }
 
-    /// What a user should hear of its files when it is opened: settings that are not known, files that have no effect, and lengths that
-    /// nothing says.
+    /// What a user should hear of its files when it is opened: settings that are not known, files that have no effect,
+    /// and lengths that nothing says.
     pub(crate) fn remarks(&self) -> Vec<String> {
         let mut remarks = Vec::new();
         for UnknownSettings { file, names } in &self.unknown {
@@ -126,7 +127,8 @@ impl Layout {
 
     /// Whether the model scores pairs of texts: a cross encoder, whose both towers are one.
     pub(crate) fn scores(&self) -> bool {
-        self.transformer(Tower::Answer).is_ok_and(|(_, _, config)| config.architecture.scores())
+        self.transformer(Tower::Answer)
+            .is_ok_and(|(_, _, config)| config.architecture.scores())
     }
 
     /// Whether both towers are the same.
@@ -141,30 +143,43 @@ impl Layout {
 
     /// The transformer that a tower begins with, and its place among the modules.
     pub(crate) fn transformer(&self, tower: Tower) -> Result<(usize, &Placed, &TransformerConfig), Error> {
-        let first = self.routes[tower.index()].first().and_then(|&at| Some((at, self.modules.get(at)?)));
+        let first = self.routes[tower.index()]
+            .first()
+            .and_then(|&at| Some((at, self.modules.get(at)?)));
         if let Some((at, placed)) = first
             && let Module::Transformer(config) = &placed.module
         {
             return Ok((at, placed, config));
         }
         let fix = "A tower begins with a transformer";
-        Err(Error::MissingFile { path: self.root.join("config.json"), fix })
+        Err(Error::MissingFile {
+            path: self.root.join("config.json"),
+            fix,
+        })
     }
 
     /// Whether both towers end in a `Normalize` module.
     pub(crate) fn normalizes(&self) -> bool {
-        let ends = |tower| self.route(tower).last().is_some_and(|placed| placed.module == Module::Normalize);
+        let ends = |tower| {
+            self.route(tower)
+                .last()
+                .is_some_and(|placed| placed.module == Module::Normalize)
+        };
         self.truncate_dim.is_none() && Tower::BOTH.into_iter().all(ends)
     }
 
-    /// The modules of each tower and the length of its vectors: modules fit those before them, and both towers each other.
+    /// The modules of each tower and the length of its vectors: modules fit those before them, and both towers each
+    /// other.
     pub(crate) fn towers(&self) -> Result<[Route; 2], Error> {
         let [question, answer] = [self.steps(Tower::Question)?, self.steps(Tower::Answer)?];
         if question.dim != answer.dim {
             return Err(Error::Field {
                 path: self.root.join("modules.json"),
                 field: "structure",
-                expected: format!("towers of one dimension; the question tower gives {} values", question.dim),
+                expected: format!(
+                    "towers of one dimension; the question tower gives {} values",
+                    question.dim
+                ),
                 got: answer.dim.to_string(),
             });
         }
@@ -206,7 +221,10 @@ impl Layout {
                 Module::Normalize => {}
             }
         }
-        Ok(Route { steps, dim: self.truncate_dim.map_or(dim, |kept| kept.min(dim)) })
+        Ok(Route {
+            steps,
+            dim: self.truncate_dim.map_or(dim, |kept| kept.min(dim)),
+        })
     }
 }
 
@@ -229,7 +247,9 @@ pub(crate) struct Route {
 
 /// Refuses an adapter: without it the vectors would be those of the model that it was trained over.
 fn refuse_adapters(root: &Path, modules: &[Placed]) -> Result<(), Error> {
-    let transformers = modules.iter().filter(|placed| matches!(placed.module, Module::Transformer(_)));
+    let transformers = modules
+        .iter()
+        .filter(|placed| matches!(placed.module, Module::Transformer(_)));
     for folder in transformers.map(|placed| placed.folder.as_path()).chain([root]) {
         let path = folder.join(ADAPTER);
         if path.is_file() {

@@ -65,7 +65,8 @@ impl Module {
         matches!(self, Self::Transformer(_)) && Architecture::is_unused(name)
     }
 
-    /// Nothing where the class is none of sentence-transformers' or ours: code in a model's own package may do anything.
+    /// Nothing where the class is none of sentence-transformers' or ours: code in a model's own package may do
+    /// anything.
     pub(super) fn read(class: &str, folder: &Path) -> Result<Option<Self>, Error> {
         if !PACKAGES.iter().any(|package| class.starts_with(package)) {
             return Ok(None);
@@ -124,8 +125,14 @@ pub(crate) enum PoolingMode {
 }
 
 impl PoolingMode {
-    const ALL: [Self; 6] =
-        [Self::Cls, Self::Max, Self::Mean, Self::MeanSqrtLength, Self::WeightedMean, Self::LastToken];
+    const ALL: [Self; 6] = [
+        Self::Cls,
+        Self::Max,
+        Self::Mean,
+        Self::MeanSqrtLength,
+        Self::WeightedMean,
+        Self::LastToken,
+    ];
 
     /// Its name in the files of sentence-transformers.
     pub(crate) fn name(self) -> &'static str {
@@ -166,12 +173,18 @@ pub(crate) struct PoolingConfig {
 impl PoolingConfig {
     /// The pooling of a model without a pooling module.
     pub(crate) fn mean() -> Self {
-        Self { modes: vec![PoolingMode::Mean], include_prompt: true }
+        Self {
+            modes: vec![PoolingMode::Mean],
+            include_prompt: true,
+        }
     }
 
     /// DPR's pooling.
     pub(crate) fn cls() -> Self {
-        Self { modes: vec![PoolingMode::Cls], ..Self::mean() }
+        Self {
+            modes: vec![PoolingMode::Cls],
+            ..Self::mean()
+        }
     }
 
     pub(crate) fn read(folder: &Path) -> Result<Self, Error> {
@@ -180,7 +193,10 @@ impl PoolingConfig {
             Some(Value::String(name)) => vec![name],
             Some(Value::Array(names)) if !names.is_empty() => names
                 .iter()
-                .map(|name| name.as_str().ok_or_else(|| settings.wrong("pooling_mode", "a name or a list of names")))
+                .map(|name| {
+                    name.as_str()
+                        .ok_or_else(|| settings.wrong("pooling_mode", "a name or a list of names"))
+                })
                 .collect::<Result<_, _>>()?,
             Some(_) => return Err(settings.wrong("pooling_mode", "a name or a list of names")),
             None => {
@@ -202,7 +218,10 @@ impl PoolingConfig {
                 })
             })
             .collect::<Result<_, _>>()?;
-        Ok(Self { modes, include_prompt: settings.flag("include_prompt")?.unwrap_or(true) })
+        Ok(Self {
+            modes,
+            include_prompt: settings.flag("include_prompt")?.unwrap_or(true),
+        })
     }
 
     /// `config.json` in the classic form; `hidden` values per token.
@@ -210,7 +229,10 @@ impl PoolingConfig {
         let mut fields = serde_json::Map::new();
         fields.insert("word_embedding_dimension".to_owned(), json!(hidden));
         for (flag, name) in CLASSIC_FLAGS {
-            fields.insert(flag.to_owned(), json!(self.modes.iter().any(|mode| mode.name() == name)));
+            fields.insert(
+                flag.to_owned(),
+                json!(self.modes.iter().any(|mode| mode.name() == name)),
+            );
         }
         fields.insert("include_prompt".to_owned(), json!(self.include_prompt));
         Value::Object(fields)
@@ -262,8 +284,16 @@ impl MultiHopConfig {
     }
 
     fn tensors(&self) -> [TensorSpec; 2] {
-        let Self { in_features, inner, hops, .. } = *self;
-        [("w1.weight".to_owned(), vec![inner, in_features]), ("w2.weight".to_owned(), vec![hops, inner])]
+        let Self {
+            in_features,
+            inner,
+            hops,
+            ..
+        } = *self;
+        [
+            ("w1.weight".to_owned(), vec![inner, in_features]),
+            ("w2.weight".to_owned(), vec![hops, inner]),
+        ]
     }
 
     pub(crate) fn fact(&self) -> Value {

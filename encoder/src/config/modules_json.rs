@@ -1,5 +1,5 @@
-//! Which modules a directory has, and in which order each tower runs them: `modules.json` and `router_config.json`, or the
-//! folders of a plain Hugging Face model or of a pair of them.
+//! Which modules a directory has, and in which order each tower runs them: `modules.json` and `router_config.json`, or
+//! the folders of a plain Hugging Face model or of a pair of them.
 
 use std::path::{Path, PathBuf};
 
@@ -12,19 +12,40 @@ use super::transformer::TransformerConfig;
 use crate::error::Error;
 
 /// Names under which the two towers of a pair without `modules.json` lie: DPR's, Tevatron's, and plain ones.
-const PAIRS: [[&str; 2]; 3] =
-    [["question_encoder", "ctx_encoder"], ["query_model", "passage_model"], ["question", "answer"]];
+const PAIRS: [[&str; 2]; 3] = [
+    ["question_encoder", "ctx_encoder"],
+    ["query_model", "passage_model"],
+    ["question", "answer"],
+];
 
 /// A cross encoder: its transformer, the first token's vector of which its head reads.
 fn cross_encoder(folder: &Path, with_settings: bool) -> Result<Modules, Error> {
     let config = TransformerConfig::read(folder, with_settings)?;
     let path = folder.join("config.json");
-    let got = config.architecture.fact()["model_type"].as_str().unwrap_or("t5").to_owned();
+    let got = config.architecture.fact()["model_type"]
+        .as_str()
+        .unwrap_or("t5")
+        .to_owned();
     let supported = "`bert`, `roberta`, `xlm-roberta`, `camembert`, `distilbert` and `mpnet`";
-    let refused = Error::Unsupported { path, what: "model type of a cross encoder", supported, got };
-    let config = TransformerConfig { architecture: config.architecture.with_score().ok_or(refused)?, ..config };
-    let placed = |module| Placed { id: String::new(), folder: folder.to_owned(), module };
-    let modules = vec![placed(Module::Transformer(Box::new(config))), placed(Module::Pooling(PoolingConfig::cls()))];
+    let refused = Error::Unsupported {
+        path,
+        what: "model type of a cross encoder",
+        supported,
+        got,
+    };
+    let config = TransformerConfig {
+        architecture: config.architecture.with_score().ok_or(refused)?,
+        ..config
+    };
+    let placed = |module| Placed {
+        id: String::new(),
+        folder: folder.to_owned(),
+        module,
+    };
+    let modules = vec![
+        placed(Module::Transformer(Box::new(config))),
+        placed(Module::Pooling(PoolingConfig::cls())),
+    ];
     Ok((modules, [vec![0, 1], vec![0, 1]]))
 }
 
@@ -34,7 +55,9 @@ pub(super) fn plain(root: &Path) -> Result<Modules, Error> {
         return cross_encoder(root, false);
     }
     let has_config = |folder: &Path| folder.join("config.json").is_file();
-    let pair = PAIRS.iter().find(|pair| pair.iter().all(|name| has_config(&root.join(name))));
+    let pair = PAIRS
+        .iter()
+        .find(|pair| pair.iter().all(|name| has_config(&root.join(name))));
     let ids: &[&str] = match pair {
         Some(pair) if !has_config(root) => pair,
         _ => &[""],
@@ -45,11 +68,22 @@ pub(super) fn plain(root: &Path) -> Result<Modules, Error> {
         let folder = root.join(id);
         let dpr = JsonFile::open_if_present(&folder.join("config.json"))?
             .is_some_and(|config| matches!(config.text("model_type"), Ok(Some("dpr"))));
-        let pooling = if dpr { PoolingConfig::cls() } else { PoolingConfig::mean() };
+        let pooling = if dpr {
+            PoolingConfig::cls()
+        } else {
+            PoolingConfig::mean()
+        };
         routes.push(vec![modules.len(), modules.len() + 1]);
         let config = TransformerConfig::read(&folder, false)?;
-        let placed = |module| Placed { id: (*id).to_owned(), folder: folder.clone(), module };
-        modules.extend([placed(Module::Transformer(Box::new(config))), placed(Module::Pooling(pooling))]);
+        let placed = |module| Placed {
+            id: (*id).to_owned(),
+            folder: folder.clone(),
+            module,
+        };
+        modules.extend([
+            placed(Module::Transformer(Box::new(config))),
+            placed(Module::Pooling(pooling)),
+        ]);
     }
     let question = routes.first().cloned().unwrap_or_default();
     let answer = routes.pop().unwrap_or_default();
@@ -66,7 +100,12 @@ pub(super) fn read(root: &Path, path: &Path, value: &Value) -> Result<Modules, E
     {
         return cross_encoder(root, true);
     }
-    Reader { root, path, modules: Vec::new() }.read(value)
+    Reader {
+        root,
+        path,
+        modules: Vec::new(),
+    }
+    .read(value)
 }
 
 /// All modules, and those of each tower.
@@ -75,7 +114,11 @@ type Modules = (Vec<Placed>, [Vec<usize>; 2]);
 /// The settings of a `Router` in this folder.
 pub(super) fn router_file(folder: &Path) -> PathBuf {
     let path = folder.join("router_config.json");
-    if path.is_file() { path } else { folder.join("config.json") }
+    if path.is_file() {
+        path
+    } else {
+        folder.join("config.json")
+    }
 }
 
 /// Whether a class is that of two routes.
@@ -91,12 +134,16 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     fn read(mut self, value: &Value) -> Result<Modules, Error> {
-        let entries = value.as_array().ok_or_else(|| self.wrong("(whole file)", "a list of modules", value))?;
+        let entries = value
+            .as_array()
+            .ok_or_else(|| self.wrong("(whole file)", "a list of modules", value))?;
         let mut routes = [Vec::new(), Vec::new()];
         for (position, entry) in entries.iter().enumerate() {
             let text = |field: &'static str| {
                 let value = entry.get(field).unwrap_or(&Value::Null);
-                value.as_str().ok_or_else(|| self.wrong(field, "a string in every module", value))
+                value
+                    .as_str()
+                    .ok_or_else(|| self.wrong(field, "a string in every module", value))
             };
             let class = text("type")?;
             let id = text("path")?;
@@ -126,8 +173,9 @@ impl Reader<'_> {
         let folder = self.root.join(id);
         let settings = JsonFile::required(&router_file(&folder))?;
         let mut routes = [Vec::new(), Vec::new()];
-        for (route, names) in
-            routes.iter_mut().zip([&["query", "question"][..], &["document", "answer", "passage"][..]])
+        for (route, names) in routes
+            .iter_mut()
+            .zip([&["query", "question"][..], &["document", "answer", "passage"][..]])
         {
             let structure = settings.get("structure");
             let ids = names.iter().find_map(|name| structure?.get(name)?.as_array());
@@ -164,13 +212,19 @@ impl Reader<'_> {
     fn check(&self, route: &[usize]) -> Result<(), Error> {
         let repeated = |(place, at): (usize, &usize)| {
             route.iter().take(place).any(|before| before == at)
-                && self.modules.get(*at).is_some_and(|placed| matches!(placed.module, Module::Dense(_)))
+                && self
+                    .modules
+                    .get(*at)
+                    .is_some_and(|placed| matches!(placed.module, Module::Dense(_)))
         };
         if route.iter().enumerate().any(repeated) {
             let got = Value::String("one that stands twice in a tower".into());
             return Err(self.wrong("path", "a folder of its own for every module of a tower", &got));
         }
-        let kinds: Vec<&Module> = route.iter().filter_map(|&at| Some(&self.modules.get(at)?.module)).collect();
+        let kinds: Vec<&Module> = route
+            .iter()
+            .filter_map(|&at| Some(&self.modules.get(at)?.module))
+            .collect();
         let ordered = matches!(kinds.as_slice(), [Module::Transformer(_), Module::Pooling(_) | Module::MultiHop(_), rest @ ..]
             if rest.iter().all(|module| matches!(module, Module::Dense(_) | Module::Normalize)));
         if ordered {
@@ -194,8 +248,17 @@ impl Reader<'_> {
     }
 
     fn wrong(&self, field: &'static str, expected: &str, got: &Value) -> Error {
-        let got = if got.is_null() { "nothing".to_owned() } else { got.to_string() };
-        Error::Field { path: self.path.to_owned(), field, expected: expected.into(), got }
+        let got = if got.is_null() {
+            "nothing".to_owned()
+        } else {
+            got.to_string()
+        };
+        Error::Field {
+            path: self.path.to_owned(),
+            field,
+            expected: expected.into(),
+            got,
+        }
     }
 }
 
@@ -208,5 +271,7 @@ fn is_transformer(class: &str) -> bool {
 fn relative(folder: &str) -> Option<&Path> {
     use std::path::Component;
     let path = Path::new(folder);
-    path.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir)).then_some(path)
+    path.components()
+        .all(|part| matches!(part, Component::Normal(_) | Component::CurDir))
+        .then_some(path)
 }

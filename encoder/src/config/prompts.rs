@@ -16,20 +16,22 @@ pub(crate) struct Prompts {
 /// How the prompts in `config_sentence_transformers.json` are read.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum PromptReading {
-    /// The answer tower has the first of `document`, `passage` and `corpus` that the file names; a tower without a prompt of its own has
-    /// that of `default_prompt_name`
+    /// The answer tower has the first of `document`, `passage` and `corpus` that the file names; a tower without a
+    /// prompt of its own has that of `default_prompt_name`
     #[default]
     Dyad,
-    /// As `encode_query` and `encode_document` of sentence-transformers 6: `query` and `document` alone. They exist in every model, empty
-    /// where the file does not name them, so that `passage`, `corpus` and `default_prompt_name` are never reached
+    /// As `encode_query` and `encode_document` of sentence-transformers 6: `query` and `document` alone. They exist in
+    /// every model, empty where the file does not name them, so that `passage`, `corpus` and `default_prompt_name` are
+    /// never reached
     SentenceTransformers,
 }
 
-/// Prompts in place of those of a model's files, which models like E5 have in no file. They are part of the fingerprint.
+/// Prompts in place of those of a model's files, which models like E5 have in no file. They are part of the
+/// fingerprint.
 #[derive(Debug, Clone, Default, PartialEq, Eq, clap::Args)]
 pub struct PromptOptions {
-    /// Text before every question, as it is, in place of what the model's files say; empty for none. E5 needs `query: `, and has it in no
-    /// file
+    /// Text before every question, as it is, in place of what the model's files say; empty for none. E5 needs `query:
+    /// `, and has it in no file
     #[arg(long = "question-prompt", value_name = "TEXT")]
     pub question: Option<String>,
     /// Text before every answer, as `--question-prompt`; E5 needs `passage: `
@@ -77,7 +79,10 @@ impl Prompts {
             }
             PromptReading::SentenceTransformers => ["query", "document"].map(|name| named(name).unwrap_or_default()),
         };
-        Ok(Self { question: question.to_owned(), answer: answer.to_owned() })
+        Ok(Self {
+            question: question.to_owned(),
+            answer: answer.to_owned(),
+        })
     }
 
     /// With those that are asked for in their place.
@@ -109,13 +114,23 @@ mod tests {
         assert_eq!(read(default.clone(), PromptReading::Dyad), ["text: ", "text: "]);
         assert_eq!(read(default, PromptReading::SentenceTransformers), ["", ""]);
         let both = json!({"prompts": {"query": "q ", "document": "d "}, "default_prompt_name": "document"});
-        assert_eq!(read(both.clone(), PromptReading::Dyad), read(both, PromptReading::SentenceTransformers));
+        assert_eq!(
+            read(both.clone(), PromptReading::Dyad),
+            read(both, PromptReading::SentenceTransformers)
+        );
     }
 
     #[test]
     fn what_is_asked_for_goes_before_the_file() {
-        let options = PromptOptions { question: Some(String::new()), ..PromptOptions::default() };
-        let prompts = Prompts { question: "q ".into(), answer: "a ".into() }.replaced(&options);
+        let options = PromptOptions {
+            question: Some(String::new()),
+            ..PromptOptions::default()
+        };
+        let prompts = Prompts {
+            question: "q ".into(),
+            answer: "a ".into(),
+        }
+        .replaced(&options);
         assert_eq!((prompts.of(Tower::Question), prompts.of(Tower::Answer)), ("", "a "));
         assert!(!options.is_default() && PromptOptions::default().is_default());
     }

@@ -1,4 +1,5 @@
-//! Sizes of a recurrent encoder: `config.json` of `model_type: "dyad-recurrent"`, a type of our own that no other library reads.
+//! Sizes of a recurrent encoder: `config.json` of `model_type: "dyad-recurrent"`, a type of our own that no other
+//! library reads.
 //!
 //! ```json
 //! {"model_type": "dyad-recurrent", "cell": "lstm", "vocab_size": 30522, "embedding_size": 384, "hidden_size": 256,
@@ -96,20 +97,28 @@ impl RecurrentConfig {
         std::iter::once(table).chain(self.cells())
     }
 
-    /// The cells' tensors, in the order in which torch takes them: those of `torch.nn.LSTM`, `GRU` and `RNN`, below `rnn.`.
+    /// The cells' tensors, in the order in which torch takes them: those of `torch.nn.LSTM`, `GRU` and `RNN`, below
+    /// `rnn.`.
     pub(crate) fn cells(&self) -> impl Iterator<Item = TensorSpec> + '_ {
         let rows = self.cell.blocks() * self.hidden_size;
         (0..self.layers).flat_map(move |layer| {
-            let input = if layer == 0 { self.embedding_size } else { self.output_size() };
-            ["", "_reverse"].into_iter().take(self.directions()).flat_map(move |end| {
-                let tensor = |part: &str, shape: Vec<usize>| (format!("rnn.{part}_l{layer}{end}"), shape);
-                [
-                    tensor("weight_ih", vec![rows, input]),
-                    tensor("weight_hh", vec![rows, self.hidden_size]),
-                    tensor("bias_ih", vec![rows]),
-                    tensor("bias_hh", vec![rows]),
-                ]
-            })
+            let input = if layer == 0 {
+                self.embedding_size
+            } else {
+                self.output_size()
+            };
+            ["", "_reverse"]
+                .into_iter()
+                .take(self.directions())
+                .flat_map(move |end| {
+                    let tensor = |part: &str, shape: Vec<usize>| (format!("rnn.{part}_l{layer}{end}"), shape);
+                    [
+                        tensor("weight_ih", vec![rows, input]),
+                        tensor("weight_hh", vec![rows, self.hidden_size]),
+                        tensor("bias_ih", vec![rows]),
+                        tensor("bias_hh", vec![rows]),
+                    ]
+                })
         })
     }
 

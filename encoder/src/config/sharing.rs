@@ -8,8 +8,8 @@
 //! | `ade-fte` | frozen | separate | separate |
 //! | `ade-spl` | separate | separate | shared |
 //!
-//! (Dong et al. 2022, "Exploring Dual Encoder Architectures for Question Answering", section 2.) Any other combination is
-//! written out: `token=shared,transformer=separate,projection=frozen`.
+//! (Dong et al. 2022, "Exploring Dual Encoder Architectures for Question Answering", section 2.) Any other combination
+//! is written out: `token=shared,transformer=separate,projection=frozen`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -84,7 +84,11 @@ impl Sharing {
     ];
 
     const fn of(token: Tie, transformer: Tie, projection: Tie) -> Self {
-        Self { token, transformer, projection }
+        Self {
+            token,
+            transformer,
+            projection,
+        }
     }
 
     /// How a part is held.
@@ -107,7 +111,11 @@ impl fmt::Display for Sharing {
         if let Some((name, _)) = Self::NAMED.iter().find(|(_, sharing)| sharing == self) {
             return f.write_str(name);
         }
-        let Self { token, transformer, projection } = *self;
+        let Self {
+            token,
+            transformer,
+            projection,
+        } = *self;
         let (token, transformer, projection) = (token.name(), transformer.name(), projection.name());
         write!(f, "token={token},transformer={transformer},projection={projection}")
     }
@@ -129,14 +137,24 @@ impl FromStr for Sharing {
         let mut ties = [None; 3];
         for pair in text.split(',') {
             let (part, tie) = pair.split_once('=').ok_or_else(wrong)?;
-            let at = ["token", "transformer", "projection"].iter().position(|name| *name == part).ok_or_else(wrong)?;
-            let tie = Tie::ALL.into_iter().find(|known| known.name() == tie).ok_or_else(wrong)?;
+            let at = ["token", "transformer", "projection"]
+                .iter()
+                .position(|name| *name == part)
+                .ok_or_else(wrong)?;
+            let tie = Tie::ALL
+                .into_iter()
+                .find(|known| known.name() == tie)
+                .ok_or_else(wrong)?;
             if ties[at].replace(tie).is_some() {
                 return Err(wrong());
             }
         }
         match ties {
-            [Some(token), Some(transformer), Some(projection)] => Ok(Self { token, transformer, projection }),
+            [Some(token), Some(transformer), Some(projection)] => Ok(Self {
+                token,
+                transformer,
+                projection,
+            }),
             _ => Err(wrong()),
         }
     }
@@ -152,7 +170,11 @@ mod tests {
         for token in Tie::ALL {
             for transformer in Tie::ALL {
                 for projection in Tie::ALL {
-                    let sharing = Sharing { token, transformer, projection };
+                    let sharing = Sharing {
+                        token,
+                        transformer,
+                        projection,
+                    };
                     assert_eq!(sharing.to_string().parse(), Ok(sharing));
                     named += usize::from(!sharing.to_string().contains('='));
                 }
@@ -160,14 +182,23 @@ mod tests {
         }
         assert_eq!(named, 5);
         assert_eq!(
-            "projection=shared,token=frozen,transformer=separate".parse::<Sharing>().unwrap().token,
+            "projection=shared,token=frozen,transformer=separate"
+                .parse::<Sharing>()
+                .unwrap()
+                .token,
             Tie::Frozen
         );
     }
 
     #[test]
     fn other_names_are_refused_with_the_choices() {
-        for text in ["", "spl", "token=shared", "token=shared,token=shared,projection=shared", "token=tied,a=b,c=d"] {
+        for text in [
+            "",
+            "spl",
+            "token=shared",
+            "token=shared,token=shared,projection=shared",
+            "token=tied,a=b,c=d",
+        ] {
             let message = text.parse::<Sharing>().unwrap_err();
             assert!(message.contains("`ade-spl`") && message.ends_with(text), "{message}");
         }

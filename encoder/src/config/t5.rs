@@ -98,7 +98,10 @@ impl T5Config {
             (Self::RELATIVE_BIAS.to_owned(), vec![self.buckets, self.heads]),
         ];
         let last = ("encoder.final_layer_norm.weight".to_owned(), vec![self.d_model]);
-        tables.into_iter().chain((0..self.layers).flat_map(|block| self.block(block))).chain([last])
+        tables
+            .into_iter()
+            .chain((0..self.layers).flat_map(|block| self.block(block)))
+            .chain([last])
     }
 
     fn block(&self, block: usize) -> Vec<TensorSpec> {
@@ -106,8 +109,10 @@ impl T5Config {
         let name = |part: &str| format!("encoder.block.{block}.{part}.weight");
         let attention = |map: &str| name(&format!("layer.0.SelfAttention.{map}"));
         let feed = |map: &str| name(&format!("layer.1.DenseReluDense.{map}"));
-        let mut tensors: Vec<TensorSpec> =
-            ["q", "k", "v"].iter().map(|map| (attention(map), vec![inner, hidden])).collect();
+        let mut tensors: Vec<TensorSpec> = ["q", "k", "v"]
+            .iter()
+            .map(|map| (attention(map), vec![inner, hidden]))
+            .collect();
         tensors.push((attention("o"), vec![hidden, inner]));
         tensors.push((name("layer.0.layer_norm"), vec![hidden]));
         tensors.extend(self.widening().iter().map(|map| (feed(map), vec![wide, hidden])));

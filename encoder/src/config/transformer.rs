@@ -49,7 +49,8 @@ pub(crate) struct TokenizerSource {
 }
 
 impl TokenizerSource {
-    /// A `config.json` with what overrides it, that names the class, so that it stays what it is whatever becomes of the model type.
+    /// A `config.json` with what overrides it, that names the class, so that it stays what it is whatever becomes of
+    /// the model type.
     pub(crate) fn named(&self, mut config: Value) -> Value {
         if let Some(fields) = config.as_object_mut() {
             fields.extend(self.config_kwargs.clone());
@@ -77,15 +78,19 @@ pub(crate) fn registered_class(model_type: &str) -> Option<&'static str> {
 }
 
 impl TransformerConfig {
-    /// From a transformer's folder. `with_settings`: also by `sentence_bert_config.json` and its kin, which sentence-transformers reads
-    /// where there is a `modules.json`.
+    /// From a transformer's folder. `with_settings`: also by `sentence_bert_config.json` and its kin, which
+    /// sentence-transformers reads where there is a `modules.json`.
     pub(super) fn read(folder: &Path, with_settings: bool) -> Result<Self, Error> {
         let settings = if with_settings { settings_file(folder)? } else { None };
         let empty = || JsonFile::new(folder.join(SETTINGS[0]), json!({}));
         let settings = settings.map_or_else(empty, Ok)?;
         let either = |new: &'static str, old: &'static str| -> Result<Map<String, Value>, Error> {
             let older = settings.object(old)?;
-            if older.is_empty() { settings.object(new) } else { Ok(older) }
+            if older.is_empty() {
+                settings.object(new)
+            } else {
+                Ok(older)
+            }
         };
         let processor_kwargs = either("processor_kwargs", "tokenizer_args")?;
         let config_kwargs = either("config_kwargs", "config_args")?;
@@ -130,12 +135,19 @@ impl TransformerConfig {
 
     /// Whether nothing says how long an input may be.
     pub(crate) fn is_unlimited(&self) -> bool {
-        self.max_seq_length.unwrap_or(usize::MAX).min(self.architecture.max_positions()) > LONGEST_INPUT
+        self.max_seq_length
+            .unwrap_or(usize::MAX)
+            .min(self.architecture.max_positions())
+            > LONGEST_INPUT
     }
 
     /// Longest input in tokens: as configured, and no longer than there are positions for.
     pub(crate) fn max_tokens(&self) -> usize {
-        match self.max_seq_length.unwrap_or(usize::MAX).min(self.architecture.max_positions()) {
+        match self
+            .max_seq_length
+            .unwrap_or(usize::MAX)
+            .min(self.architecture.max_positions())
+        {
             usize::MAX => UNLIMITED_TOKENS,
             tokens => tokens,
         }

@@ -1,6 +1,6 @@
-//! The cross-encoder branch of ENDX (Wang et al. 2021, section 3.3): vectors of matched questions and answers that attend to each other. It
-//! guides the dual encoder in training ([`crate::loss::GeometryLoss`]) and is not part of a model: its tensors have names, and lie in training
-//! checkpoints only.
+//! The cross-encoder branch of ENDX (Wang et al. 2021, section 3.3): vectors of matched questions and answers that
+//! attend to each other. It guides the dual encoder in training ([`crate::loss::GeometryLoss`]) and is not part of a
+//! model: its tensors have names, and lie in training checkpoints only.
 //!
 //! | file | what |
 //! |---|---|
@@ -11,14 +11,16 @@
 //!
 //! Choices where the paper leaves them open:
 //!
-//! - *The encoder.* It names `Encoder_cross` as well as `Encoder_dual` and shows two, so the default is an encoder of its own that starts from
-//!   the same pretrained one ([`CrossBranchEncoder::Separate`]). That doubles the cost of a step; with [`CrossBranchEncoder::Shared`] the cross-encoder branch
-//!   reads the dual encoder's token vectors, and gives them a gradient.
-//! - *Both sides.* "Similarly we can obtain" the answer's side: by the same maps, for no side stands in equations 2 to 4, unless `one-side` is false.
-//! - *Feed-forward block.* Its width and activation are not given: four times the token vector and GELU, as in BERT. The attention's
-//!   maps have no biases, as in equations 2 and 3.
-//! - *Equation 2* takes queries from the answer for the question's side, so the refined question has as many token vectors as the answer
-//!   has tokens. There is no residual around it, for the lengths differ.
+//! - *The encoder.* It names `Encoder_cross` as well as `Encoder_dual` and shows two, so the default is an encoder of
+//!   its own that starts from the same pretrained one ([`CrossBranchEncoder::Separate`]). That doubles the cost of a
+//!   step; with [`CrossBranchEncoder::Shared`] the cross-encoder branch reads the dual encoder's token vectors, and
+//!   gives them a gradient.
+//! - *Both sides.* "Similarly we can obtain" the answer's side: by the same maps, for no side stands in equations 2 to
+//!   4, unless `one-side` is false.
+//! - *Feed-forward block.* Its width and activation are not given: four times the token vector and GELU, as in BERT.
+//!   The attention's maps have no biases, as in equations 2 and 3.
+//! - *Equation 2* takes queries from the answer for the question's side, so the refined question has as many token
+//!   vectors as the answer has tokens. There is no residual around it, for the lengths differ.
 
 mod padded;
 mod random_init;
@@ -65,8 +67,8 @@ pub struct Cross {
 }
 
 impl Cross {
-    /// Randomly initialises a cross-encoder branch for the token vectors of `dual`; an encoder of its own is read from `directory`, the model that `dual`
-    /// began from. [`Self::parameters`] says what learns.
+    /// Randomly initialises a cross-encoder branch for the token vectors of `dual`; an encoder of its own is read from
+    /// `directory`, the model that `dual` began from. [`Self::parameters`] says what learns.
     pub fn new(settings: &CrossSettings, dual: &Model, directory: &Path, compute: &Compute) -> Result<Self, Error> {
         let size = dual.token_size(Tower::Question);
         let answers = dual.token_size(Tower::Answer);
@@ -83,8 +85,11 @@ impl Cross {
             init.within(format!("{PREFIX}{name}/"));
             CrossSide::load(&mut init, settings, size)
         };
-        let (question, answer) =
-            if settings.one_side { (side("both")?, None) } else { (side("question")?, Some(side("answer")?)) };
+        let (question, answer) = if settings.one_side {
+            (side("both")?, None)
+        } else {
+            (side("question")?, Some(side("answer")?))
+        };
         let mut parameters = init.finish();
         let encoder = match settings.encoder {
             CrossBranchEncoder::Shared => None,
@@ -93,7 +98,13 @@ impl Cross {
             }
         };
         parameters.extend(encoder.iter().flat_map(Model::parameters).map(Parameter::shallow_clone));
-        Ok(Self { settings: *settings, encoder, question, answer, parameters })
+        Ok(Self {
+            settings: *settings,
+            encoder,
+            question,
+            answer,
+            parameters,
+        })
     }
 
     /// What it was made by.

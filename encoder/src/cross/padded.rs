@@ -1,7 +1,7 @@
 //! Packed tokens to rows of one length, and back.
 //!
-//! Pairs have two lengths, so runs of equal ones would be almost as many as pairs. Only the attention itself is padded: all maps and
-//! the feed-forward block work on packed tokens.
+//! Pairs have two lengths, so runs of equal ones would be almost as many as pairs. Only the attention itself is padded:
+//! all maps and the feed-forward block work on packed tokens.
 
 use tch::{TchError, Tensor};
 
@@ -27,10 +27,16 @@ impl Padded {
         let longest = rows.iter().map(|&(_, length)| length).max().unwrap_or(0);
         let row = |&(first, length): &(i64, i64)| (0..longest).map(move |at| if at < length { first + at } else { 0 });
         let packed: Vec<i64> = rows.iter().flat_map(row).collect();
-        let present: Vec<bool> = rows.iter().flat_map(|&(_, length)| (0..longest).map(move |at| at < length)).collect();
+        let present: Vec<bool> = rows
+            .iter()
+            .flat_map(|&(_, length)| (0..longest).map(move |at| at < length))
+            .collect();
         // The batch's own padding gets the first place's values: nothing reads them.
         let mut places = vec![0; usize::try_from(states.tokens().size2()?.0).unwrap_or(0)];
-        for (&(first, length), start) in rows.iter().zip((0..).step_by(usize::try_from(longest.max(1)).unwrap_or(1))) {
+        for (&(first, length), start) in rows
+            .iter()
+            .zip((0..).step_by(usize::try_from(longest.max(1)).unwrap_or(1)))
+        {
             let own = usize::try_from(first).unwrap_or(usize::MAX)..usize::try_from(first + length).unwrap_or(0);
             for (place, at) in places.get_mut(own).unwrap_or_default().iter_mut().zip(start..) {
                 *place = at;
@@ -40,7 +46,9 @@ impl Padded {
             texts,
             longest,
             packed: on(device, &packed)?.f_view([texts, longest])?,
-            present: Tensor::f_from_slice(&present)?.f_view([texts, 1, 1, longest])?.f_to_device(device)?,
+            present: Tensor::f_from_slice(&present)?
+                .f_view([texts, 1, 1, longest])?
+                .f_to_device(device)?,
             places: on(device, &places)?,
         })
     }

@@ -1,4 +1,5 @@
-//! Random initialisation: matrices uniform within one over the square root of their input, as torch initialises linear maps; norms 1; biases 0.
+//! Random initialisation: matrices uniform within one over the square root of their input, as torch initialises linear
+//! maps; norms 1; biases 0.
 
 use tch::{Device, Kind, Tensor};
 
@@ -50,14 +51,27 @@ impl Parameters for RandomInit {
         };
         let size: Vec<i64> = shape.iter().map(|&length| length as i64).collect();
         let tensor = Tensor::f_from_slice(&values)
-            .and_then(|tensor| tensor.f_view(&size[..])?.f_to_kind(Kind::Float)?.f_to_device(self.device))
+            .and_then(|tensor| {
+                tensor
+                    .f_view(&size[..])?
+                    .f_to_kind(Kind::Float)?
+                    .f_to_device(self.device)
+            })
             .and_then(|tensor| tensor.f_set_requires_grad(true))
             .map_err(torch("initialising the cross-encoder branch"))?;
-        self.parameters.push(Parameter { name, tensor: tensor.shallow_clone(), frozen: false });
+        self.parameters.push(Parameter {
+            name,
+            tensor: tensor.shallow_clone(),
+            frozen: false,
+        });
         Ok(tensor)
     }
 
     fn form(&self) -> WeightForm {
-        if self.mixed { WeightForm::Mixed } else { WeightForm::Learned }
+        if self.mixed {
+            WeightForm::Mixed
+        } else {
+            WeightForm::Learned
+        }
     }
 }

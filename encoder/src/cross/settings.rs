@@ -42,8 +42,8 @@ pub struct CrossSettings {
     pub feed_forward: Option<usize>,
     /// From token vectors to one vector.
     pub aggregator: Aggregator,
-    /// One set of maps for the question's and the answer's side: equations 2 to 4 name no side. Two sets, initialised independently, give
-    /// large and wrong scores at the start.
+    /// One set of maps for the question's and the answer's side: equations 2 to 4 name no side. Two sets, initialised
+    /// independently, give large and wrong scores at the start.
     pub one_side: bool,
     /// Seed of the random initialisation; the run's where absent.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -79,9 +79,11 @@ impl CrossSettings {
         }
         match sizes.into_iter().find(|(_, size)| *size == 0) {
             None => Ok(()),
-            Some((setting, _)) => {
-                Err(Error::Setting { setting, expected: "at least 1".to_owned(), got: "0".to_owned() })
-            }
+            Some((setting, _)) => Err(Error::Setting {
+                setting,
+                expected: "at least 1".to_owned(),
+                got: "0".to_owned(),
+            }),
         }
     }
 }

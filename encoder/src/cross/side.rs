@@ -1,4 +1,5 @@
-//! One side: its token vectors refined by those of the matched texts, and aggregated (Wang et al. 2021, equations 2 to 4).
+//! One side: its token vectors refined by those of the matched texts, and aggregated (Wang et al. 2021, equations 2 to
+//! 4).
 
 use tch::{Kind, TchError, Tensor};
 
@@ -47,7 +48,12 @@ impl CrossSide {
             aggregate: match settings.aggregator {
                 Aggregator::Mean => Aggregate::Mean(PoolingLayer::new(PoolingConfig::mean())),
                 Aggregator::MultiHop { inner, hops } => {
-                    let config = MultiHopConfig { in_features: size, inner, hops, include_prompt: true };
+                    let config = MultiHopConfig {
+                        in_features: size,
+                        inner,
+                        hops,
+                        include_prompt: true,
+                    };
                     Aggregate::MultiHop(MultiHop::load(parameters, &config)?)
                 }
             },
@@ -59,7 +65,9 @@ impl CrossSide {
     pub(super) fn forward(&self, own: &Output, other: &Output) -> Result<Tensor, TchError> {
         if own.texts() != other.texts() || own.texts() == 0 {
             let (own, other) = (own.texts(), other.texts());
-            return Err(TchError::Shape(format!("each question needs its answer, got: {own} texts and {other}")));
+            return Err(TchError::Shape(format!(
+                "each question needs its answer, got: {own} texts and {other}"
+            )));
         }
         let exec = own.packed().exec;
         let (kept, asked) = (Padded::new(own)?, Padded::new(other)?);
@@ -83,7 +91,9 @@ impl CrossSide {
         )?;
         // Equations 3 and 4, on as many token vectors as the other side has tokens.
         let refined = self.output.forward(exec, &asked.pack(&attended)?)?;
-        let refined = self.norm.forward(&refined.f_add(&self.feed_forward.forward(exec, &refined)?)?)?;
+        let refined = self
+            .norm
+            .forward(&refined.f_add(&self.feed_forward.forward(exec, &refined)?)?)?;
         let vectors = match &self.aggregate {
             Aggregate::Mean(mean) => mean.forward(&refined, other.packed())?,
             Aggregate::MultiHop(hops) => hops.forward(&refined, other.packed())?,

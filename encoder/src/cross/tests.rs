@@ -1,4 +1,5 @@
-//! The whole loss of ENDX, from token vectors to equation 13, against PyTorch: values, vectors, and the gradient of every input.
+//! The whole loss of ENDX, from token vectors to equation 13, against PyTorch: values, vectors, and the gradient of
+//! every input.
 //!
 //!     .venv/bin/python benches/peers/loss_reference.py --out encoder/tests/golden
 
@@ -41,7 +42,9 @@ fn scattered(shape: &[usize], seed: f64) -> Tensor {
     };
     let values: Vec<f32> = (0..shape.iter().product()).map(value).collect();
     let size: Vec<i64> = shape.iter().map(|&length| length as i64).collect();
-    Tensor::from_slice(&values).view(size.as_slice()).set_requires_grad(true)
+    Tensor::from_slice(&values)
+        .view(size.as_slice())
+        .set_requires_grad(true)
 }
 
 /// Gives one side its tensors, and keeps them by name.
@@ -55,7 +58,8 @@ impl Parameters for Given<'_> {
     fn take(&mut self, name: &str, shape: &[usize]) -> Result<Tensor, Error> {
         let at = SIDE.iter().position(|known| *known == name).unwrap();
         let tensor = scattered(shape, (self.seed + at) as f64);
-        self.inputs.insert(format!("{}/{name}", self.side), tensor.shallow_clone());
+        self.inputs
+            .insert(format!("{}/{name}", self.side), tensor.shallow_clone());
         Ok(tensor)
     }
 
@@ -66,8 +70,13 @@ impl Parameters for Given<'_> {
 
 /// Texts of these numbers of tokens, whose token vectors are the rows of `tokens` one text after another.
 fn states(tokens: &Tensor, lengths: &[usize], vectors: &Tensor, padding: Padding) -> Output {
-    let texts: Vec<Tokens> =
-        lengths.iter().map(|&length| Tokens { ids: vec![1; length], ..Tokens::default() }).collect();
+    let texts: Vec<Tokens> = lengths
+        .iter()
+        .map(|&length| Tokens {
+            ids: vec![1; length],
+            ..Tokens::default()
+        })
+        .collect();
     let batch = TokenBatch::new(&texts.iter().collect::<Vec<_>>(), 0);
     // The batch has them in another order, longest first.
     let places = batch.places();
@@ -85,11 +94,22 @@ fn states(tokens: &Tensor, lengths: &[usize], vectors: &Tensor, padding: Padding
         }
     }
     let tokens = tokens.index_select(0, &Tensor::from_slice(&rows));
-    Output::new(tokens, packed, &vectors.index_select(0, &Tensor::from_slice(&order)), &batch).unwrap()
+    Output::new(
+        tokens,
+        packed,
+        &vectors.index_select(0, &Tensor::from_slice(&order)),
+        &batch,
+    )
+    .unwrap()
 }
 
 fn numbers(value: &Value) -> Vec<f64> {
-    value.as_array().unwrap().iter().map(|number| number.as_f64().unwrap()).collect()
+    value
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|number| number.as_f64().unwrap())
+        .collect()
 }
 
 fn flat(tensor: &Tensor) -> Vec<f64> {
@@ -121,7 +141,10 @@ fn compare_with(padding: Padding, case: &str, aggregator: Aggregator, one_side: 
         tensor
     };
     let tokens = [input("questions", [6, SIZE], 40.0), input("answers", [7, SIZE], 41.0)];
-    let dual = [input("dual_questions", [3, 5], 42.0), input("dual_answers", [3, 5], 43.0)];
+    let dual = [
+        input("dual_questions", [3, 5], 42.0),
+        input("dual_answers", [3, 5], 43.0),
+    ];
     let questions = states(&tokens[0], &QUESTION_TOKENS, &dual[0], padding);
     let answers = states(&tokens[1], &ANSWER_TOKENS, &dual[1], padding);
     let settings = CrossSettings {
@@ -133,41 +156,102 @@ fn compare_with(padding: Padding, case: &str, aggregator: Aggregator, one_side: 
         seed: None,
     };
     let mut side = |side: &str, seed: usize| {
-        CrossSide::load(&mut Given { side, seed, inputs: &mut inputs }, &settings, SIZE).unwrap()
+        CrossSide::load(
+            &mut Given {
+                side,
+                seed,
+                inputs: &mut inputs,
+            },
+            &settings,
+            SIZE,
+        )
+        .unwrap()
     };
-    let (question, answer) =
-        if one_side { (side("both", 50), None) } else { (side("question", 50), Some(side("answer", 70))) };
-    let cross = Cross { settings, encoder: None, question, answer, parameters: Vec::new() };
+    let (question, answer) = if one_side {
+        (side("both", 50), None)
+    } else {
+        (side("question", 50), Some(side("answer", 70)))
+    };
+    let cross = Cross {
+        settings,
+        encoder: None,
+        question,
+        answer,
+        parameters: Vec::new(),
+    };
     let vectors = cross.forward(&questions, &answers).unwrap();
     for (name, ours) in [("questions", &vectors.questions), ("answers", &vectors.answers)] {
-        assert_near(&format!("{case} {name}"), &flat(ours), &numbers(&expected["vectors"][name]));
+        assert_near(
+            &format!("{case} {name}"),
+            &flat(ours),
+            &numbers(&expected["vectors"][name]),
+        );
     }
 
-    let in_batch =
-        InBatch { similarity: Similarity::InnerProduct, temperature: Temperature::Fixed(1.0), symmetric: false };
-    let ramp = |to: f64| Ramp { to, epochs: 5.0, after: 0.0 };
-    let endx =
-        Endx { dual: 0.3, cross: 0.2, geometry: 0.5, a_q: ramp(0.5), q_q: ramp(3.0), q_a: ramp(0.25), a_a: ramp(2.0) };
+    let in_batch = InBatch {
+        similarity: Similarity::InnerProduct,
+        temperature: Temperature::Fixed(1.0),
+        symmetric: false,
+    };
+    let ramp = |to: f64| Ramp {
+        to,
+        epochs: 5.0,
+        after: 0.0,
+    };
+    let endx = Endx {
+        dual: 0.3,
+        cross: 0.2,
+        geometry: 0.5,
+        a_q: ramp(0.5),
+        q_q: ramp(3.0),
+        q_a: ramp(0.25),
+        a_a: ramp(2.0),
+    };
     let dual_loss = in_batch.loss(questions.vectors(), answers.vectors(), None).unwrap();
     let cross_loss = in_batch.loss(&vectors.questions, &vectors.answers, None).unwrap();
-    let terms = GeometryLoss { cross_learns, ..GeometryLoss::default() }
-        .terms(
-            MatchedPairs { questions: questions.vectors(), answers: answers.vectors() },
-            MatchedPairs { questions: &vectors.questions, answers: &vectors.answers },
-            (Similarity::InnerProduct, 1.0),
-        )
-        .unwrap();
+    let terms = GeometryLoss {
+        cross_learns,
+        ..GeometryLoss::default()
+    }
+    .terms(
+        MatchedPairs {
+            questions: questions.vectors(),
+            answers: answers.vectors(),
+        },
+        MatchedPairs {
+            questions: &vectors.questions,
+            answers: &vectors.answers,
+        },
+        (Similarity::InnerProduct, 1.0),
+    )
+    .unwrap();
     let geometry = terms.weighted(endx.geometry_weights(5.0)).unwrap();
     let whole = endx.combined(&dual_loss, &cross_loss, &geometry).unwrap();
-    for (name, loss) in [("dual", &dual_loss), ("cross", &cross_loss), ("geometry", &geometry), ("value", &whole)] {
-        assert_near(&format!("{case} {name}"), &flat(loss), &[expected[name].as_f64().unwrap()]);
+    for (name, loss) in [
+        ("dual", &dual_loss),
+        ("cross", &cross_loss),
+        ("geometry", &geometry),
+        ("value", &whole),
+    ] {
+        assert_near(
+            &format!("{case} {name}"),
+            &flat(loss),
+            &[expected[name].as_f64().unwrap()],
+        );
     }
 
     let gradients = expected["gradients"].as_object().unwrap();
-    assert!(gradients.keys().all(|name| inputs.contains_key(name)) && gradients.len() == inputs.len(), "{case}");
+    assert!(
+        gradients.keys().all(|name| inputs.contains_key(name)) && gradients.len() == inputs.len(),
+        "{case}"
+    );
     whole.backward();
     for (name, tensor) in &inputs {
-        assert_near(&format!("{case}, gradient of {name}"), &flat(&tensor.grad()), &numbers(&gradients[name]));
+        assert_near(
+            &format!("{case}, gradient of {name}"),
+            &flat(&tensor.grad()),
+            &numbers(&gradients[name]),
+        );
     }
 }
 

@@ -32,7 +32,11 @@ pub struct PairOptions {
 impl Default for PairOptions {
     /// The towers' own lengths, with titles.
     fn default() -> Self {
-        Self { question_tokens: usize::MAX, answer_tokens: usize::MAX, titles: true }
+        Self {
+            question_tokens: usize::MAX,
+            answer_tokens: usize::MAX,
+            titles: true,
+        }
     }
 }
 
@@ -101,7 +105,10 @@ impl PairsBuilder {
         self.alike.keys.clear();
         let mut source = source.into_iter();
         loop {
-            let window = source.by_ref().take(WINDOW).collect::<Result<Vec<TrainingExample>, E>>()?;
+            let window = source
+                .by_ref()
+                .take(WINDOW)
+                .collect::<Result<Vec<TrainingExample>, E>>()?;
             if window.is_empty() {
                 return Ok(());
             }
@@ -109,7 +116,9 @@ impl PairsBuilder {
             let tokenized = window.into_par_iter().map(|example| self.tokenized(example));
             for example in tokenized.collect::<Result<Vec<TokenizedExample>, Error>>()? {
                 if example.positives.is_empty() {
-                    return Err(DataError::NoPositive { example: self.rows.len() + 1 });
+                    return Err(DataError::NoPositive {
+                        example: self.rows.len() + 1,
+                    });
                 }
                 self.push(&example, &mut places)?;
             }
@@ -118,8 +127,12 @@ impl PairsBuilder {
 
     /// Where the passages of these examples stand, in their order; nothing where there is no context.
     fn places_in_windows(&mut self, examples: &[TrainingExample]) -> Result<Vec<AnswerPlace>, DataError> {
-        let Some(context) = &self.context else { return Ok(Vec::new()) };
-        let passages = examples.iter().flat_map(|example| example.positives.iter().chain(&example.negatives));
+        let Some(context) = &self.context else {
+            return Ok(Vec::new());
+        };
+        let passages = examples
+            .iter()
+            .flat_map(|example| example.positives.iter().chain(&example.negatives));
         let tokens = context.tokens(&self.tokenizer, &passages.collect::<Vec<_>>())?;
         let numbers = tokens.contexts.iter().map(|window| self.windows.number(window));
         let numbers = numbers.collect::<Result<Vec<u32>, DataError>>()?;
@@ -133,19 +146,28 @@ impl PairsBuilder {
 
     fn tokenized(&self, example: TrainingExample) -> Result<TokenizedExample, Error> {
         let passages = |passages: Vec<Passage>| -> Result<Vec<TokenizedPassage>, Error> {
-            passages.into_iter().map(|passage| self.tokenized_passage(passage)).collect()
+            passages
+                .into_iter()
+                .map(|passage| self.tokenized_passage(passage))
+                .collect()
         };
         let question = example.question.trim();
         Ok(TokenizedExample {
-            question: self.tokenizer.encode_within(Tower::Question, question, self.options.question_tokens)?,
+            question: self
+                .tokenizer
+                .encode_within(Tower::Question, question, self.options.question_tokens)?,
             positives: passages(example.positives)?,
             negatives: passages(example.negatives)?,
         })
     }
 
     fn tokenized_passage(&self, passage: Passage) -> Result<TokenizedPassage, Error> {
-        let PairOptions { answer_tokens, titles, .. } = self.options;
-        let tokens = self.tokenizer.encode_within(Tower::Answer, &passage.read_with(titles), answer_tokens)?;
+        let PairOptions {
+            answer_tokens, titles, ..
+        } = self.options;
+        let tokens = self
+            .tokenizer
+            .encode_within(Tower::Answer, &passage.read_with(titles), answer_tokens)?;
         Ok(TokenizedPassage {
             tokens,
             score: passage.score.unwrap_or(f32::NAN),
@@ -170,13 +192,19 @@ impl PairsBuilder {
             }
             *end = u32::try_from(self.members.len()).map_err(|_| DataError::TooLarge { limit: u32::MAX })?;
         }
-        self.rows.push(PairRow { question, positives_end: ends[0], negatives_end: ends[1] });
+        self.rows.push(PairRow {
+            question,
+            positives_end: ends[0],
+            negatives_end: ends[1],
+        });
         Ok(())
     }
 
     /// The number of an answer: one text in two documents is two of them, which are alike.
     fn answer(&mut self, tokens: &Tokens, place: Option<AnswerPlace>) -> Result<u32, DataError> {
-        let Some(place) = place else { return self.answers.number(tokens) };
+        let Some(place) = place else {
+            return self.answers.number(tokens);
+        };
         let AnswerPlace { window, first, end } = place;
         let answer = self.answers.number_with(tokens, &[window, first, end])?;
         if answer as usize == self.places.len() {
@@ -197,7 +225,12 @@ impl PairsBuilder {
         let members = |from: u32, to: u32| {
             let places = from as usize..to as usize;
             let scores = self.scores.get(places.clone()).unwrap_or_default();
-            self.members.get(places).unwrap_or_default().iter().copied().zip(scores.iter().copied())
+            self.members
+                .get(places)
+                .unwrap_or_default()
+                .iter()
+                .copied()
+                .zip(scores.iter().copied())
         };
 
         let mut lists: Vec<Vec<u32>> = vec![Vec::new(); questions.len()];
@@ -226,10 +259,10 @@ impl PairsBuilder {
             known,
             known_ends,
             false_negatives: 0,
-            contexts: self
-                .context
-                .as_ref()
-                .map(|_| AnswerContexts { windows: self.windows.finish(), places: self.places }),
+            contexts: self.context.as_ref().map(|_| AnswerContexts {
+                windows: self.windows.finish(),
+                places: self.places,
+            }),
             digest: String::new(),
         };
         let mut start = 0;
@@ -243,7 +276,11 @@ impl PairsBuilder {
                 }
                 pairs.members.len() as u32
             };
-            let mut kept = PairRow { positives_end: 0, negatives_end: 0, ..*row };
+            let mut kept = PairRow {
+                positives_end: 0,
+                negatives_end: 0,
+                ..*row
+            };
             for member in members(start, row.positives_end) {
                 kept.positives_end = take(&mut pairs, member);
             }
@@ -266,7 +303,8 @@ impl PairsBuilder {
     }
 }
 
-/// Which answers are alike: those of one key, and those of one text in several documents. A forest whose roots are the smallest numbers (Tarjan 1975).
+/// Which answers are alike: those of one key, and those of one text in several documents. A forest whose roots are the
+/// smallest numbers (Tarjan 1975).
 #[derive(Debug, Default)]
 struct Alike {
     parents: Vec<u32>,
@@ -335,8 +373,13 @@ fn digest(pairs: &TokenizedPairs) -> String {
             hash.update([window, first, end].map(|number| number.to_le_bytes()).concat());
         }
     }
-    let numbers = pairs.rows.iter().flat_map(|row| [row.question, row.positives_end, row.negatives_end]);
-    let numbers = numbers.chain(pairs.members.iter().copied()).chain(pairs.classes.iter().copied());
+    let numbers = pairs
+        .rows
+        .iter()
+        .flat_map(|row| [row.question, row.positives_end, row.negatives_end]);
+    let numbers = numbers
+        .chain(pairs.members.iter().copied())
+        .chain(pairs.classes.iter().copied());
     for number in numbers.chain(pairs.scores.iter().map(|score| score.to_bits())) {
         hash.update(number.to_le_bytes());
     }

@@ -13,15 +13,16 @@ pub struct TrainBatch {
     pub questions: Vec<Tokens>,
     /// `n` answers; answer `i < b` is the positive of question `i`.
     pub answers: Vec<Tokens>,
-    /// The window of its document that each answer stands in, with the answer's tokens as the one span; none where answers are read by themselves.
+    /// The window of its document that each answer stands in, with the answer's tokens as the one span; none where
+    /// answers are read by themselves.
     pub contexts: Vec<Tokens>,
     /// The question that answer `b + j` was sampled for as a negative.
     pub owners: Vec<usize>,
-    /// `[b, n]` row-major: answers that must not count as negatives of a question, because they are known to answer it, or
-    /// because an equal answer stands further left. Never a question's own positive.
+    /// `[b, n]` row-major: answers that must not count as negatives of a question, because they are known to answer it,
+    /// or because an equal answer stands further left. Never a question's own positive.
     pub excluded: Vec<bool>,
-    /// `[b, n]` row-major: the teacher's score of a question's own positive and negatives, not a number elsewhere and where
-    /// there is none. `None` where the teacher has scored nothing in this batch.
+    /// `[b, n]` row-major: the teacher's score of a question's own positive and negatives, not a number elsewhere and
+    /// where there is none. `None` where the teacher has scored nothing in this batch.
     pub teacher: Option<Vec<f32>>,
     /// The examples, for reports.
     pub examples: Vec<u32>,
@@ -43,14 +44,25 @@ pub fn collate(sampler: &mut Sampler) -> TrainBatch {
     let cursor = sampler.cursor();
     let draws = sampler.draw();
     let (next, pairs) = (sampler.cursor(), sampler.pairs());
-    let owned =
-        draws.iter().enumerate().flat_map(|(owner, draw)| draw.negatives.iter().map(move |&place| (owner, place)));
+    let owned = draws
+        .iter()
+        .enumerate()
+        .flat_map(|(owner, draw)| draw.negatives.iter().map(move |&place| (owner, place)));
     let (owners, negatives): (Vec<usize>, Vec<u32>) = owned.unzip();
     let members: Vec<u32> = draws.iter().map(|draw| draw.positive).chain(negatives).collect();
     TrainBatch {
-        questions: draws.iter().map(|draw| pairs.question_tokens(pairs.question(draw.example))).collect(),
-        answers: members.iter().map(|&member| pairs.answer_tokens(pairs.answer(member))).collect(),
-        contexts: members.iter().filter_map(|&member| pairs.context_tokens(pairs.answer(member))).collect(),
+        questions: draws
+            .iter()
+            .map(|draw| pairs.question_tokens(pairs.question(draw.example)))
+            .collect(),
+        answers: members
+            .iter()
+            .map(|&member| pairs.answer_tokens(pairs.answer(member)))
+            .collect(),
+        contexts: members
+            .iter()
+            .filter_map(|&member| pairs.context_tokens(pairs.answer(member)))
+            .collect(),
         excluded: excluded(pairs, &draws, &members),
         teacher: teacher(pairs, &members, &owners, draws.len()),
         owners,
@@ -80,7 +92,11 @@ fn excluded(pairs: &TokenizedPairs, draws: &[Draw], members: &[u32]) -> Vec<bool
     }
     for (row, draw) in draws.iter().enumerate() {
         for class in pairs.known(pairs.question(draw.example)) {
-            of_class.get(class).into_iter().flatten().for_each(|&column| exclude(row, column));
+            of_class
+                .get(class)
+                .into_iter()
+                .flatten()
+                .for_each(|&column| exclude(row, column));
         }
     }
     mask

@@ -1,4 +1,5 @@
-//! The documents in which passages of examples stand, for vectors that know them (late chunking, Günther et al. 2024, arXiv:2409.04701).
+//! The documents in which passages of examples stand, for vectors that know them (late chunking, Günther et al. 2024,
+//! arXiv:2409.04701).
 
 use std::ops::Range;
 use std::path::Path;
@@ -20,8 +21,13 @@ pub struct ExampleContext {
 impl ExampleContext {
     /// Reads the documents of a file; nothing where the context does not read documents.
     pub fn open(context: PassageContext, documents: &Path) -> Result<Option<Self>, DataError> {
-        let Some(weight) = context.late_weight() else { return Ok(None) };
-        Ok(Some(Self { documents: CorpusReader::whole_documents(documents)?, weight }))
+        let Some(weight) = context.late_weight() else {
+            return Ok(None);
+        };
+        Ok(Some(Self {
+            documents: CorpusReader::whole_documents(documents)?,
+            weight,
+        }))
     }
 
     /// The weight of the vector of a passage's tokens in its document, next to that of the passage by itself.
@@ -31,14 +37,19 @@ impl ExampleContext {
 
     /// The documents of passages as the answer tower reads them, and the place of each passage in these.
     pub(crate) fn tokens(&self, tokenizer: &Tokenizer, passages: &[&Passage]) -> Result<ContextTokens, DataError> {
-        let places: Vec<PassagePlace> = passages.iter().map(|passage| self.place(passage)).collect::<Result<_, _>>()?;
+        let places: Vec<PassagePlace> = passages
+            .iter()
+            .map(|passage| self.place(passage))
+            .collect::<Result<_, _>>()?;
         let places: Vec<&PassagePlace> = places.iter().collect();
         Ok(tokenizer.contexts_of_passages(Tower::Answer, &places)?)
     }
 
     fn place(&self, passage: &Passage) -> Result<PassagePlace, DataError> {
         let text = || passage.passage().chars().take(60).collect::<String>();
-        let Some(span) = &passage.span else { return Err(DataError::NoSpan { text: text() }) };
+        let Some(span) = &passage.span else {
+            return Err(DataError::NoSpan { text: text() });
+        };
         let place = self.documents.place_of(span, &passage.text);
         place.map_err(|problem| DataError::Place { text: text(), problem })
     }
@@ -56,7 +67,14 @@ pub(super) struct ContextPlace {
 /// The place of each passage.
 pub(super) fn places(contexts: &ContextTokens) -> Vec<ContextPlace> {
     let of_window = |(window, tokens): (usize, &Tokens)| {
-        tokens.spans.iter().map(|span| ContextPlace { window, tokens: span.clone() }).collect::<Vec<_>>()
+        tokens
+            .spans
+            .iter()
+            .map(|span| ContextPlace {
+                window,
+                tokens: span.clone(),
+            })
+            .collect::<Vec<_>>()
     };
     let all: Vec<ContextPlace> = contexts.contexts.iter().enumerate().flat_map(of_window).collect();
     contexts.rows.iter().filter_map(|row| all.get(*row).cloned()).collect()

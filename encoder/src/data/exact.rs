@@ -23,11 +23,13 @@ pub struct RankedAnswer {
 
 /// Score descending, equal scores by row.
 fn order(one: RankedAnswer, other: RankedAnswer) -> Ordering {
-    (other.score + 0.0).total_cmp(&(one.score + 0.0)).then(one.answer.cmp(&other.answer))
+    (other.score + 0.0)
+        .total_cmp(&(one.score + 0.0))
+        .then(one.answer.cmp(&other.answer))
 }
 
-/// The `k` best answers of each question, best first, equal scores by row. Both are row-major with `dim` values per row; the
-/// products run on `device`, and in addition to the rows only one block of scores is held.
+/// The `k` best answers of each question, best first, equal scores by row. Both are row-major with `dim` values per
+/// row; the products run on `device`, and in addition to the rows only one block of scores is held.
 pub fn best_answers(
     questions: &[f32],
     answers: &[f32],
@@ -39,7 +41,11 @@ pub fn best_answers(
     for (what, values) in [("questions", questions), ("answers", answers)] {
         if !values.len().is_multiple_of(width) {
             let expected = values.len() / width * width + width;
-            return Err(DataError::Vectors { what, expected, got: values.len() });
+            return Err(DataError::Vectors {
+                what,
+                expected,
+                got: values.len(),
+            });
         }
     }
     let mut best: Vec<Vec<RankedAnswer>> = Vec::with_capacity(questions.len() / width);
@@ -50,11 +56,14 @@ pub fn best_answers(
             let columns = block.len() / width;
             let scores = product(&asked, &rows(block, width, device)?).map_err(torch("comparing vectors"))?;
             let first = (number * ANSWERS) as u32;
-            found.par_iter_mut().zip(scores.par_chunks_exact(columns)).for_each(|(best, scores)| {
-                for (answer, &score) in (first..).zip(scores) {
-                    admit(best, RankedAnswer { answer, score }, k);
-                }
-            });
+            found
+                .par_iter_mut()
+                .zip(scores.par_chunks_exact(columns))
+                .for_each(|(best, scores)| {
+                    for (answer, &score) in (first..).zip(scores) {
+                        admit(best, RankedAnswer { answer, score }, k);
+                    }
+                });
         }
         found.par_iter_mut().for_each(|best| {
             best.sort_unstable_by(|one, other| order(*one, *other));
@@ -81,7 +90,10 @@ fn product(questions: &Tensor, answers: &Tensor) -> Result<Vec<f32>, tch::TchErr
 /// Keeps `k` to `2 k` candidates: what is cut off is worse than the `k`-th.
 fn admit(best: &mut Vec<RankedAnswer>, candidate: RankedAnswer, k: usize) {
     // Behind a cut the last one is the worst of the k best.
-    if best.len() >= k && best.get(k.wrapping_sub(1)).is_none_or(|&worst| order(candidate, worst) == Ordering::Greater)
+    if best.len() >= k
+        && best
+            .get(k.wrapping_sub(1))
+            .is_none_or(|&worst| order(candidate, worst) == Ordering::Greater)
     {
         return;
     }

@@ -21,8 +21,8 @@ const WINDOW: usize = 1024;
 
 /// Candidates, and what of them is known to answer which question.
 pub trait Finder {
-    /// Learns from an example what answers its question: candidates with the key or the text of a positive. To be told of all
-    /// examples before mining, because another example of the same question may have other positives.
+    /// Learns from an example what answers its question: candidates with the key or the text of a positive. To be told
+    /// of all examples before mining, because another example of the same question may have other positives.
     fn know(&mut self, example: &TrainingExample);
 
     /// Scores the positives of some examples, and gives each its negatives, counted in `mined`.
@@ -51,17 +51,29 @@ pub struct MiningEncoder<'a> {
 impl MiningEncoder<'_> {
     /// Vectors of the questions of examples, row-major.
     fn questions(self, examples: &[TrainingExample], go_on: &dyn Fn() -> bool) -> Result<Vec<f32>, DataError> {
-        self.texts(Tower::Question, examples.iter().map(|example| example.question.trim().to_owned()), go_on)
+        self.texts(
+            Tower::Question,
+            examples.iter().map(|example| example.question.trim().to_owned()),
+            go_on,
+        )
     }
 
     /// Vectors of passages, row-major.
     fn passages(self, passages: &[&Passage], go_on: &dyn Fn() -> bool) -> Result<Vec<f32>, DataError> {
-        let texts = passages.iter().map(|passage| passage.read_with(self.titles).into_owned());
+        let texts = passages
+            .iter()
+            .map(|passage| passage.read_with(self.titles).into_owned());
         let mut vectors = self.texts(Tower::Answer, texts, go_on)?;
         if let Some(context) = self.context {
             let tokens = context.tokens(&self.model.tokenizer(), passages)?;
             let late = self.tokens(Tower::Answer, &tokens.contexts, go_on)?;
-            add_contexts(&mut vectors, &late, &tokens.rows, self.model.info().dim, context.weight());
+            add_contexts(
+                &mut vectors,
+                &late,
+                &tokens.rows,
+                self.model.info().dim,
+                context.weight(),
+            );
         }
         Ok(vectors)
     }
@@ -78,7 +90,9 @@ impl MiningEncoder<'_> {
     }
 
     fn tokens(self, tower: Tower, tokens: &[Tokens], go_on: &dyn Fn() -> bool) -> Result<Vec<f32>, DataError> {
-        let vectors = self.model.embed_while(tower, tokens, VectorLength::Unit, self.budget, |_| go_on())?;
+        let vectors = self
+            .model
+            .embed_while(tower, tokens, VectorLength::Unit, self.budget, |_| go_on())?;
         vectors.ok_or(DataError::Interrupted)
     }
 }
@@ -113,12 +127,24 @@ impl<'a> NegativeMiner<'a> {
             if let Some(key) = passage.key.as_deref().filter(|key| !key.is_empty()) {
                 by_key.entry(key).or_default().push(number);
             }
-            by_text.entry(halves(passage.passage().as_bytes())).or_default().push(number);
+            by_text
+                .entry(halves(passage.passage().as_bytes()))
+                .or_default()
+                .push(number);
         }
         let vectors = Vec::with_capacity(candidates.len() * encoder.model.info().dim);
-        let mut miner = Self { encoder, candidates, vectors, by_key, by_text, known: HashMap::new() };
+        let mut miner = Self {
+            encoder,
+            candidates,
+            vectors,
+            by_key,
+            by_text,
+            known: HashMap::new(),
+        };
         for window in candidates.chunks(8 * WINDOW) {
-            miner.vectors.extend(encoder.passages(&window.iter().collect::<Vec<_>>(), go_on)?);
+            miner
+                .vectors
+                .extend(encoder.passages(&window.iter().collect::<Vec<_>>(), go_on)?);
         }
         Ok(miner)
     }
@@ -147,7 +173,11 @@ impl Finder for NegativeMiner<'_> {
         let questions = score_positives(self.encoder, window, go_on)?;
         let known = |example: &TrainingExample| self.known.get(&question_key(example)).map_or(&[][..], Vec::as_slice);
         let deepest = window.iter().map(|example| known(example).len()).max().unwrap_or(0);
-        let device = Compute { device: info.device, ..Compute::default() }.torch_device();
+        let device = Compute {
+            device: info.device,
+            ..Compute::default()
+        }
+        .torch_device();
         let best = best_answers(&questions, &self.vectors, info.dim, options.rank_end + deepest, device)?;
         for (example, best) in window.iter_mut().zip(&best) {
             let known = known(example);
@@ -157,8 +187,9 @@ impl Finder for NegativeMiner<'_> {
     }
 }
 
-/// Finds negatives for each example, and gives the examples in their order to `sink`, with the model's cosine as the score of
-/// every positive and every negative that was found. A window of examples is held at a time; `go_on` is asked between batches.
+/// Finds negatives for each example, and gives the examples in their order to `sink`, with the model's cosine as the
+/// score of every positive and every negative that was found. A window of examples is held at a time; `go_on` is asked
+/// between batches.
 pub fn mine<E>(
     finder: &dyn Finder,
     examples: impl IntoIterator<Item = Result<TrainingExample, E>>,
@@ -173,7 +204,10 @@ where
     let mut examples = examples.into_iter();
     let mut mined = Mined::default();
     loop {
-        let mut window = examples.by_ref().take(WINDOW).collect::<Result<Vec<TrainingExample>, E>>()?;
+        let mut window = examples
+            .by_ref()
+            .take(WINDOW)
+            .collect::<Result<Vec<TrainingExample>, E>>()?;
         if window.is_empty() {
             return Ok(mined);
         }

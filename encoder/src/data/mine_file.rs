@@ -40,8 +40,8 @@ pub enum NegativeCandidates<'a> {
 /// Opens the same examples as often as they are read.
 pub type OpenExamples<'a> = dyn Fn() -> Result<Vec<ExampleReader>, DataError> + 'a;
 
-/// Finds negatives for all examples among `candidates`, and writes the examples to `out` in Tevatron's form, with keys for what
-/// has none. The file appears whole or not at all. `go_on` is asked between batches.
+/// Finds negatives for all examples among `candidates`, and writes the examples to `out` in Tevatron's form, with keys
+/// for what has none. The file appears whole or not at all. `go_on` is asked between batches.
 pub fn mine_file(
     encoder: MiningEncoder<'_>,
     examples: &OpenExamples<'_>,
@@ -89,17 +89,26 @@ pub fn mine_file(
     let mined = mine(&*finder, examples()?.into_iter().flatten(), options, go_on, write);
     let mined = mined?;
     file.commit().map_err(io)?;
-    Ok(MinedFile { mined, candidates: searcher.is_none().then_some(held.len()), skipped })
+    Ok(MinedFile {
+        mined,
+        candidates: searcher.is_none().then_some(held.len()),
+        skipped,
+    })
 }
 
-/// Keys for a question and for passages that have none, which Tevatron's tools join by: the number of the example, from 1, and a digest
-/// of the passage, the same wherever it stands.
+/// Keys for a question and for passages that have none, which Tevatron's tools join by: the number of the example, from
+/// 1, and a digest of the passage, the same wherever it stands.
 pub(super) fn give_keys(example: &mut TrainingExample, number: u64) {
     let lacks = |key: &Option<String>| key.as_deref().is_none_or(str::is_empty);
     if lacks(&example.key) {
         example.key = Some(format!("q{number}"));
     }
-    for passage in example.positives.iter_mut().chain(&mut example.negatives).filter(|passage| lacks(&passage.key)) {
+    for passage in example
+        .positives
+        .iter_mut()
+        .chain(&mut example.negatives)
+        .filter(|passage| lacks(&passage.key))
+    {
         let (high, low) = halves(passage.passage().as_bytes());
         passage.key = Some(format!("p{high:016x}{low:016x}"));
     }
@@ -107,7 +116,9 @@ pub(super) fn give_keys(example: &mut TrainingExample, number: u64) {
 
 fn documents(corpus: &Path) -> Result<Vec<Passage>, DataError> {
     let documents = CorpusReader::open(corpus, &ReadOptions::default())?;
-    documents.map(|document| Ok(Passage::of_document(document?.value))).collect()
+    documents
+        .map(|document| Ok(Passage::of_document(document?.value)))
+        .collect()
 }
 
 /// Every positive once.

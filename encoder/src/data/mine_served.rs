@@ -38,12 +38,21 @@ pub struct ServedMiner<'a> {
 impl<'a> ServedMiner<'a> {
     /// Connects to `http://HOST:PORT` or `https://HOST:PORT`.
     pub fn connect(encoder: MiningEncoder<'a>, url: &str, credentials: Credentials) -> Result<Self, DataError> {
-        // With a thread of its own, which answers the server's pings while this one embeds: a connection without is closed after 50 s.
+        // With a thread of its own, which answers the server's pings while this one embeds: a connection without is
+        // closed after 50 s.
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build();
         let runtime = runtime.map_err(|error| DataError::Source(error.into()))?;
-        let config = ClientConfig { credentials, ..ClientConfig::default() };
+        let config = ClientConfig {
+            credentials,
+            ..ClientConfig::default()
+        };
         let client = runtime.block_on(SearcherClient::connect(url, config))?;
-        Ok(Self { encoder, client, runtime, known: HashMap::new() })
+        Ok(Self {
+            encoder,
+            client,
+            runtime,
+            known: HashMap::new(),
+        })
     }
 
     /// The best `k` documents of each example's question.
@@ -54,7 +63,9 @@ impl<'a> ServedMiner<'a> {
             k,
             ..v1::SearchRequest::default()
         });
-        let request = v1::SearchBatchRequest { requests: requests.collect() };
+        let request = v1::SearchBatchRequest {
+            requests: requests.collect(),
+        };
         let responses = self.runtime.block_on(self.client.search_batch(request))?.responses;
         if responses.len() != examples.len() {
             return Err(self.contract(&format!("{} answers to {} questions", responses.len(), examples.len())));
@@ -62,13 +73,20 @@ impl<'a> ServedMiner<'a> {
         let expected = &self.encoder.model.info().fingerprint;
         if let Some(other) = responses.iter().find(|response| response.fingerprint != *expected) {
             let (url, got) = (self.client.url().to_owned(), other.fingerprint.clone());
-            return Err(DataError::OtherModel { url, expected: expected.clone(), got });
+            return Err(DataError::OtherModel {
+                url,
+                expected: expected.clone(),
+                got,
+            });
         }
         Ok(responses.into_iter().map(|response| response.hits).collect())
     }
 
     fn contract(&self, reason: &str) -> DataError {
-        DataError::Searcher(ClientError::Contract { url: self.client.url().to_owned(), reason: reason.to_owned() })
+        DataError::Searcher(ClientError::Contract {
+            url: self.client.url().to_owned(),
+            reason: reason.to_owned(),
+        })
     }
 }
 
@@ -93,12 +111,23 @@ impl Finder for ServedMiner<'_> {
         let none = Known::default();
         let known = |example: &TrainingExample| self.known.get(&question_key(example)).unwrap_or(&none);
         // Each positive may come up by its key, and another document by its text.
-        let deepest = window.iter().map(known).map(|known| known.keys.len() + known.texts.len()).max().unwrap_or(0);
+        let deepest = window
+            .iter()
+            .map(known)
+            .map(|known| known.keys.len() + known.texts.len())
+            .max()
+            .unwrap_or(0);
         let k = options.rank_end + deepest;
         let Some(k) = u32::try_from(k).ok().filter(|k| *k <= MAX_K) else {
-            let expected =
-                format!("at most the {} ranks that a searcher gives", (MAX_K as usize).saturating_sub(deepest));
-            return Err(DataError::Option { what: "`rank-end`", expected, got: options.rank_end.to_string() });
+            let expected = format!(
+                "at most the {} ranks that a searcher gives",
+                (MAX_K as usize).saturating_sub(deepest)
+            );
+            return Err(DataError::Option {
+                what: "`rank-end`",
+                expected,
+                got: options.rank_end.to_string(),
+            });
         };
         let at_a_time = (HITS_OF_A_CALL / k as usize).clamp(1, MAX_BATCH);
         for some in window.chunks_mut(at_a_time) {
@@ -110,14 +139,25 @@ impl Finder for ServedMiner<'_> {
                 let known = known(example);
                 let (mut passages, mut best, mut answering) = (Vec::new(), Vec::new(), Vec::new());
                 for (number, hit) in (0u32..).zip(hits) {
-                    let Some(document) = hit.document else { return Err(self.contract("a hit without its document")) };
+                    let Some(document) = hit.document else {
+                        return Err(self.contract("a hit without its document"));
+                    };
                     let span = Metadata::of_stored(document.metadata_json).and_then(|metadata| metadata.span());
                     let v1::Document { key, title, text, .. } = document;
-                    let passage = Passage { key: Some(key), title, text, score: None, span };
+                    let passage = Passage {
+                        key: Some(key),
+                        title,
+                        text,
+                        score: None,
+                        span,
+                    };
                     if known.keys.contains(&hit.key) || known.texts.contains(&halves(passage.passage().as_bytes())) {
                         answering.push(number);
                     }
-                    best.push(RankedAnswer { answer: number, score: hit.score });
+                    best.push(RankedAnswer {
+                        answer: number,
+                        score: hit.score,
+                    });
                     passages.push(passage);
                 }
                 settle(example, &passages, &best, &answering, options, mined);

@@ -6,12 +6,14 @@ use super::error::DataError;
 use super::exact::RankedAnswer;
 use crate::random::Random;
 
-/// How far below the score of the worst positive a negative must be; closer ones may well be answers that nobody judged.
+/// How far below the score of the worst positive a negative must be; closer ones may well be answers that nobody
+/// judged.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Margin {
     /// At least this much lower.
     pub absolute: f32,
-    /// At most this share of it, as 0.95 (Moreira et al. 2024, positive-aware mining). 1 asks only that it is not higher.
+    /// At most this share of it, as 0.95 (Moreira et al. 2024, positive-aware mining). 1 asks only that it is not
+    /// higher.
     pub relative: f32,
 }
 
@@ -37,8 +39,19 @@ pub struct MineOptions {
 impl Default for MineOptions {
     /// Five at random from ranks 0 to 100, at most 95 % of the positive's score.
     fn default() -> Self {
-        let margin = Some(Margin { absolute: 0.0, relative: 0.95 });
-        Self { rank_start: 0, rank_end: 100, count: 5, margin, sample: true, seed: 0, keep: false }
+        let margin = Some(Margin {
+            absolute: 0.0,
+            relative: 0.95,
+        });
+        Self {
+            rank_start: 0,
+            rank_end: 100,
+            count: 5,
+            margin,
+            sample: true,
+            seed: 0,
+            keep: false,
+        }
     }
 }
 
@@ -47,19 +60,28 @@ impl MineOptions {
     pub fn check(&self) -> Result<(), DataError> {
         let refuse = |what, expected: String, got: String| Err(DataError::Option { what, expected, got });
         if self.rank_start >= self.rank_end {
-            return refuse("`rank-end`", format!("above `rank-start` {}", self.rank_start), self.rank_end.to_string());
+            return refuse(
+                "`rank-end`",
+                format!("above `rank-start` {}", self.rank_start),
+                self.rank_end.to_string(),
+            );
         }
         if self.count == 0 || self.count > self.rank_end - self.rank_start {
-            let expected = format!("between 1 and the {} ranks of the window", self.rank_end - self.rank_start);
+            let expected = format!(
+                "between 1 and the {} ranks of the window",
+                self.rank_end - self.rank_start
+            );
             return refuse("the number of negatives", expected, self.count.to_string());
         }
         match self.margin {
             Some(margin) if !margin.absolute.is_finite() || margin.absolute < 0.0 => {
                 refuse("the absolute margin", "0 or more".into(), margin.absolute.to_string())
             }
-            Some(margin) if !(margin.relative > 0.0 && margin.relative <= 1.0) => {
-                refuse("the relative margin", "above 0 and at most 1".into(), margin.relative.to_string())
-            }
+            Some(margin) if !(margin.relative > 0.0 && margin.relative <= 1.0) => refuse(
+                "the relative margin",
+                "above 0 and at most 1".into(),
+                margin.relative.to_string(),
+            ),
             _ => Ok(()),
         }
     }
@@ -88,7 +110,9 @@ pub(super) fn settle(
     mined: &mut Mined,
 ) {
     let answers = |ranked: &&RankedAnswer| {
-        candidates.get(ranked.answer as usize).is_some_and(|candidate| contains_positive(example, candidate))
+        candidates
+            .get(ranked.answer as usize)
+            .is_some_and(|candidate| contains_positive(example, candidate))
     };
     // Not among `known`, which come from keys and whole texts.
     let containing: Vec<u32> = best.iter().filter(answers).map(|ranked| ranked.answer).collect();
@@ -105,7 +129,10 @@ pub(super) fn settle(
     }
     let passage = |ranked: &RankedAnswer| {
         let passage = candidates.get(ranked.answer as usize)?;
-        Some(Passage { score: Some(ranked.score), ..passage.clone() })
+        Some(Passage {
+            score: Some(ranked.score),
+            ..passage.clone()
+        })
     };
     example.negatives.extend(found.iter().filter_map(passage));
 }
@@ -124,14 +151,20 @@ fn select(
     number: u64,
     options: &MineOptions,
 ) -> Vec<RankedAnswer> {
-    let worst = example.positives.iter().filter_map(|positive| positive.score).fold(f32::INFINITY, f32::min);
+    let worst = example
+        .positives
+        .iter()
+        .filter_map(|positive| positive.score)
+        .fold(f32::INFINITY, f32::min);
     let limit = options.margin.map_or(f32::INFINITY, |margin| {
         // A share of a negative score would lie above it.
         let relative = if worst > 0.0 { worst * margin.relative } else { worst };
         relative.min(worst - margin.absolute)
     });
     let unknown = best.iter().copied().filter(|ranked| !known.contains(&ranked.answer));
-    let window = unknown.skip(options.rank_start).take(options.rank_end - options.rank_start);
+    let window = unknown
+        .skip(options.rank_start)
+        .take(options.rank_end - options.rank_start);
     let mut found: Vec<RankedAnswer> = window.filter(|ranked| ranked.score <= limit).collect();
     if options.sample {
         let mut random = Random::of(&[options.seed, number]);
@@ -150,12 +183,22 @@ mod tests {
     use super::*;
 
     fn ranked(scores: &[f32]) -> Vec<RankedAnswer> {
-        (0u32..).zip(scores).map(|(answer, &score)| RankedAnswer { answer, score }).collect()
+        (0u32..)
+            .zip(scores)
+            .map(|(answer, &score)| RankedAnswer { answer, score })
+            .collect()
     }
 
     fn example(score: f32) -> TrainingExample {
-        let positive = Passage { score: Some(score), ..Passage::of("a") };
-        TrainingExample { question: "q".into(), positives: vec![positive], ..TrainingExample::default() }
+        let positive = Passage {
+            score: Some(score),
+            ..Passage::of("a")
+        };
+        TrainingExample {
+            question: "q".into(),
+            positives: vec![positive],
+            ..TrainingExample::default()
+        }
     }
 
     fn rows(found: &[RankedAnswer]) -> Vec<u32> {
@@ -164,19 +207,58 @@ mod tests {
 
     #[test]
     fn a_paragraph_around_a_positive_is_no_negative() {
-        let texts = ["It is old. Oslo is the capital. It rains.", "Oslo is a town.", " Oslo is the capital. "];
-        let candidates = texts.map(|text| Passage { key: Some(text.len().to_string()), ..Passage::of(text) });
-        let positive = Passage { score: Some(0.9), ..Passage::of("Oslo is the capital.") };
-        let mut example =
-            TrainingExample { question: "q".into(), positives: vec![positive], ..TrainingExample::default() };
-        let options = MineOptions { margin: None, sample: false, count: 3, ..MineOptions::default() };
+        let texts = [
+            "It is old. Oslo is the capital. It rains.",
+            "Oslo is a town.",
+            " Oslo is the capital. ",
+        ];
+        let candidates = texts.map(|text| Passage {
+            key: Some(text.len().to_string()),
+            ..Passage::of(text)
+        });
+        let positive = Passage {
+            score: Some(0.9),
+            ..Passage::of("Oslo is the capital.")
+        };
+        let mut example = TrainingExample {
+            question: "q".into(),
+            positives: vec![positive],
+            ..TrainingExample::default()
+        };
+        let options = MineOptions {
+            margin: None,
+            sample: false,
+            count: 3,
+            ..MineOptions::default()
+        };
         let mut mined = Mined::default();
-        settle(&mut example, &candidates, &ranked(&[0.8, 0.7, 0.6]), &[], &options, &mut mined);
-        let negatives: Vec<&str> = example.negatives.iter().map(|negative| negative.text.as_str()).collect();
+        settle(
+            &mut example,
+            &candidates,
+            &ranked(&[0.8, 0.7, 0.6]),
+            &[],
+            &options,
+            &mut mined,
+        );
+        let negatives: Vec<&str> = example
+            .negatives
+            .iter()
+            .map(|negative| negative.text.as_str())
+            .collect();
         assert_eq!((negatives, mined.short), (vec!["Oslo is a town."], 1));
         // A positive without text is in none.
-        example.positives = vec![Passage { score: Some(0.9), ..Passage::of("") }];
-        settle(&mut example, &candidates, &ranked(&[0.8, 0.7, 0.6]), &[], &options, &mut mined);
+        example.positives = vec![Passage {
+            score: Some(0.9),
+            ..Passage::of("")
+        }];
+        settle(
+            &mut example,
+            &candidates,
+            &ranked(&[0.8, 0.7, 0.6]),
+            &[],
+            &options,
+            &mut mined,
+        );
         assert_eq!(example.negatives.len(), 3);
     }
 
@@ -199,13 +281,41 @@ mod tests {
 
     #[test]
     fn a_mined_example_has_scores_of_one_scale() {
-        let kept = Passage { score: Some(11.5), ..Passage::of("kept") };
-        let candidates = [Passage::of("a"), Passage { score: Some(7.0), ..Passage::of("found") }];
-        let options = MineOptions { keep: true, count: 1, margin: None, sample: false, ..MineOptions::default() };
-        let mut example = TrainingExample { negatives: vec![kept], ..example(0.9) };
-        settle(&mut example, &candidates, &ranked(&[0.8, 0.7]), &[0], &options, &mut Mined::default());
-        let negatives: Vec<_> =
-            example.negatives.iter().map(|passage| (passage.text.as_str(), passage.score)).collect();
+        let kept = Passage {
+            score: Some(11.5),
+            ..Passage::of("kept")
+        };
+        let candidates = [
+            Passage::of("a"),
+            Passage {
+                score: Some(7.0),
+                ..Passage::of("found")
+            },
+        ];
+        let options = MineOptions {
+            keep: true,
+            count: 1,
+            margin: None,
+            sample: false,
+            ..MineOptions::default()
+        };
+        let mut example = TrainingExample {
+            negatives: vec![kept],
+            ..example(0.9)
+        };
+        settle(
+            &mut example,
+            &candidates,
+            &ranked(&[0.8, 0.7]),
+            &[0],
+            &options,
+            &mut Mined::default(),
+        );
+        let negatives: Vec<_> = example
+            .negatives
+            .iter()
+            .map(|passage| (passage.text.as_str(), passage.score))
+            .collect();
         assert_eq!(negatives, [("kept", None), ("found", Some(0.7))]);
     }
 
@@ -228,7 +338,13 @@ mod tests {
     #[test]
     fn a_seed_draws_the_same_and_every_rank_can_come() {
         let best = ranked(&[0.5, 0.4, 0.3, 0.2]);
-        let options = MineOptions { rank_start: 1, rank_end: 4, count: 2, margin: None, ..MineOptions::default() };
+        let options = MineOptions {
+            rank_start: 1,
+            rank_end: 4,
+            count: 2,
+            margin: None,
+            ..MineOptions::default()
+        };
         let none = [];
         let draw = |number| rows(&select(&example(0.9), &best, &none, number, &options));
         assert_eq!(draw(3), draw(3));
@@ -241,14 +357,25 @@ mod tests {
         let refusal = |options: MineOptions| options.check().unwrap_err().to_string();
         let default = MineOptions::default;
         assert_eq!(
-            refusal(MineOptions { rank_start: 9, rank_end: 9, ..default() }),
+            refusal(MineOptions {
+                rank_start: 9,
+                rank_end: 9,
+                ..default()
+            }),
             "`rank-end` must be above `rank-start` 9, got: 9"
         );
         assert_eq!(
-            refusal(MineOptions { rank_start: 8, rank_end: 12, ..default() }),
+            refusal(MineOptions {
+                rank_start: 8,
+                rank_end: 12,
+                ..default()
+            }),
             "the number of negatives must be between 1 and the 4 ranks of the window, got: 5"
         );
-        let margin = |absolute, relative| MineOptions { margin: Some(Margin { absolute, relative }), ..default() };
+        let margin = |absolute, relative| MineOptions {
+            margin: Some(Margin { absolute, relative }),
+            ..default()
+        };
         assert!(refusal(margin(-0.1, 1.0)).starts_with("the absolute margin must be 0 or more"));
         assert!(refusal(margin(0.0, 0.0)).starts_with("the relative margin must be above 0"));
         assert!(refusal(margin(0.0, f32::NAN)).contains("got: NaN"));

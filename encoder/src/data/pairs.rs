@@ -82,7 +82,9 @@ impl TokenizedPairs {
 
     /// Examples that have a negative.
     pub fn with_negatives(&self) -> usize {
-        (0..self.len() as u32).filter(|&example| !self.negatives(example).is_empty()).count()
+        (0..self.len() as u32)
+            .filter(|&example| !self.negatives(example).is_empty())
+            .count()
     }
 
     /// Whether a teacher has scored any passage.
@@ -102,14 +104,20 @@ impl TokenizedPairs {
 
     /// Places of an example's positives among the members.
     pub fn positives(&self, example: u32) -> std::ops::Range<u32> {
-        let Some(row) = self.rows.get(example as usize) else { return 0..0 };
-        let start = (example as usize).checked_sub(1).and_then(|before| self.rows.get(before));
+        let Some(row) = self.rows.get(example as usize) else {
+            return 0..0;
+        };
+        let start = (example as usize)
+            .checked_sub(1)
+            .and_then(|before| self.rows.get(before));
         start.map_or(0, |before| before.negatives_end)..row.positives_end
     }
 
     /// Places of an example's negatives among the members.
     pub fn negatives(&self, example: u32) -> std::ops::Range<u32> {
-        self.rows.get(example as usize).map_or(0..0, |row| row.positives_end..row.negatives_end)
+        self.rows
+            .get(example as usize)
+            .map_or(0..0, |row| row.positives_end..row.negatives_end)
     }
 
     /// The answer at a place.
@@ -119,7 +127,10 @@ impl TokenizedPairs {
 
     /// The teacher's score at a place.
     pub fn score(&self, member: u32) -> Option<f32> {
-        self.scores.get(member as usize).copied().filter(|score| !score.is_nan())
+        self.scores
+            .get(member as usize)
+            .copied()
+            .filter(|score| !score.is_nan())
     }
 
     /// The class of equal answers.
@@ -130,7 +141,11 @@ impl TokenizedPairs {
     /// Classes that are known to answer a question, sorted.
     pub fn known(&self, question: u32) -> &[u32] {
         let at = question as usize;
-        let start = at.checked_sub(1).and_then(|before| self.known_ends.get(before)).copied().unwrap_or(0);
+        let start = at
+            .checked_sub(1)
+            .and_then(|before| self.known_ends.get(before))
+            .copied()
+            .unwrap_or(0);
         let end = self.known_ends.get(at).copied().unwrap_or(start);
         self.known.get(start..end).unwrap_or_default()
     }
@@ -145,17 +160,23 @@ impl TokenizedPairs {
         self.questions.get(question)
     }
 
-    /// The window of its document that an answer stands in, with its tokens as the one span; nothing where answers are read by themselves.
+    /// The window of its document that an answer stands in, with its tokens as the one span; nothing where answers are
+    /// read by themselves.
     pub fn context_tokens(&self, answer: u32) -> Option<Tokens> {
         let contexts = self.contexts.as_ref()?;
         let AnswerPlace { window, first, end } = *contexts.places.get(answer as usize)?;
         let span = first as usize..end as usize;
-        Some(Tokens { spans: std::iter::once(span).collect(), ..contexts.windows.get(window) })
+        Some(Tokens {
+            spans: std::iter::once(span).collect(),
+            ..contexts.windows.get(window)
+        })
     }
 
     /// Windows of documents, and their tokens; 0 where answers are read by themselves.
     pub fn windows(&self) -> (usize, usize) {
-        self.contexts.as_ref().map_or((0, 0), |contexts| (contexts.windows.len(), contexts.windows.tokens()))
+        self.contexts
+            .as_ref()
+            .map_or((0, 0), |contexts| (contexts.windows.len(), contexts.windows.tokens()))
     }
 
     /// Tokens of an answer.

@@ -1,8 +1,8 @@
 //! The order of one epoch: batches in which no two answers are equal, and none answers another's question.
 //!
-//! A shuffled list is filled into batches; an example that does not fit into the one at hand waits for the next. What still
-//! does not fit when the list has ended is swapped with an example of another batch; where no swap helps (an answer of more
-//! examples than there are batches) it stays, and the batch's mask takes it out of the loss.
+//! A shuffled list is filled into batches; an example that does not fit into the one at hand waits for the next. What
+//! still does not fit when the list has ended is swapped with an example of another batch; where no swap helps (an
+//! answer of more examples than there are batches) it stays, and the batch's mask takes it out of the loss.
 
 use std::collections::{HashSet, VecDeque};
 
@@ -38,7 +38,10 @@ pub(super) fn plan(
     Random::of(&[seed, epoch, ORDER]).shuffle(&mut list);
     let mut list = list.into_iter();
     let mut waiting: VecDeque<(u32, u32)> = VecDeque::new();
-    let mut planned = EpochPlan { order: Vec::with_capacity(pairs.len()), forced: 0 };
+    let mut planned = EpochPlan {
+        order: Vec::with_capacity(pairs.len()),
+        forced: 0,
+    };
     let mut forced = Vec::new();
     while planned.order.len() < pairs.len() {
         let mut filled = Filled::default();
@@ -89,7 +92,10 @@ struct Filled {
 impl Filled {
     /// Adds an example if it fits.
     fn take(&mut self, pairs: &TokenizedPairs, (example, positive): (u32, u32)) -> bool {
-        let (class, known) = (pairs.class(pairs.answer(positive)), pairs.known(pairs.question(example)));
+        let (class, known) = (
+            pairs.class(pairs.answer(positive)),
+            pairs.known(pairs.question(example)),
+        );
         // The class is among those known, so equal answers are met here too.
         let fits = !self.known.contains(&class) && known.iter().all(|class| !self.answers.contains(class));
         if fits {

@@ -11,7 +11,8 @@ use super::error::DataError;
 use super::sampler::Sampler;
 use crate::error::Error;
 
-/// Items that a producer thread makes ahead of its consumer. Dropping it stops the producer after the current item, and waits for it.
+/// Items that a producer thread makes ahead of its consumer. Dropping it stops the producer after the current item, and
+/// waits for it.
 #[derive(Debug)]
 pub struct Prefetch<T> {
     name: &'static str,
@@ -42,16 +43,27 @@ impl<T: Send + 'static> Prefetch<T> {
             .name(name.to_owned())
             .spawn(move || work(produce, &sender, &stopped))
             .map_err(|source| Error::Thread { name, source })?;
-        Ok(Self { name, receiver: Some(receiver), stop, thread: Some(thread), finished: false })
+        Ok(Self {
+            name,
+            receiver: Some(receiver),
+            stop,
+            thread: Some(thread),
+            finished: false,
+        })
     }
 
     /// The next item, `None` after the last; an error of the producer is returned in its place. Either is final.
     pub fn next(&mut self, deadline: Duration) -> Result<Option<T>, DataError> {
-        let (false, Some(receiver)) = (self.finished, &self.receiver) else { return Ok(None) };
+        let (false, Some(receiver)) = (self.finished, &self.receiver) else {
+            return Ok(None);
+        };
         let received = match receiver.recv_timeout(deadline) {
             Ok(received) => received,
             Err(RecvTimeoutError::Timeout) => {
-                return Err(DataError::Late { name: self.name, seconds: deadline.as_secs() });
+                return Err(DataError::Late {
+                    name: self.name,
+                    seconds: deadline.as_secs(),
+                });
             }
             Err(RecvTimeoutError::Disconnected) => Err(DataError::Lost { name: self.name }),
         };

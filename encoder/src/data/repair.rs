@@ -2,7 +2,8 @@
 
 use super::pairs::TokenizedPairs;
 
-/// Comparisons of two examples at most in one epoch: data in which one answer is everywhere has no better order to be found.
+/// Comparisons of two examples at most in one epoch: data in which one answer is everywhere has no better order to be
+/// found.
 const COMPARISONS: usize = 20_000_000;
 
 /// An example and the place of its positive.
@@ -50,8 +51,8 @@ fn partner(
     None
 }
 
-/// Places within `range`, but for `except`, whose examples cannot stand in one batch with `sampled`: two of them at most.
-/// `None` once there were too many comparisons.
+/// Places within `range`, but for `except`, whose examples cannot stand in one batch with `sampled`: two of them at
+/// most. `None` once there were too many comparisons.
 fn clashes(
     pairs: &TokenizedPairs,
     order: &[SampledExample],
@@ -62,7 +63,12 @@ fn clashes(
 ) -> Option<Vec<usize>> {
     *left = left.checked_sub(range.len())?;
     let places = range.filter(|&place| Some(place) != except);
-    Some(places.filter(|&place| order.get(place).is_some_and(|&other| clash(pairs, sampled, other))).take(2).collect())
+    Some(
+        places
+            .filter(|&place| order.get(place).is_some_and(|&other| clash(pairs, sampled, other)))
+            .take(2)
+            .collect(),
+    )
 }
 
 /// Whether the answer of one is known to answer the question of the other; equal answers are.

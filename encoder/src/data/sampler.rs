@@ -1,4 +1,5 @@
-//! Which examples make a batch, with which positive and which negatives: a function of the pairs, the options and a cursor.
+//! Which examples make a batch, with which positive and which negatives: a function of the pairs, the options and a
+//! cursor.
 
 use std::sync::Arc;
 
@@ -87,15 +88,26 @@ impl Sampler {
             return Err(DataError::NoBatch);
         }
         if options.batch > pairs.len() {
-            return Err(DataError::BatchSize { batch: options.batch, examples: pairs.len() });
+            return Err(DataError::BatchSize {
+                batch: options.batch,
+                examples: pairs.len(),
+            });
         }
-        Ok(Self { pairs, options, cursor: Cursor::default(), plan: None })
+        Ok(Self {
+            pairs,
+            options,
+            cursor: Cursor::default(),
+            plan: None,
+        })
     }
 
     /// A sampler that goes on where another stood, over the same pairs.
     pub fn restore(pairs: Arc<TokenizedPairs>, state: &SamplerState) -> Result<Self, DataError> {
         if pairs.digest() != state.data {
-            return Err(DataError::OtherData { expected: state.data.clone(), got: pairs.digest().to_owned() });
+            return Err(DataError::OtherData {
+                expected: state.data.clone(),
+                got: pairs.digest().to_owned(),
+            });
         }
         Self::new(pairs, state.options)?.at(state.cursor)
     }
@@ -105,15 +117,30 @@ impl Sampler {
         let Cursor { epoch, position } = cursor;
         let batches = self.batches();
         if position > batches {
-            return Err(DataError::Cursor { epoch, position, batches });
+            return Err(DataError::Cursor {
+                epoch,
+                position,
+                batches,
+            });
         }
-        self.cursor = if position == batches { Cursor { epoch: epoch + 1, position: 0 } } else { cursor };
+        self.cursor = if position == batches {
+            Cursor {
+                epoch: epoch + 1,
+                position: 0,
+            }
+        } else {
+            cursor
+        };
         Ok(self)
     }
 
     /// The state that a checkpoint stores.
     pub fn state(&self) -> SamplerState {
-        SamplerState { data: self.pairs.digest().to_owned(), options: self.options, cursor: self.cursor }
+        SamplerState {
+            data: self.pairs.digest().to_owned(),
+            options: self.options,
+            cursor: self.cursor,
+        }
     }
 
     /// The examples.
@@ -135,7 +162,8 @@ impl Sampler {
         batches as u64
     }
 
-    /// Examples of the cursor's epoch, at most, that stand in a batch into which they do not fit, so that the mask is needed.
+    /// Examples of the cursor's epoch, at most, that stand in a batch into which they do not fit, so that the mask is
+    /// needed.
     pub fn forced(&mut self) -> usize {
         self.plan().forced
     }
@@ -145,16 +173,28 @@ impl Sampler {
         let (plan, Cursor { epoch, position }) = (self.plan(), self.cursor);
         let start = position as usize * self.options.batch;
         let end = (start + self.options.batch).min(plan.order.len());
-        let sampled = plan.order.get(start..end).unwrap_or_default().iter().map(|&(example, positive)| {
-            let negatives = self.negatives(epoch, example);
-            Draw { example, positive, negatives }
-        });
+        let sampled = plan
+            .order
+            .get(start..end)
+            .unwrap_or_default()
+            .iter()
+            .map(|&(example, positive)| {
+                let negatives = self.negatives(epoch, example);
+                Draw {
+                    example,
+                    positive,
+                    negatives,
+                }
+            });
         let sampled = sampled.collect();
         let next = position + 1;
         self.cursor = if next < self.batches() {
             Cursor { epoch, position: next }
         } else {
-            Cursor { epoch: epoch + 1, position: 0 }
+            Cursor {
+                epoch: epoch + 1,
+                position: 0,
+            }
         };
         sampled
     }

@@ -1,5 +1,6 @@
-//! Scoring from file to file: a cross encoder's logits for all passages of examples, which a dual encoder then learns from
-//! (distillation: Hofstätter et al. 2020, "Improving Efficient Neural Ranking Models with Cross-Architecture Knowledge Distillation").
+//! Scoring from file to file: a cross encoder's logits for all passages of examples, which a dual encoder then learns
+//! from (distillation: Hofstätter et al. 2020, "Improving Efficient Neural Ranking Models with Cross-Architecture
+//! Knowledge Distillation").
 
 use std::io::Write;
 use std::path::Path;
@@ -30,8 +31,8 @@ pub struct ScoredFile {
     pub skipped: Skipped,
 }
 
-/// Gives every passage of the examples the model's logit for its question, and writes them to `out` in Tevatron's form, with keys for
-/// what has none. The file appears whole or not at all. `go_on` is asked between batches.
+/// Gives every passage of the examples the model's logit for its question, and writes them to `out` in Tevatron's form,
+/// with keys for what has none. The file appears whole or not at all. `go_on` is asked between batches.
 pub fn score_file(
     model: &CrossEncoder,
     mut examples: ExampleReader,
@@ -43,7 +44,10 @@ pub fn score_file(
     let mut file = AtomicFile::create(out).map_err(io)?;
     let mut scored = ScoredFile::default();
     loop {
-        let mut window = examples.by_ref().take(WINDOW).collect::<Result<Vec<TrainingExample>, _>>()?;
+        let mut window = examples
+            .by_ref()
+            .take(WINDOW)
+            .collect::<Result<Vec<TrainingExample>, _>>()?;
         if window.is_empty() {
             break;
         }
@@ -67,14 +71,22 @@ fn score(
     counts: &mut ScoredFile,
 ) -> Result<(), DataError> {
     let tokenizer = model.tokenizer();
-    let pairs: Vec<(&str, &Passage)> =
-        window.iter().flat_map(|example| passages(example).map(|passage| (example.question.trim(), passage))).collect();
-    let tokens = pairs.par_iter().map(|(question, passage)| tokenizer.encode_pair(question, &passage.passage()));
+    let pairs: Vec<(&str, &Passage)> = window
+        .iter()
+        .flat_map(|example| passages(example).map(|passage| (example.question.trim(), passage)))
+        .collect();
+    let tokens = pairs
+        .par_iter()
+        .map(|(question, passage)| tokenizer.encode_pair(question, &passage.passage()));
     let tokens = tokens.collect::<Result<Vec<Tokens>, Error>>()?;
     counts.pairs += tokens.len() as u64;
     counts.truncated += tokens.iter().filter(|pair| pair.truncated).count() as u64;
-    let logits = model.logits_while(&tokens, budget, |_| go_on())?.ok_or(DataError::Interrupted)?;
-    let scored = window.iter_mut().flat_map(|example| example.positives.iter_mut().chain(&mut example.negatives));
+    let logits = model
+        .logits_while(&tokens, budget, |_| go_on())?
+        .ok_or(DataError::Interrupted)?;
+    let scored = window
+        .iter_mut()
+        .flat_map(|example| example.positives.iter_mut().chain(&mut example.negatives));
     for (passage, logit) in scored.zip(logits) {
         passage.score = Some(logit);
     }

@@ -33,14 +33,22 @@ impl Texts {
 
     pub(super) fn ids(&self, text: u32) -> &[u32] {
         let at = text as usize;
-        let start = at.checked_sub(1).and_then(|before| self.ends.get(before)).copied().unwrap_or(0);
+        let start = at
+            .checked_sub(1)
+            .and_then(|before| self.ends.get(before))
+            .copied()
+            .unwrap_or(0);
         let end = self.ends.get(at).copied().unwrap_or(start);
         self.ids.get(start..end).unwrap_or_default()
     }
 
     pub(super) fn get(&self, text: u32) -> Tokens {
         let truncated = self.truncated.get(text as usize).copied().unwrap_or_default();
-        Tokens { ids: self.ids(text).to_vec(), truncated, ..Tokens::default() }
+        Tokens {
+            ids: self.ids(text).to_vec(),
+            truncated,
+            ..Tokens::default()
+        }
     }
 
     fn push(&mut self, tokens: &Tokens) {

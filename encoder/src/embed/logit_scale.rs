@@ -19,13 +19,19 @@ pub(super) enum LogitScale {
 /// Embeds the pairs that come with the program, as long as `go_on`.
 pub(super) fn measure(encoder: &Model, budget: Budget, go_on: impl Fn() -> bool) -> Result<LogitScale, Error> {
     let embed = |tower: Tower, texts: Vec<String>| {
-        let tokens =
-            texts.iter().map(|text| encoder.tokenizer().encode(tower, text)).collect::<Result<Vec<Tokens>, Error>>()?;
+        let tokens = texts
+            .iter()
+            .map(|text| encoder.tokenizer().encode(tower, text))
+            .collect::<Result<Vec<Tokens>, Error>>()?;
         encoder.embed_while(tower, &tokens, VectorLength::Unit, budget, |_| go_on())
     };
     let (Some(questions), Some(documents)) = (embed(Tower::Question, questions())?, embed(Tower::Answer, documents())?)
     else {
         return Ok(LogitScale::Interrupted);
     };
-    Ok(LogitScale::Measured(estimate(&questions, &documents, encoder.info().dim)))
+    Ok(LogitScale::Measured(estimate(
+        &questions,
+        &documents,
+        encoder.info().dim,
+    )))
 }

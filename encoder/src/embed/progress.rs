@@ -33,22 +33,50 @@ struct ProgressWindow {
 impl ProgressWindow {
     /// From 0 to 1.
     fn share(&self) -> f64 {
-        if self.tokens == 0 { 0.0 } else { (self.done as f64 / self.tokens as f64).min(1.0) }
+        if self.tokens == 0 {
+            0.0
+        } else {
+            (self.done as f64 / self.tokens as f64).min(1.0)
+        }
     }
 }
 
 impl Progress {
     /// Starts the clock after `first_byte` bytes and `documents` documents that an earlier run has done.
     pub(crate) fn new(total_bytes: Option<u64>, first_byte: u64, documents: u64) -> Self {
-        let template = if total_bytes.is_some() { "{wide_bar} {percent:>3}%  {msg}" } else { "{spinner} {msg}" };
+        let template = if total_bytes.is_some() {
+            "{wide_bar} {percent:>3}%  {msg}"
+        } else {
+            "{spinner} {msg}"
+        };
         let bar = ProgressBar::new("embed", total_bytes, template);
-        let window = ProgressWindow { begin: first_byte, end: first_byte, documents: 0, tokens: 0, done: 0 };
-        Self { bar, started: Instant::now(), total_bytes, first_byte, window, documents, tokens: 0 }
+        let window = ProgressWindow {
+            begin: first_byte,
+            end: first_byte,
+            documents: 0,
+            tokens: 0,
+            done: 0,
+        };
+        Self {
+            bar,
+            started: Instant::now(),
+            total_bytes,
+            first_byte,
+            window,
+            documents,
+            tokens: 0,
+        }
     }
 
     /// A window of `documents` begins that ends at `bytes` of the corpus; `tokens` of it are to be embedded.
     pub(crate) fn begin(&mut self, bytes: u64, documents: usize, tokens: usize) {
-        self.window = ProgressWindow { begin: self.window.end, end: bytes, documents, tokens, done: 0 };
+        self.window = ProgressWindow {
+            begin: self.window.end,
+            end: bytes,
+            documents,
+            tokens,
+            done: 0,
+        };
     }
 
     /// A batch of the window is done.
@@ -62,7 +90,13 @@ impl Progress {
     /// The documents of a window are stored.
     pub(crate) fn stored(&mut self) {
         self.documents += self.window.documents as u64;
-        self.window = ProgressWindow { begin: self.window.end, documents: 0, tokens: 0, done: 0, ..self.window };
+        self.window = ProgressWindow {
+            begin: self.window.end,
+            documents: 0,
+            tokens: 0,
+            done: 0,
+            ..self.window
+        };
     }
 
     /// Tokens embedded so far.
@@ -109,12 +143,20 @@ mod tests {
         progress.begin(600, 8, 40);
         progress.batch(10);
         assert_eq!(progress.position(), 300);
-        assert!(progress.message().starts_with("52 documents, "), "a quarter of the window: {}", progress.message());
+        assert!(
+            progress.message().starts_with("52 documents, "),
+            "a quarter of the window: {}",
+            progress.message()
+        );
         progress.batch(30);
         assert_eq!(progress.position(), 600);
         progress.stored();
         assert_eq!(progress.position(), 600);
-        assert!(progress.message().starts_with("58 documents, "), "{}", progress.message());
+        assert!(
+            progress.message().starts_with("58 documents, "),
+            "{}",
+            progress.message()
+        );
         progress.begin(1000, 8, 10);
         progress.batch(20);
         assert_eq!((progress.position(), progress.tokens()), (1000, 60));

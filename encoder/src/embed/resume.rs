@@ -1,10 +1,10 @@
 //! The state of an earlier run: parts whose documents are unchanged are kept, and rows of others are reused one by one.
 //!
-//! A file is read once to its end before anything is embedded: what is flawed, how much room the vectors take and where the
-//! corpus has changed is then known. A stream is compared with the parts as far as they go.
+//! A file is read once to its end before anything is embedded: what is flawed, how much room the vectors take and where
+//! the corpus has changed is then known. A stream is compared with the parts as far as they go.
 //!
-//! The result is byte for byte that of a fresh run wherever a vector does not depend on its batch, as with all-MiniLM-L6-v2 in
-//! f32; in models whose sizes are no multiple of a vector register the last bit may.
+//! The result is byte for byte that of a fresh run wherever a vector does not depend on its batch, as with
+//! all-MiniLM-L6-v2 in f32; in models whose sizes are no multiple of a vector register the last bit may.
 
 use std::path::Path;
 
@@ -41,8 +41,8 @@ struct ResumedParts {
     key_bytes: u64,
 }
 
-/// Opens the corpus and reads past what the writer already has. Parts made of text that has changed, and all after them,
-/// are set aside.
+/// Opens the corpus and reads past what the writer already has. Parts made of text that has changed, and all after
+/// them, are set aside.
 pub(crate) fn resume(
     job: &EmbedJob,
     writer: &mut EmbeddingsWriter,
@@ -51,9 +51,18 @@ pub(crate) fn resume(
     let parts = writer.finished_parts().to_vec();
     let stream = is_stream(&job.corpus);
     let mut reader = CorpusReader::open(&job.corpus, &job.read)?;
-    let compared_with = ComparedWith { parts: &parts, part_rows: job.part_rows, whole: !stream, context: job.context };
+    let compared_with = ComparedWith {
+        parts: &parts,
+        part_rows: job.part_rows,
+        whole: !stream,
+        context: job.context,
+    };
     let compared = compare(&mut reader, compared_with, &|| {
-        if cancel.is_cancelled() { Err(job.interrupted(writer)) } else { Ok(()) }
+        if cancel.is_cancelled() {
+            Err(job.interrupted(writer))
+        } else {
+            Ok(())
+        }
     })?;
     let (kept, parts_dropped) = (compared.kept, parts.len() - compared.kept);
     if stream && parts_dropped > 0 {
@@ -63,16 +72,31 @@ pub(crate) fn resume(
         reader.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
         let header = writer.header();
         let row_bytes = (header.model.dim * header.vectors.bytes()) as u64 + ROW_BYTES;
-        let needed = compared.new.saturating_mul(row_bytes).saturating_add(compared.key_bytes);
+        let needed = compared
+            .new
+            .saturating_mul(row_bytes)
+            .saturating_add(compared.key_bytes);
         check_space(&job.out, needed, job.free_space)?;
         // What is flawed was listed by the first reading. Documents that passages were cut from are in memory once.
         drop(reader);
-        reader = reader_after(&job.corpus, &ReadOptions { rejects: None, ..job.read.clone() }, compared.documents)?;
+        reader = reader_after(
+            &job.corpus,
+            &ReadOptions {
+                rejects: None,
+                ..job.read.clone()
+            },
+            compared.documents,
+        )?;
     }
     if parts_dropped > 0 {
         writer.set_aside(kept)?;
     }
-    Ok(Resumed { reader, documents: compared.documents, parts_dropped, earlier: writer.earlier_rows() })
+    Ok(Resumed {
+        reader,
+        documents: compared.documents,
+        parts_dropped,
+        earlier: writer.earlier_rows(),
+    })
 }
 
 /// A reader of a file after this many documents.
@@ -97,7 +121,12 @@ struct ComparedWith<'a> {
 /// Reads documents along the parts; to the end of the corpus where `whole`, else no further than it takes.
 fn compare(
     reader: &mut CorpusReader,
-    ComparedWith { parts, part_rows, whole, context }: ComparedWith<'_>,
+    ComparedWith {
+        parts,
+        part_rows,
+        whole,
+        context,
+    }: ComparedWith<'_>,
     go_on: &dyn Fn() -> Result<(), JobError>,
 ) -> Result<ResumedParts, JobError> {
     let mut compared = ResumedParts::default();
@@ -107,7 +136,9 @@ fn compare(
     let mut changed = false;
     while whole || (!changed && (compared.kept < parts.len() || short)) {
         go_on()?;
-        let Some(document) = reader.next().transpose()? else { break };
+        let Some(document) = reader.next().transpose()? else {
+            break;
+        };
         let document = document.value;
         compared.new += 1;
         compared.key_bytes += document.key.len() as u64;

@@ -35,7 +35,12 @@ impl EmbedJob {
             writer.set_aside(first)?;
         }
         let was_complete = writer.is_complete();
-        let Resumed { reader, documents: kept, parts_dropped, earlier } = match resume(self, &mut writer, cancel) {
+        let Resumed {
+            reader,
+            documents: kept,
+            parts_dropped,
+            earlier,
+        } = match resume(self, &mut writer, cancel) {
             Ok(resumed) => resumed,
             Err(error) => {
                 writer.discard();
@@ -44,7 +49,11 @@ impl EmbedJob {
         };
         let documents = writer.finished_parts().iter().filter_map(|part| part.truncated).sum();
         if self.refuse_long && documents > 0 {
-            return Err(JobError::LongKept { out: self.out.clone(), documents, max_tokens: encoder.info().max_tokens });
+            return Err(JobError::LongKept {
+                out: self.out.clone(),
+                documents,
+                max_tokens: encoder.info().max_tokens,
+            });
         }
         if parts_dropped > 0 {
             tracing::info!(
@@ -65,7 +74,13 @@ impl EmbedJob {
         let mut progress = Progress::new(reader.total_bytes(), reader.bytes_read(), kept);
         let (mut truncated, mut stored, mut reused) = (0, 0, 0);
         let (tower, context) = (self.tower, self.context);
-        let source = WindowSource { reader, earlier, tokenizer: encoder.tokenizer(), tower, context };
+        let source = WindowSource {
+            reader,
+            earlier,
+            tokenizer: encoder.tokenizer(),
+            tower,
+            context,
+        };
         let windows = read_ahead(source, is_stream(&self.corpus))?;
         loop {
             if cancel.is_cancelled() {
@@ -80,9 +95,16 @@ impl EmbedJob {
             if self.refuse_long
                 && let Some((document, _)) = window.documents.iter().zip(&window.truncated).find(|(_, is)| **is)
             {
-                return Err(JobError::LongText { key: document.key.clone(), max_tokens: encoder.info().max_tokens });
+                return Err(JobError::LongText {
+                    key: document.key.clone(),
+                    max_tokens: encoder.info().max_tokens,
+                });
             }
-            let new = window.truncated.iter().zip(&window.earlier).filter(|(_, earlier)| earlier.is_none());
+            let new = window
+                .truncated
+                .iter()
+                .zip(&window.earlier)
+                .filter(|(_, earlier)| earlier.is_none());
             truncated += new.filter(|(truncated, _)| **truncated).count() as u64;
             stored += window.documents.len() as u64;
             reused += window.earlier.iter().flatten().count() as u64;
@@ -110,7 +132,14 @@ impl EmbedJob {
     /// Opens the corpus, which shows whether it is there and of which form; a stream can be opened only once.
     pub fn check_corpus(&self) -> Result<(), JobError> {
         if !is_stream(&self.corpus) {
-            CorpusReader::open(&self.corpus, &ReadOptions { rejects: None, documents: None, ..self.read.clone() })?;
+            CorpusReader::open(
+                &self.corpus,
+                &ReadOptions {
+                    rejects: None,
+                    documents: None,
+                    ..self.read.clone()
+                },
+            )?;
         }
         Ok(())
     }
@@ -124,7 +153,12 @@ impl EmbedJob {
         progress: &mut Progress,
         cancel: &JobCancellation,
     ) -> Result<bool, JobError> {
-        let tokens = window.tokens.iter().chain(&window.contexts).map(|tokens| tokens.ids.len()).sum();
+        let tokens = window
+            .tokens
+            .iter()
+            .chain(&window.contexts)
+            .map(|tokens| tokens.ids.len())
+            .sum();
         progress.begin(window.bytes_read, window.documents.len(), tokens);
         let mut embed = |texts: &[Tokens]| {
             encoder.embed_while(self.tower, texts, VectorLength::Unit, self.budget, |tokens| {
@@ -133,15 +167,21 @@ impl EmbedJob {
             })
         };
         let dim = encoder.info().dim;
-        let Some(mut vectors) = embed(&window.tokens)? else { return Ok(false) };
+        let Some(mut vectors) = embed(&window.tokens)? else {
+            return Ok(false);
+        };
         if let Some(weight) = self.context.late_weight() {
-            let Some(late) = embed(&window.contexts)? else { return Ok(false) };
+            let Some(late) = embed(&window.contexts)? else {
+                return Ok(false);
+            };
             add_contexts(&mut vectors, &late, &window.context_rows, dim, weight);
         }
         let mut new = vectors.chunks_exact(dim);
         for (number, document) in window.documents.iter().enumerate() {
             let earlier = window.earlier.get(number).and_then(Option::as_deref);
-            let Some(row) = earlier.or_else(|| new.next()) else { break };
+            let Some(row) = earlier.or_else(|| new.next()) else {
+                break;
+            };
             let truncated = window.truncated.get(number).copied().unwrap_or_default();
             writer.push(document, row, truncated)?;
         }
@@ -170,7 +210,10 @@ impl EmbedJob {
 
     pub(super) fn interrupted(&self, writer: &EmbeddingsWriter) -> JobError {
         let rows = writer.finished_parts().iter().map(|part| part.rows).sum();
-        JobError::Interrupted { rows, out: self.out.clone() }
+        JobError::Interrupted {
+            rows,
+            out: self.out.clone(),
+        }
     }
 
     fn header(&self, encoder: &Model) -> EmbeddingsHeader {

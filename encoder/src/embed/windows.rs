@@ -37,7 +37,8 @@ pub(crate) struct ReadWindow {
     pub(crate) bytes_read: u64,
 }
 
-/// Messages of the reader thread: windows, then `None` at the end of the corpus, so that a panic is not mistaken for the end.
+/// Messages of the reader thread: windows, then `None` at the end of the corpus, so that a panic is not mistaken for
+/// the end.
 pub(crate) type SentWindow = Result<Option<ReadWindow>, JobError>;
 
 /// Source of the windows.
@@ -50,20 +51,27 @@ pub(crate) struct WindowSource {
     pub(crate) context: PassageContext,
 }
 
-/// Reads the rest of a corpus on a thread of its own, which ends with the corpus, an error, or the receiver. What a user
-/// should hear of the corpus is told at its end where `tell`.
+/// Reads the rest of a corpus on a thread of its own, which ends with the corpus, an error, or the receiver. What a
+/// user should hear of the corpus is told at its end where `tell`.
 pub(crate) fn read_ahead(mut source: WindowSource, tell: bool) -> Result<Receiver<SentWindow>, JobError> {
     let (sender, receiver) = sync_channel(WINDOWS_AHEAD);
     let windows = move || {
         source.send_windows(&sender);
         if tell {
-            source.reader.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
+            source
+                .reader
+                .warnings()
+                .iter()
+                .for_each(|warning| tracing::warn!("{warning}"));
         }
     };
     std::thread::Builder::new()
         .name("dyad-read".into())
         .spawn(windows)
-        .map_err(|source| Error::Thread { name: "dyad-read", source })?;
+        .map_err(|source| Error::Thread {
+            name: "dyad-read",
+            source,
+        })?;
     Ok(receiver)
 }
 
@@ -87,39 +95,61 @@ impl WindowSource {
             let document = document?.value;
             bytes += document.title.len() + document.text.len();
             if is_late && document.place.is_none() {
-                return Err(JobError::NoPlace { key: document.key, context: self.context });
+                return Err(JobError::NoPlace {
+                    key: document.key,
+                    context: self.context,
+                });
             }
             documents.push(document);
         }
         if documents.is_empty() {
             return Ok(None);
         }
-        let mut window = ReadWindow { bytes_read: self.reader.bytes_read(), ..ReadWindow::default() };
+        let mut window = ReadWindow {
+            bytes_read: self.reader.bytes_read(),
+            ..ReadWindow::default()
+        };
         let earlier: Vec<Option<EarlierRow>> = if self.earlier.rows() == 0 {
             vec![None; documents.len()]
         } else {
-            documents.iter().map(|document| self.earlier.find(text_digest(document, self.context))).collect()
+            documents
+                .iter()
+                .map(|document| self.earlier.find(text_digest(document, self.context)))
+                .collect()
         };
-        let read_as = ReadAs { tokenizer: &self.tokenizer, tower: self.tower, context: self.context };
+        let read_as = ReadAs {
+            tokenizer: &self.tokenizer,
+            tower: self.tower,
+            context: self.context,
+        };
         let tokens: Result<Vec<Option<Tokens>>, Error> = documents
             .par_iter()
             .zip(&earlier)
             .map(|(document, row)| match row {
                 Some(EarlierRow { truncated: Some(_), .. }) => Ok(None),
                 // A row whose part does not say whether this text was truncated, or none.
-                Some(_) | None => {
-                    read_as.tokenizer.encode(read_as.tower, &document.passage_in(read_as.context)).map(Some)
-                }
+                Some(_) | None => read_as
+                    .tokenizer
+                    .encode(read_as.tower, &document.passage_in(read_as.context))
+                    .map(Some),
             })
             .collect();
         for (row, tokens) in earlier.into_iter().zip(tokens?) {
             let known = row.as_ref().and_then(|row| row.truncated);
-            window.truncated.push(known.or(tokens.as_ref().map(|tokens| tokens.truncated)).unwrap_or(false));
+            window.truncated.push(
+                known
+                    .or(tokens.as_ref().map(|tokens| tokens.truncated))
+                    .unwrap_or(false),
+            );
             window.tokens.extend(tokens.filter(|_| row.is_none()));
             window.earlier.push(row.map(|row| row.vector));
         }
         if is_late {
-            let new = window.earlier.iter().zip(&documents).filter(|(earlier, _)| earlier.is_none());
+            let new = window
+                .earlier
+                .iter()
+                .zip(&documents)
+                .filter(|(earlier, _)| earlier.is_none());
             let new: Vec<&PassagePlace> = new.filter_map(|(_, document)| document.place.as_ref()).collect();
             let ContextTokens { contexts, rows, cut } = read_as.tokenizer.contexts_of_passages(read_as.tower, &new)?;
             (window.contexts, window.context_rows) = (contexts, rows);

@@ -1,5 +1,5 @@
-//! The whole loss of ENDX (Wang et al. 2021): `L = a_dual L_dual + a_cross L_cross + a_ga L_ga` (equation 13), and how the weights within
-//! `L_ga` grow (section 4.4).
+//! The whole loss of ENDX (Wang et al. 2021): `L = a_dual L_dual + a_cross L_cross + a_ga L_ga` (equation 13), and how
+//! the weights within `L_ga` grow (section 4.4).
 
 use serde::{Deserialize, Serialize};
 use tch::{TchError, Tensor};
@@ -17,7 +17,10 @@ pub struct Ramp {
     pub after: f64,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference to the field")]
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde hands over a reference to the field"
+)]
 fn is_zero(value: &f64) -> bool {
     value.abs() < f64::MIN_POSITIVE
 }
@@ -29,7 +32,11 @@ impl Ramp {
         if grown < 0.0 {
             return 0.0;
         }
-        if grown >= self.epochs { self.to } else { self.to * grown / self.epochs }
+        if grown >= self.epochs {
+            self.to
+        } else {
+            self.to * grown / self.epochs
+        }
     }
 }
 
@@ -68,9 +75,21 @@ pub struct Endx {
 
 impl Default for Endx {
     fn default() -> Self {
-        let ramp = |to| Ramp { to, epochs: 5.0, after: 0.0 };
+        let ramp = |to| Ramp {
+            to,
+            epochs: 5.0,
+            after: 0.0,
+        };
         let (between, within) = (ramp(0.5), ramp(1e4));
-        Self { dual: 0.25, cross: 0.25, geometry: 0.5, a_q: between, q_q: within, q_a: between, a_a: within }
+        Self {
+            dual: 0.25,
+            cross: 0.25,
+            geometry: 0.5,
+            a_q: between,
+            q_q: within,
+            q_a: between,
+            a_a: within,
+        }
     }
 }
 
@@ -99,18 +118,44 @@ mod tests {
     #[test]
     fn weights_grow_over_five_epochs_and_stay() {
         let endx = Endx::default();
-        let weights = |a_q, q_q| GeometryWeights { a_q, q_q, q_a: a_q, a_a: q_q };
-        for (epoch, expected) in
-            [(0.0, weights(0.0, 0.0)), (2.5, weights(0.25, 5e3)), (5.0, weights(0.5, 1e4)), (30.0, weights(0.5, 1e4))]
-        {
+        let weights = |a_q, q_q| GeometryWeights {
+            a_q,
+            q_q,
+            q_a: a_q,
+            a_a: q_q,
+        };
+        for (epoch, expected) in [
+            (0.0, weights(0.0, 0.0)),
+            (2.5, weights(0.25, 5e3)),
+            (5.0, weights(0.5, 1e4)),
+            (30.0, weights(0.5, 1e4)),
+        ] {
             assert_eq!(endx.geometry_weights(epoch), expected, "{epoch}");
         }
-        assert!((Ramp { to: 2.0, epochs: 0.0, after: 0.0 }.at(0.0) - 2.0).abs() < 1e-12, "no growth");
-        let late = Ramp { to: 2.0, epochs: 1.0, after: 0.5 };
+        assert!(
+            (Ramp {
+                to: 2.0,
+                epochs: 0.0,
+                after: 0.0
+            }
+            .at(0.0)
+                - 2.0)
+                .abs()
+                < 1e-12,
+            "no growth"
+        );
+        let late = Ramp {
+            to: 2.0,
+            epochs: 1.0,
+            after: 0.5,
+        };
         for (epoch, expected) in [(0.0, 0.0), (0.5, 0.0), (1.0, 1.0), (1.5, 2.0), (9.0, 2.0)] {
             assert!((late.at(epoch) - expected).abs() < 1e-12, "{epoch}");
         }
-        assert!((Ramp { epochs: 0.0, ..late }.at(0.4)).abs() < 1e-12, "at once, and not before");
+        assert!(
+            (Ramp { epochs: 0.0, ..late }.at(0.4)).abs() < 1e-12,
+            "at once, and not before"
+        );
     }
 
     #[test]

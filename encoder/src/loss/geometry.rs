@@ -1,16 +1,18 @@
-//! Geometry alignment of ENDX (Wang et al. 2021, section 3.4): who is near whom among the vectors of a batch should be the same in
-//! the dual encoder's space as in the cross encoder's.
+//! Geometry alignment of ENDX (Wang et al. 2021, section 3.4): who is near whom among the vectors of a batch should be
+//! the same in the dual encoder's space as in the cross encoder's.
 //!
-//! With a kernel `K`, `p(x_j | y_i) = exp K(y_i, x_j) / sum_k exp K(y_i, x_k)` (equations 6 to 8) for the four pairings of questions
-//! and answers, `i` itself included, as the equations' sums have it. The inner-product kernel gives a vector's nearness to
-//! itself the whole weight when vectors are long, which is why the paper weighs question-question and answer-answer terms with 1e4.
+//! With a kernel `K`, `p(x_j | y_i) = exp K(y_i, x_j) / sum_k exp K(y_i, x_k)` (equations 6 to 8) for the four pairings
+//! of questions and answers, `i` itself included, as the equations' sums have it. The inner-product kernel gives a
+//! vector's nearness to itself the whole weight when vectors are long, which is why the paper weighs question-question
+//! and answer-answer terms with 1e4.
 //!
-//! Inner products are divided by a temperature, that of the other losses, so that all are over the same distributions; the paper has none,
-//! which is a temperature of 1. Vectors of cosine are of unit length in both spaces.
+//! Inner products are divided by a temperature, that of the other losses, so that all are over the same distributions;
+//! the paper has none, which is a temperature of 1. Vectors of cosine are of unit length in both spaces.
 //!
-//! The paper does not say whether the cross encoder gets a gradient from these terms. Equation 13 read literally gives it one; its
-//! words have the dual encoder "mimic" the cross encoder and "learn a dual-embeddings representation that can minimize the
-//! divergence". So by default the cross-encoder branch is a fixed target; [`GeometryLoss::cross_learns`] is the literal reading.
+//! The paper does not say whether the cross encoder gets a gradient from these terms. Equation 13 read literally gives
+//! it one; its words have the dual encoder "mimic" the cross encoder and "learn a dual-embeddings representation that
+//! can minimize the divergence". So by default the cross-encoder branch is a fixed target;
+//! [`GeometryLoss::cross_learns`] is the literal reading.
 
 use serde::{Deserialize, Serialize};
 use tch::{Kind, TchError, Tensor};
@@ -83,8 +85,8 @@ pub struct GeometryTerms {
 }
 
 impl GeometryLoss {
-    /// Equation 11 for each of the four pairings. The spaces may differ in dimension, not in the number of pairs. The temperature divides inner
-    /// products; a Gaussian has its width.
+    /// Equation 11 for each of the four pairings. The spaces may differ in dimension, not in the number of pairs. The
+    /// temperature divides inner products; a Gaussian has its width.
     pub fn terms(
         &self,
         dual: MatchedPairs<'_>,
@@ -92,14 +94,20 @@ impl GeometryLoss {
         (similarity, temperature): (Similarity, f64),
     ) -> Result<GeometryTerms, TchError> {
         let pairs = dual.questions.size().first().copied().unwrap_or(0);
-        for (what, vectors) in
-            [("dual answers", dual.answers), ("cross questions", cross.questions), ("cross answers", cross.answers)]
-        {
+        for (what, vectors) in [
+            ("dual answers", dual.answers),
+            ("cross questions", cross.questions),
+            ("cross answers", cross.answers),
+        ] {
             let dim = vectors.size().last().copied().unwrap_or(0);
             shaped(what, vectors, &[pairs, dim])?;
         }
         let target = |vectors: &Tensor| {
-            similarity.prepared(&if self.cross_learns { vectors.shallow_clone() } else { vectors.f_detach()? })
+            similarity.prepared(&if self.cross_learns {
+                vectors.shallow_clone()
+            } else {
+                vectors.f_detach()?
+            })
         };
         let (dual_q, dual_a) = (similarity.prepared(dual.questions)?, similarity.prepared(dual.answers)?);
         let (cross_q, cross_a) = (target(cross.questions)?, target(cross.answers)?);
@@ -108,7 +116,10 @@ impl GeometryLoss {
             let log_probabilities = |kernel: Kernel, [given, of]: [&Tensor; 2]| {
                 kernel.of(given, of, temperature)?.f_log_softmax(1, None::<Kind>)
             };
-            let (own, target) = (log_probabilities(self.dual, dual)?, log_probabilities(self.cross, cross)?);
+            let (own, target) = (
+                log_probabilities(self.dual, dual)?,
+                log_probabilities(self.cross, cross)?,
+            );
             divergence(&target.f_exp()?, &target.f_sub(&own)?)
         };
         Ok(GeometryTerms {
@@ -125,6 +136,8 @@ impl GeometryTerms {
     pub fn weighted(&self, weights: GeometryWeights) -> Result<Tensor, TchError> {
         let GeometryWeights { a_q, q_q, q_a, a_a } = weights;
         let questions = self.a_q.f_mul_scalar(a_q)?.f_add(&self.q_q.f_mul_scalar(q_q)?)?;
-        questions.f_add(&self.q_a.f_mul_scalar(q_a)?)?.f_add(&self.a_a.f_mul_scalar(a_a)?)
+        questions
+            .f_add(&self.q_a.f_mul_scalar(q_a)?)?
+            .f_add(&self.a_a.f_mul_scalar(a_a)?)
     }
 }

@@ -1,7 +1,8 @@
 //! In-batch sampled softmax: a question's own answer against all other answers of the batch.
 //!
-//! `L = -1/b sum_i log( exp(s_ii / tau) / sum_j exp(s_ij / tau) )` (Dong et al. 2022, section 2; Ni et al. 2022, equation 1). Hard
-//! negatives are further columns, so they stand in the denominator of every question (Ni et al. 2022, equation 2).
+//! `L = -1/b sum_i log( exp(s_ii / tau) / sum_j exp(s_ij / tau) )` (Dong et al. 2022, section 2; Ni et al. 2022,
+//! equation 1). Hard negatives are further columns, so they stand in the denominator of every question (Ni et al. 2022,
+//! equation 2).
 
 use tch::{Kind, Reduction, TchError, Tensor};
 
@@ -17,15 +18,16 @@ pub struct InBatch {
     pub similarity: Similarity,
     /// Divisor of the scores.
     pub temperature: Temperature,
-    /// Adds the loss from documents to questions, over the batch's positives only: a hard negative has no question of its own
-    /// (Ni et al. 2022, section 3.1, after Yang et al. 2019, "Improving Multilingual Sentence Embedding using Bi-directional
-    /// Dual Encoder with Additive Margin Softmax", equation 4, a sum). Each direction has its own softmax.
+    /// Adds the loss from documents to questions, over the batch's positives only: a hard negative has no question of
+    /// its own (Ni et al. 2022, section 3.1, after Yang et al. 2019, "Improving Multilingual Sentence Embedding using
+    /// Bi-directional Dual Encoder with Additive Margin Softmax", equation 4, a sum). Each direction has its own
+    /// softmax.
     pub symmetric: bool,
 }
 
 impl InBatch {
-    /// The loss of questions `[b, d]` against documents `[n, d]`: the positive of each question first and in the questions'
-    /// order, then any number of hard negatives. `left_out` as in [`Self::of_scores`].
+    /// The loss of questions `[b, d]` against documents `[n, d]`: the positive of each question first and in the
+    /// questions' order, then any number of hard negatives. `left_out` as in [`Self::of_scores`].
     pub fn loss(&self, questions: &Tensor, documents: &Tensor, left_out: Option<&Tensor>) -> Result<Tensor, TchError> {
         self.of_scores(&self.similarity.scores(questions, documents)?, left_out)
     }
@@ -33,11 +35,14 @@ impl InBatch {
     /// The loss of scores `[b, n]`, before they are divided by the temperature.
     ///
     /// `left_out`, boolean and `[b, n]`, says which documents a question's denominator goes without: duplicates of its
-    /// positive, and other known positives. Its own positive always stays. From documents to questions the same pairs are
-    /// left out.
+    /// positive, and other known positives. Its own positive always stays. From documents to questions the same pairs
+    /// are left out.
     pub fn of_scores(&self, scores: &Tensor, left_out: Option<&Tensor>) -> Result<Tensor, TchError> {
         let [questions, documents] = scores.size()[..] else {
-            return Err(TchError::Shape(format!("scores must be a matrix, got: {:?}", scores.size())));
+            return Err(TchError::Shape(format!(
+                "scores must be a matrix, got: {:?}",
+                scores.size()
+            )));
         };
         if questions == 0 || documents < questions {
             return Err(TchError::Shape(format!(

@@ -9,8 +9,8 @@
 //! | `geometry.rs` | ENDX: the geometry of one embedding space after that of another | Wang et al. 2021, equations 6 to 12 |
 //! | `endx.rs` | ENDX: the whole loss and the weights' growth | Wang et al. 2021, equation 13 and section 4.4 |
 //!
-//! Shapes in comments: `b` questions, `n` documents, `d` values of a vector. Everything is computed in f32, whatever the
-//! vectors' number type (f64 stays f64), on the vectors' device. Shapes that do not fit are a [`TchError::Shape`].
+//! Shapes in comments: `b` questions, `n` documents, `d` values of a vector. Everything is computed in f32, whatever
+//! the vectors' number type (f64 stays f64), on the vectors' device. Shapes that do not fit are a [`TchError::Shape`].
 
 mod distill;
 mod endx;
@@ -30,7 +30,11 @@ use tch::{Kind, TchError, Tensor};
 
 /// At least f32.
 fn wide(tensor: &Tensor) -> Result<Tensor, TchError> {
-    tensor.f_to_kind(if tensor.f_kind()? == Kind::Double { Kind::Double } else { Kind::Float })
+    tensor.f_to_kind(if tensor.f_kind()? == Kind::Double {
+        Kind::Double
+    } else {
+        Kind::Float
+    })
 }
 
 /// Refuses a tensor whose shape is not `expected`.
@@ -39,5 +43,7 @@ fn shaped(what: &str, tensor: &Tensor, expected: &[i64]) -> Result<(), TchError>
     if got == expected {
         return Ok(());
     }
-    Err(TchError::Shape(format!("{what} must have the shape {expected:?}, got: {got:?}")))
+    Err(TchError::Shape(format!(
+        "{what} must have the shape {expected:?}, got: {got:?}"
+    )))
 }

@@ -29,7 +29,10 @@ impl Similarity {
     /// Vectors whose inner products are the similarity, in f32 or wider.
     pub(super) fn prepared(self, vectors: &Tensor) -> Result<Tensor, TchError> {
         let [_, _] = vectors.size()[..] else {
-            return Err(TchError::Shape(format!("vectors must be a matrix, got: {:?}", vectors.size())));
+            return Err(TchError::Shape(format!(
+                "vectors must be a matrix, got: {:?}",
+                vectors.size()
+            )));
         };
         let vectors = wide(vectors)?;
         match self {

@@ -5,8 +5,8 @@ use tch::{Device, Kind, TchError, Tensor};
 use crate::error::{Error, torch};
 use crate::nn::Parameter;
 
-/// A learned temperature stays between these: at the first, scores of cosines already span 2000, far beyond what a softmax in
-/// f32 tells apart.
+/// A learned temperature stays between these: at the first, scores of cosines already span 2000, far beyond what a
+/// softmax in f32 tells apart.
 const BOUNDS: [f64; 2] = [0.001, 100.0];
 
 /// Divisor of the scores before the softmax.
@@ -35,16 +35,20 @@ impl Temperature {
     pub fn learned(initial: f64, device: Device) -> Result<Self, Error> {
         let log = positive(initial)?.clamp(BOUNDS[0], BOUNDS[1]).ln();
         let log = Tensor::f_full([], log, (Kind::Float, device)).and_then(|log| log.f_set_requires_grad(true));
-        Ok(Self::Learned { log: log.map_err(torch("making the temperature"))? })
+        Ok(Self::Learned {
+            log: log.map_err(torch("making the temperature"))?,
+        })
     }
 
     /// The parameter for the optimizer, if it is trained.
     pub fn parameter(&self) -> Option<Parameter> {
         match self {
             Self::Fixed(_) => None,
-            Self::Learned { log } => {
-                Some(Parameter { name: Self::NAME.to_owned(), tensor: log.shallow_clone(), frozen: false })
-            }
+            Self::Learned { log } => Some(Parameter {
+                name: Self::NAME.to_owned(),
+                tensor: log.shallow_clone(),
+                frozen: false,
+            }),
         }
     }
 
@@ -78,5 +82,9 @@ fn positive(temperature: f64) -> Result<f64, Error> {
         return Ok(temperature);
     }
     let expected = "a positive number, such as 0.01".to_owned();
-    Err(Error::Setting { setting: "temperature", expected, got: temperature.to_string() })
+    Err(Error::Setting {
+        setting: "temperature",
+        expected,
+        got: temperature.to_string(),
+    })
 }

@@ -1,11 +1,12 @@
-//! One batch on all free threads; and any number of texts: batches of like length, one after another or in parallel; on a GPU two, so that one is
-//! laid out while the other one is computed.
+//! One batch on all free threads; and any number of texts: batches of like length, one after another or in parallel; on
+//! a GPU two, so that one is laid out while the other one is computed.
 //!
-//! Operators that share the cores wait for each other at every end of every operator, and hand each other's results through
-//! the cache. Where there are batches enough, each core therefore takes whole batches: a *worker* is a thread with one operator
-//! thread and its own reference to the network. Measured with torch's products and all-MiniLM-L6-v2 on two cores, 160 passages of 256 tokens
-//! (`dyad-encoder embed`): int8 14 % and bf16 8 % more tokens/s on an idle machine, f32 the same; where another process takes half of
-//! the cores, f32 takes twice as long, and four to six times with operators of two threads.
+//! Operators that share the cores wait for each other at every end of every operator, and hand each other's results
+//! through the cache. Where there are batches enough, each core therefore takes whole batches: a *worker* is a thread
+//! with one operator thread and its own reference to the network. Measured with torch's products and all-MiniLM-L6-v2
+//! on two cores, 160 passages of 256 tokens (`dyad-encoder embed`): int8 14 % and bf16 8 % more tokens/s on an idle
+//! machine, f32 the same; where another process takes half of the cores, f32 takes twice as long, and four to six times
+//! with operators of two threads.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::sync_channel;
@@ -19,15 +20,15 @@ use crate::tokenize::{Budget, TokenBatch, Tokens, plan};
 /// Batches per worker from which workers pay: with fewer, one stands still while another one finishes.
 const BATCHES_PER_WORKER: usize = 2;
 
-/// Tokens per thread from which threads take whole texts of a batch: with fewer, reading the weights costs each of them more than its share
-/// of every product, and waiting for the others, does.
+/// Tokens per thread from which threads take whole texts of a batch: with fewer, reading the weights costs each of them
+/// more than its share of every product, and waiting for the others, does.
 const TOKENS_PER_SHARE: usize = 32;
 
-/// One batch on all free threads: whole texts for each where there are enough of them, else a share of every product. Row-major vectors in the
-/// order of `texts`; `prompt_tokens` of each text belong to the prompt.
+/// One batch on all free threads: whole texts for each where there are enough of them, else a share of every product.
+/// Row-major vectors in the order of `texts`; `prompt_tokens` of each text belong to the prompt.
 ///
-/// Measured with all-MiniLM-L6-v2 in int8 on two cores and questions of 20 tokens (`dyad-bench load`, `load-scifact-int8.toml`): from 16 clients a tenth
-/// more answers than with shares of products, from 64 a twelfth.
+/// Measured with all-MiniLM-L6-v2 in int8 on two cores and questions of 20 tokens (`dyad-bench load`,
+/// `load-scifact-int8.toml`): from 16 clients a tenth more answers than with shares of products, from 64 a twelfth.
 pub(crate) fn embed_batch(
     network: &Network,
     (tower, length): (Tower, VectorLength),
@@ -37,10 +38,18 @@ pub(crate) fn embed_batch(
     let all = || network.embed(tower, &TokenBatch::new(texts, prompt_tokens), length);
     let Some(pool) = &network.pool else { return all() };
     let lengths: Vec<usize> = texts.iter().map(|text| text.ids.len()).collect();
-    let Some(shares) = whole_texts(&lengths, pool.free_threads()) else { return all() };
-    let mut work: Vec<_> = shares.iter().map(|positions| (network.clone(), positions, Ok(Vec::new()))).collect();
+    let Some(shares) = whole_texts(&lengths, pool.free_threads()) else {
+        return all();
+    };
+    let mut work: Vec<_> = shares
+        .iter()
+        .map(|positions| (network.clone(), positions, Ok(Vec::new())))
+        .collect();
     let one = |(network, positions, rows): &mut (Network, &Vec<usize>, Result<Vec<f32>, Error>)| {
-        let texts: Vec<&Tokens> = positions.iter().filter_map(|&position| texts.get(position).copied()).collect();
+        let texts: Vec<&Tokens> = positions
+            .iter()
+            .filter_map(|&position| texts.get(position).copied())
+            .collect();
         *rows = network.embed_by(Exec::ONE_THREAD, tower, &TokenBatch::new(&texts, prompt_tokens), length);
     };
     pool.share_long(work.iter_mut(), one);
@@ -80,7 +89,9 @@ impl VectorPlaces {
     fn copy(&self, positions: &[usize], vectors: &[f32], all: &mut [f32]) {
         let mut left = vectors;
         for &position in positions {
-            let (Some(&first), Some(&end)) = (self.firsts.get(position), self.firsts.get(position + 1)) else { return };
+            let (Some(&first), Some(&end)) = (self.firsts.get(position), self.firsts.get(position + 1)) else {
+                return;
+            };
             let (Some((own, others)), Some(place)) = (left.split_at_checked(end - first), all.get_mut(first..end))
             else {
                 return;
@@ -101,10 +112,12 @@ pub(crate) struct BatchRunner {
 }
 
 impl BatchRunner {
-    /// Runners that may run at once: one for each two threads where kernels are ours, which help each other, else one, whose operators use all threads.
+    /// Runners that may run at once: one for each two threads where kernels are ours, which help each other, else one,
+    /// whose operators use all threads.
     ///
-    /// Measured with all-MiniLM-L6-v2 in int8 and questions of 20 tokens: on eight threads 16 clients got 1,364 answers a second by one batch at
-    /// a time on all of them, 2,571 by a runner on each; on two threads two runners make smaller batches, and a twentieth fewer answers than one.
+    /// Measured with all-MiniLM-L6-v2 in int8 and questions of 20 tokens: on eight threads 16 clients got 1,364 answers
+    /// a second by one batch at a time on all of them, 2,571 by a runner on each; on two threads two runners make
+    /// smaller batches, and a twentieth fewer answers than one.
     pub(crate) fn at_once(&self) -> usize {
         self.network.pool.as_ref().map_or(1, |pool| pool.threads().div_ceil(2))
     }
@@ -119,7 +132,12 @@ impl BatchRunner {
         if texts.is_empty() {
             return Ok(Vec::new());
         }
-        embed_batch(&self.network, (tower, self.length), texts, self.prompt_tokens[tower.index()])
+        embed_batch(
+            &self.network,
+            (tower, self.length),
+            texts,
+            self.prompt_tokens[tower.index()],
+        )
     }
 }
 
@@ -156,8 +174,8 @@ pub(crate) struct BatchEncoder {
 }
 
 impl BatchEncoder {
-    /// Row-major vectors in the order of `texts`. `go_on` is asked after each batch with its number of tokens; `None` once it
-    /// says no.
+    /// Row-major vectors in the order of `texts`. `go_on` is asked after each batch with its number of tokens; `None`
+    /// once it says no.
     pub(crate) fn embed(
         self,
         network: &Network,
@@ -194,7 +212,10 @@ impl BatchEncoder {
             let mut finished = true;
             for number in 0..batches.len() {
                 let texts = texts_of(number);
-                finished = done(number, &embed_batch(network, (self.tower, self.length), &texts, self.prompt_tokens)?);
+                finished = done(
+                    number,
+                    &embed_batch(network, (self.tower, self.length), &texts, self.prompt_tokens)?,
+                );
                 if !finished {
                     break;
                 }
@@ -233,10 +254,17 @@ where
                     }
                 }
             };
-            let spawned = std::thread::Builder::new().name("dyad-embed".into()).spawn_scoped(scope, work);
+            let spawned = std::thread::Builder::new()
+                .name("dyad-embed".into())
+                .spawn_scoped(scope, work);
             match spawned {
                 Ok(_) => {}
-                Err(source) if number == 0 => return Err(Error::Thread { name: "dyad-embed", source }),
+                Err(source) if number == 0 => {
+                    return Err(Error::Thread {
+                        name: "dyad-embed",
+                        source,
+                    });
+                }
                 Err(error) => {
                     tracing::warn!(workers = number, %error, "the system gives no more threads; going on with fewer");
                     break;

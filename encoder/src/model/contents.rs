@@ -33,10 +33,15 @@ pub struct Contents {
 
 impl Contents {
     pub(super) fn new(layout: &Layout, manifest: Option<&CheckpointManifest>, records: &[ModuleRecords]) -> Self {
-        let ties = manifest.map(|manifest| manifest.shared_tensors.as_slice()).unwrap_or_default();
+        let ties = manifest
+            .map(|manifest| manifest.shared_tensors.as_slice())
+            .unwrap_or_default();
         let mut counted_twice = 0;
         let modules = layout.modules.iter().enumerate().map(|(at, placed)| {
-            let records = records.iter().find(|(place, _)| *place == at).map(|(_, records)| records.as_slice());
+            let records = records
+                .iter()
+                .find(|(place, _)| *place == at)
+                .map(|(_, records)| records.as_slice());
             let records = records.unwrap_or_default();
             let values = |shape: &[usize]| shape.iter().map(|&length| length as u64).product::<u64>();
             for record in records {
@@ -44,14 +49,21 @@ impl Contents {
                 let again = |tie: &SharedTensorRecord| {
                     tie.tensor == record.name && tie.modules.iter().skip(1).any(|module| *module == placed.id)
                 };
-                counted_twice += if ties.iter().any(again) { values(&record.shape) } else { 0 };
+                counted_twice += if ties.iter().any(again) {
+                    values(&record.shape)
+                } else {
+                    0
+                };
             }
             let runs = |route: &Vec<usize>| route.contains(&at);
             let towers = layout.routes.iter().zip(["question", "answer"]);
             ModuleContents {
                 id: placed.id.clone(),
                 class: placed.module.class(),
-                towers: towers.filter(|(route, _)| runs(route)).map(|(_, tower)| tower).collect(),
+                towers: towers
+                    .filter(|(route, _)| runs(route))
+                    .map(|(_, tower)| tower)
+                    .collect(),
                 tensors: records.len(),
                 parameters: records.iter().map(|record| values(&record.shape)).sum(),
             }
@@ -61,7 +73,10 @@ impl Contents {
         Self {
             modules,
             sharing: manifest.and_then(|manifest| manifest.sharing),
-            shared_tensors: ties.iter().map(|tie| (tie.tensor.clone(), tie.modules.clone())).collect(),
+            shared_tensors: ties
+                .iter()
+                .map(|tie| (tie.tensor.clone(), tie.modules.clone()))
+                .collect(),
             parameters,
         }
     }

@@ -1,5 +1,5 @@
-//! A cross encoder: a transformer that reads a question and an answer together and gives one logit (Nogueira and Cho 2019, "Passage
-//! Re-ranking with BERT"; the `BERT_QA` of Wang et al. 2021).
+//! A cross encoder: a transformer that reads a question and an answer together and gives one logit (Nogueira and Cho
+//! 2019, "Passage Re-ranking with BERT"; the `BERT_QA` of Wang et al. 2021).
 
 use std::path::Path;
 use std::sync::Arc;
@@ -29,8 +29,9 @@ impl CrossEncoder {
         Ok(Layout::read(directory)?.scores())
     }
 
-    /// Opens the directory of a sentence-transformers `CrossEncoder` of one label: a Hugging Face `...ForSequenceClassification` of the
-    /// BERT family, with or without `modules.json`. Refuses one that is not what its `dyad.json` says.
+    /// Opens the directory of a sentence-transformers `CrossEncoder` of one label: a Hugging Face
+    /// `...ForSequenceClassification` of the BERT family, with or without `modules.json`. Refuses one that is not what
+    /// its `dyad.json` says.
     ///
     /// Sets the number of operator threads of the calling thread, which should be the one that scores.
     pub fn open(directory: &Path, compute: &Compute) -> Result<Self, Error> {
@@ -50,7 +51,11 @@ impl CrossEncoder {
             });
         }
         let prompts = layout.prompts_by(prompts)?;
-        if let Some(prompt) = Tower::BOTH.iter().map(|tower| prompts.of(*tower)).find(|prompt| !prompt.is_empty()) {
+        if let Some(prompt) = Tower::BOTH
+            .iter()
+            .map(|tower| prompts.of(*tower))
+            .find(|prompt| !prompt.is_empty())
+        {
             return Err(Error::Unsupported {
                 path: layout.root.join("config_sentence_transformers.json"),
                 what: "prompt of a cross encoder",
@@ -89,7 +94,11 @@ impl CrossEncoder {
 
     /// What scores pairs of one batch, on other threads too.
     pub(crate) fn runner(&self) -> BatchRunner {
-        BatchRunner { network: self.model.network.clone(), length: VectorLength::Raw, prompt_tokens: [0; 2] }
+        BatchRunner {
+            network: self.model.network.clone(),
+            length: VectorLength::Raw,
+            prompt_tokens: [0; 2],
+        }
     }
 
     /// Logits of tokenized pairs as one batch, in their order.
@@ -97,14 +106,15 @@ impl CrossEncoder {
         self.runner().run(Tower::Answer, pairs)
     }
 
-    /// Logits of any number of tokenized pairs in length-sorted batches, several at a time; asks `go_on` after each batch with its
-    /// number of tokens, and gives nothing once it says no.
+    /// Logits of any number of tokenized pairs in length-sorted batches, several at a time; asks `go_on` after each
+    /// batch with its number of tokens, and gives nothing once it says no.
     pub fn logits_while(
         &self,
         pairs: &[Tokens],
         budget: Budget,
         go_on: impl FnMut(usize) -> bool,
     ) -> Result<Option<Vec<f32>>, Error> {
-        self.model.embed_while(Tower::Answer, pairs, VectorLength::Raw, budget, go_on)
+        self.model
+            .embed_while(Tower::Answer, pairs, VectorLength::Raw, budget, go_on)
     }
 }

@@ -13,10 +13,13 @@ impl Model {
     /// Tokenized texts of one tower as one batch, with their tape where something is learned.
     pub fn forward(&self, tower: Tower, texts: &[&Tokens], length: VectorLength) -> Result<Output, Error> {
         let batch = self.batch(tower, texts);
-        self.network.forward(tower, &batch, length).map_err(torch("embedding a batch"))
+        self.network
+            .forward(tower, &batch, length)
+            .map_err(torch("embedding a batch"))
     }
 
-    /// Vectors `[texts, dim]` of unit length in f32, in the order of `texts`, on the model's device and with their tape.
+    /// Vectors `[texts, dim]` of unit length in f32, in the order of `texts`, on the model's device and with their
+    /// tape.
     pub fn vectors(&self, tower: Tower, texts: &[&Tokens]) -> Result<Tensor, Error> {
         Ok(self.forward(tower, texts, VectorLength::Unit)?.into_vectors())
     }
@@ -26,7 +29,12 @@ impl Model {
         if texts.is_empty() {
             return Ok(Vec::new());
         }
-        embed_batch(&self.network, (tower, VectorLength::Unit), texts, self.tokenizer.prompt(tower).tokens)
+        embed_batch(
+            &self.network,
+            (tower, VectorLength::Unit),
+            texts,
+            self.tokenizer.prompt(tower).tokens,
+        )
     }
 
     /// Whether passages can have vectors from their document: where a text's vector is the mean of its token vectors.
@@ -37,16 +45,21 @@ impl Model {
     /// What embeds texts of one batch, on other threads too.
     pub(crate) fn runner(&self) -> BatchRunner {
         let prompt_tokens = Tower::BOTH.map(|tower| self.tokenizer.prompt(tower).tokens);
-        BatchRunner { network: self.network.clone(), length: VectorLength::Unit, prompt_tokens }
+        BatchRunner {
+            network: self.network.clone(),
+            length: VectorLength::Unit,
+            prompt_tokens,
+        }
     }
 
     /// Embeds any number of texts in length-sorted batches, several at a time; the rows keep the order of `texts`.
     pub fn embed_all(&self, tower: Tower, texts: &[Tokens], budget: Budget) -> Result<Vec<f32>, Error> {
-        self.embed_while(tower, texts, VectorLength::Unit, budget, |_| true).map(Option::unwrap_or_default)
+        self.embed_while(tower, texts, VectorLength::Unit, budget, |_| true)
+            .map(Option::unwrap_or_default)
     }
 
-    /// As [`Self::embed_all`] with vectors of any length, asking `go_on` after each batch with its number of tokens; nothing once it
-    /// says no.
+    /// As [`Self::embed_all`] with vectors of any length, asking `go_on` after each batch with its number of tokens;
+    /// nothing once it says no.
     pub fn embed_while(
         &self,
         tower: Tower,
@@ -56,7 +69,13 @@ impl Model {
         mut go_on: impl FnMut(usize) -> bool,
     ) -> Result<Option<Vec<f32>>, Error> {
         let prompt_tokens = self.tokenizer.prompt(tower).tokens;
-        let encoder = BatchEncoder { tower, prompt_tokens, length, budget, workers: self.workers };
+        let encoder = BatchEncoder {
+            tower,
+            prompt_tokens,
+            length,
+            budget,
+            workers: self.workers,
+        };
         encoder.embed(&self.network, texts, &mut go_on)
     }
 

@@ -1,5 +1,5 @@
-//! Golden vectors: texts whose vectors a model brings along. A model that does not reproduce them is not that model, or does not run
-//! as it should, and is not served.
+//! Golden vectors: texts whose vectors a model brings along. A model that does not reproduce them is not that model, or
+//! does not run as it should, and is not served.
 
 use super::load::OpenMode;
 use super::open::{Model, ModelKind};
@@ -43,7 +43,8 @@ fn most_off(dtype: Dtype) -> f64 {
     }
 }
 
-/// What sets vector or logit apart from a golden one; nothing where they are as near as computing in `dtype` lets them be.
+/// What sets vector or logit apart from a golden one; nothing where they are as near as computing in `dtype` lets them
+/// be.
 pub(super) fn difference(golden: &Golden, found: &[f32], dtype: Dtype) -> Option<String> {
     if golden.tower == PAIR {
         let logit = |values: &[f32]| f64::from(values.first().copied().unwrap_or(f32::NAN));
@@ -64,14 +65,22 @@ impl Model {
         if self.info.kind == ModelKind::CrossEncoder {
             for text in TEXTS {
                 let (tower, pair) = (PAIR.to_owned(), format!("{}\t{text}", TEXTS[0]));
-                golden.push(Golden { tower, vector: vec![self.golden_logit(&pair)?], text: pair });
+                golden.push(Golden {
+                    tower,
+                    vector: vec![self.golden_logit(&pair)?],
+                    text: pair,
+                });
             }
             return Ok(golden);
         }
         for tower in Tower::BOTH {
             for text in TEXTS {
                 let vector = self.embed(tower, &[&self.tokenizer.encode(tower, text)?])?;
-                golden.push(Golden { tower: tower.name().to_owned(), text: text.to_owned(), vector });
+                golden.push(Golden {
+                    tower: tower.name().to_owned(),
+                    text: text.to_owned(),
+                    vector,
+                });
             }
         }
         Ok(golden)
@@ -81,7 +90,10 @@ impl Model {
     pub fn reproduce_golden(&self) -> Result<Option<f64>, Error> {
         let mut smallest = None;
         for golden in &self.golden {
-            let tower: Tower = golden.tower.parse().map_err(|reason: String| self.wrong_golden(golden, reason))?;
+            let tower: Tower = golden
+                .tower
+                .parse()
+                .map_err(|reason: String| self.wrong_golden(golden, reason))?;
             let vector = self.embed(tower, &[&self.tokenizer.encode(tower, &golden.text)?])?;
             if let Some(reason) = difference(golden, &vector, self.info.dtype) {
                 return Err(self.wrong_golden(golden, reason));
@@ -96,7 +108,9 @@ impl Model {
     fn golden_logit(&self, pair: &str) -> Result<f32, Error> {
         let (question, text) = pair.split_once('\t').unwrap_or((pair, ""));
         let tokens = self.tokenizer.encode_pair(question, text)?;
-        let logits = self.network.embed(Tower::Answer, &TokenBatch::new(&[&tokens], 0), VectorLength::Raw)?;
+        let logits = self
+            .network
+            .embed(Tower::Answer, &TokenBatch::new(&[&tokens], 0), VectorLength::Raw)?;
         logits.first().copied().ok_or(Error::NotFinite)
     }
 
@@ -111,12 +125,18 @@ impl Model {
     }
 
     fn wrong_golden(&self, golden: &Golden, reason: String) -> Error {
-        Error::Golden { model: self.info.name.clone(), tower: golden.tower.clone(), text: golden.text.clone(), reason }
+        Error::Golden {
+            model: self.info.name.clone(),
+            tower: golden.tower.clone(),
+            text: golden.text.clone(),
+            reason,
+        }
     }
 }
 
-/// Refuses a checkpoint that is not fit to be the source of another one: it must open (so its fingerprint, ties and golden vectors hold
-/// where it has some), no weight of it may be NaN or infinite, and both towers must embed all golden texts. Gives their vectors.
+/// Refuses a checkpoint that is not fit to be the source of another one: it must open (so its fingerprint, ties and
+/// golden vectors hold where it has some), no weight of it may be NaN or infinite, and both towers must embed all
+/// golden texts. Gives their vectors.
 pub(super) fn validate(checkpoint: &Checkpoint) -> Result<Vec<Golden>, Error> {
     let _kept = OperatorThreads::kept();
     checkpoint.check_finite()?;
@@ -127,5 +147,8 @@ pub(super) fn validate(checkpoint: &Checkpoint) -> Result<Vec<Golden>, Error> {
 
 /// By one thread: the same numbers on every machine.
 pub(super) fn one_thread() -> Compute {
-    Compute { threads: Some(1), ..Compute::default() }
+    Compute {
+        threads: Some(1),
+        ..Compute::default()
+    }
 }

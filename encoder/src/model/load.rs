@@ -1,4 +1,5 @@
-//! The network's tensors, out of a checkpoint: each is read once, however many towers run its module and whatever modules share it.
+//! The network's tensors, out of a checkpoint: each is read once, however many towers run its module and whatever
+//! modules share it.
 
 use std::collections::HashMap;
 
@@ -54,7 +55,14 @@ impl<'a> Loader<'a> {
             (OpenMode::Inference, Dtype::Int8) => (WeightForm::Int8, Kind::Float),
             (OpenMode::Inference, _) => (WeightForm::Fixed, compute.dtype.kind()),
         };
-        Self { checkpoint, compute, form, kind, tied: HashMap::new(), parameters: Vec::new() }
+        Self {
+            checkpoint,
+            compute,
+            form,
+            kind,
+            tied: HashMap::new(),
+            parameters: Vec::new(),
+        }
     }
 
     pub(super) fn load(mut self) -> Result<LoadedModules, Error> {
@@ -79,15 +87,25 @@ impl<'a> Loader<'a> {
         };
         let modules = placed.iter().enumerate().map(|(at, placed)| self.module(at, placed));
         let modules = modules.collect::<Result<_, Error>>()?;
-        Ok(LoadedModules { modules, parameters: self.parameters, padding, by_kernels })
+        Ok(LoadedModules {
+            modules,
+            parameters: self.parameters,
+            padding,
+            by_kernels,
+        })
     }
 
     /// Of the larger transformer.
     fn run_costs(&self) -> RunCosts {
-        let architectures = self.checkpoint.layout.modules.iter().filter_map(|placed| match &placed.module {
-            Module::Transformer(config) => Some(&config.architecture),
-            _ => None,
-        });
+        let architectures = self
+            .checkpoint
+            .layout
+            .modules
+            .iter()
+            .filter_map(|placed| match &placed.module {
+                Module::Transformer(config) => Some(&config.architecture),
+                _ => None,
+            });
         let hidden = architectures.clone().map(Architecture::hidden_size).max().unwrap_or(0);
         RunCosts::of(hidden, architectures.filter_map(Architecture::biased_heads).max())
     }
@@ -99,8 +117,13 @@ impl<'a> Loader<'a> {
                 let mut source = self.source(at, placed)?;
                 let transformer = Transformer::load(&mut source, &config.architecture)?;
                 let head = config.architecture.head();
-                let head = head.iter().map(|(name, settings)| Dense::load(&mut source, name, settings, kind));
-                LoadedModule::Transformer { transformer, head: head.collect::<Result<_, _>>()? }
+                let head = head
+                    .iter()
+                    .map(|(name, settings)| Dense::load(&mut source, name, settings, kind));
+                LoadedModule::Transformer {
+                    transformer,
+                    head: head.collect::<Result<_, _>>()?,
+                }
             }
             Module::Pooling(settings) => LoadedModule::Pooling(PoolingLayer::new(settings.clone())),
             Module::MultiHop(settings) => {
@@ -114,7 +137,11 @@ impl<'a> Loader<'a> {
     }
 
     fn source<'b>(&'b mut self, at: usize, placed: &'b Placed) -> Result<TensorSource<'b, 'a>, Error> {
-        Ok(TensorSource { tensors: self.checkpoint.tensors(at)?, placed, loader: self })
+        Ok(TensorSource {
+            tensors: self.checkpoint.tensors(at)?,
+            placed,
+            loader: self,
+        })
     }
 }
 
@@ -128,7 +155,12 @@ struct TensorSource<'b, 'a> {
 impl TensorSource<'_, '_> {
     /// The tie that a tensor of the module belongs to.
     fn tie(&self, tensor: &str) -> Option<usize> {
-        let ties = self.loader.checkpoint.manifest.as_ref().map(|manifest| manifest.shared_tensors.as_slice())?;
+        let ties = self
+            .loader
+            .checkpoint
+            .manifest
+            .as_ref()
+            .map(|manifest| manifest.shared_tensors.as_slice())?;
         let has = |tie: &SharedTensorRecord| tie.tensor == tensor && tie.modules.contains(&self.placed.id);
         ties.iter().position(has)
     }
@@ -140,7 +172,12 @@ impl TensorSource<'_, '_> {
             Module::Dense(_) => TowerPart::Projection,
             _ => TowerPart::Transformer,
         };
-        let sharing = self.loader.checkpoint.manifest.as_ref().and_then(|manifest| manifest.sharing);
+        let sharing = self
+            .loader
+            .checkpoint
+            .manifest
+            .as_ref()
+            .and_then(|manifest| manifest.sharing);
         sharing.is_some_and(|sharing| sharing.tie(part) == Tie::Frozen)
     }
 
@@ -150,9 +187,18 @@ impl TensorSource<'_, '_> {
         let path = || self.tensors.path.clone();
         if stored.shape() != shape {
             let (expected, got) = (format!("{shape:?}"), format!("{:?}", stored.shape()));
-            return Err(Error::TensorShape { path: path(), tensor: name.to_owned(), expected, got });
+            return Err(Error::TensorShape {
+                path: path(),
+                tensor: name.to_owned(),
+                expected,
+                got,
+            });
         }
-        let unknown = || Error::TensorDtype { path: path(), tensor: name.to_owned(), got: stored.dtype().to_string() };
+        let unknown = || Error::TensorDtype {
+            path: path(),
+            tensor: name.to_owned(),
+            got: stored.dtype().to_string(),
+        };
         let tensor = to_torch(stored).ok_or_else(unknown)??;
         tensor
             .f_to_kind(self.loader.kind)

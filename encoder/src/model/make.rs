@@ -1,5 +1,5 @@
-//! Writes models: two towers from a pretrained model, another number type, what training gives. A model is a value until then
-//! ([`crate::transform`]), and appears as a directory that is whole.
+//! Writes models: two towers from a pretrained model, another number type, what training gives. A model is a value
+//! until then ([`crate::transform`]), and appears as a directory that is whole.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -30,24 +30,27 @@ pub fn create(from: &Path, to: &Path, creation: &Creation) -> Result<(), Error> 
     create_with(from, to, creation, Aggregation::Kept)
 }
 
-/// Writes a model to `to`, which must not exist: the transformer of `from` and its pooling or another, one projection or two without
-/// bias and randomly initialised by variance scaling (scale 1.0, fan in, truncated normal: Dong et al. 2022, section 4.1), and unit
-/// length.
+/// Writes a model to `to`, which must not exist: the transformer of `from` and its pooling or another, one projection
+/// or two without bias and randomly initialised by variance scaling (scale 1.0, fan in, truncated normal: Dong et al.
+/// 2022, section 4.1), and unit length.
 ///
-/// Towers of `from` that differ (a pair of DPR, a `Router`) each become a tower; what the new ones share is that of the question
-/// tower. `from` must be valid: opened with its fingerprint and golden vectors, every weight finite.
+/// Towers of `from` that differ (a pair of DPR, a `Router`) each become a tower; what the new ones share is that of the
+/// question tower. `from` must be valid: opened with its fingerprint and golden vectors, every weight finite.
 ///
-/// In the classic layout of sentence-transformers, with a `Router` unless the towers are one; a DPR encoder becomes a BERT,
-/// which sentence-transformers reads.
+/// In the classic layout of sentence-transformers, with a `Router` unless the towers are one; a DPR encoder becomes a
+/// BERT, which sentence-transformers reads.
 pub fn create_with(from: &Path, to: &Path, creation: &Creation, aggregation: Aggregation) -> Result<(), Error> {
     absent(to)?;
     let source = Checkpoint::read(from)?;
     validate(&source)?;
-    publish(&towers(&source, creation, aggregation.module().as_ref())?, AtomicDir::create(to)?)
+    publish(
+        &towers(&source, creation, aggregation.module().as_ref())?,
+        AtomicDir::create(to)?,
+    )
 }
 
-/// As [`create_with`], with a new encoder over the token vectors of `from`; where its pooling is kept, it is the mean. Both
-/// towers start from the same values.
+/// As [`create_with`], with a new encoder over the token vectors of `from`; where its pooling is kept, it is the mean.
+/// Both towers start from the same values.
 pub fn create_over(
     from: &Path,
     to: &Path,
@@ -59,13 +62,17 @@ pub fn create_over(
     let source = Checkpoint::read(from)?;
     validate(&source)?;
     let plain = new_encoder(&source, Some(encoder), TokenVectors::Pretrained, creation.seed)?;
-    publish(&towers(&plain, creation, aggregation.module().as_ref())?, AtomicDir::create(to)?)
+    publish(
+        &towers(&plain, creation, aggregation.module().as_ref())?,
+        AtomicDir::create(to)?,
+    )
 }
 
-/// As [`create_over`], with random token vectors too, for training from scratch: no weights of `from` are read, and none need
-/// to be there next to its tokenizer and settings. Without an `encoder` it is the transformer that `config.json` describes (of two
-/// towers: the question tower's), initialised as its authors do: maps and tables of BERT's family normal with `initializer_range`,
-/// those of T5 by their fan-in. Its pooling can be kept then; multi-hop attention is initialised too.
+/// As [`create_over`], with random token vectors too, for training from scratch: no weights of `from` are read, and
+/// none need to be there next to its tokenizer and settings. Without an `encoder` it is the transformer that
+/// `config.json` describes (of two towers: the question tower's), initialised as its authors do: maps and tables of
+/// BERT's family normal with `initializer_range`, those of T5 by their fan-in. Its pooling can be kept then; multi-hop
+/// attention is initialised too.
 pub fn create_from_scratch(
     from: &Path,
     to: &Path,
@@ -76,14 +83,18 @@ pub fn create_from_scratch(
     absent(to)?;
     let source = Checkpoint::read_settings(from)?;
     splitters(&source.layout)?;
-    let pooling = source.layout.route(Tower::Question).nth(1).filter(|_| encoder.is_none());
+    let pooling = source
+        .layout
+        .route(Tower::Question)
+        .nth(1)
+        .filter(|_| encoder.is_none());
     let aggregator = aggregation.module().or(pooling.map(|placed| placed.module.clone()));
     let plain = new_encoder(&source, encoder, TokenVectors::Random, creation.seed)?;
     publish(&towers(&plain, creation, aggregator.as_ref())?, AtomicDir::create(to)?)
 }
 
-/// Writes a cross encoder to `to`, which must not exist: the transformer of `from` with a head that scores a pair, initialised from the
-/// seed. `from` must be valid, as for [`create_with`].
+/// Writes a cross encoder to `to`, which must not exist: the transformer of `from` with a head that scores a pair,
+/// initialised from the seed. `from` must be valid, as for [`create_with`].
 pub fn create_cross_encoder(from: &Path, to: &Path, seed: u64) -> Result<(), Error> {
     absent(to)?;
     let source = Checkpoint::read(from)?;
@@ -101,9 +112,9 @@ pub fn own_projection(from: &Path) -> Result<Option<usize>, Error> {
 /// Writes the model in `from` to `to`, which must not exist, with all weights in `dtype`: every file keeps its place,
 /// safetensors files are rewritten, and `dyad.json` is new, with the ties of the old one where there is one.
 ///
-/// The model must open first, so that a damaged one is not sealed again; and the vectors of the new one must be those of
-/// the old within rounding. What begins with a dot (`.git`, `.cache`) is no part of a model and is left out. T5 is refused
-/// in f16, whose range its activations exceed.
+/// The model must open first, so that a damaged one is not sealed again; and the vectors of the new one must be those
+/// of the old within rounding. What begins with a dot (`.git`, `.cache`) is no part of a model and is left out. T5 is
+/// refused in f16, whose range its activations exceed.
 pub fn export(from: &Path, to: &Path, dtype: Dtype) -> Result<(), Error> {
     export_with(from, to, dtype, &PromptOptions::default())
 }
@@ -160,7 +171,12 @@ pub fn export_with(from: &Path, to: &Path, dtype: Dtype, prompts: &PromptOptions
             if let Some(reason) = difference(expected, &given.vector, dtype) {
                 let (tower, text) = (given.tower.clone(), given.text.clone());
                 let reason = format!("after rounding to {dtype} {reason}");
-                return Err(Error::Golden { model: to.display().to_string(), tower, text, reason });
+                return Err(Error::Golden {
+                    model: to.display().to_string(),
+                    tower,
+                    text,
+                    reason,
+                });
             }
         }
         Ok(())
@@ -170,7 +186,11 @@ pub fn export_with(from: &Path, to: &Path, dtype: Dtype, prompts: &PromptOptions
 
 /// Refuses to write where something is.
 fn absent(to: &Path) -> Result<(), Error> {
-    if to.exists() { Err(Error::Exists { path: to.to_owned() }) } else { Ok(()) }
+    if to.exists() {
+        Err(Error::Exists { path: to.to_owned() })
+    } else {
+        Ok(())
+    }
 }
 
 /// Writes a checkpoint with the ties that it has, and new golden vectors.
@@ -178,8 +198,9 @@ fn publish(checkpoint: &Checkpoint, partial: AtomicDir) -> Result<(), Error> {
     publish_if(checkpoint, partial, |_| Ok(()))
 }
 
-/// The same, if `check` accepts the golden vectors. They are those of the model as it was written: read again, and computed by one
-/// thread, the same numbers on every machine. The calling thread has its own number of operator threads again afterwards.
+/// The same, if `check` accepts the golden vectors. They are those of the model as it was written: read again, and
+/// computed by one thread, the same numbers on every machine. The calling thread has its own number of operator threads
+/// again afterwards.
 fn publish_if(
     checkpoint: &Checkpoint,
     partial: AtomicDir,
@@ -188,10 +209,14 @@ fn publish_if(
     let _kept = OperatorThreads::kept();
     let root = partial.path();
     checkpoint.write(root)?;
-    let (sharing, ties) =
-        checkpoint.manifest.as_ref().map_or((None, Vec::new()), |known| (known.sharing, known.shared_tensors.clone()));
+    let (sharing, ties) = checkpoint.manifest.as_ref().map_or((None, Vec::new()), |known| {
+        (known.sharing, known.shared_tensors.clone())
+    });
     let mut manifest = CheckpointManifest::new(sharing, ties);
-    let written = Checkpoint { manifest: Some(manifest.clone()), ..Checkpoint::read(root)? };
+    let written = Checkpoint {
+        manifest: Some(manifest.clone()),
+        ..Checkpoint::read(root)?
+    };
     let model = Model::of(&written, &one_thread(), OpenMode::Inference)?;
     manifest.dim = model.info().dim;
     manifest.fingerprint.clone_from(&model.info().fingerprint);
@@ -213,7 +238,10 @@ pub(crate) fn check_whole(root: &Path) -> Result<(), Error> {
     let _kept = OperatorThreads::kept();
     if !is_sealed(root)? {
         let fix = "It is written last: the model is not whole";
-        return Err(Error::MissingFile { path: root.join(MANIFEST), fix });
+        return Err(Error::MissingFile {
+            path: root.join(MANIFEST),
+            fix,
+        });
     }
     if CrossEncoder::is_at(root)? {
         return CrossEncoder::open(root, &one_thread()).map(drop);
@@ -222,8 +250,9 @@ pub(crate) fn check_whole(root: &Path) -> Result<(), Error> {
 }
 
 impl Model {
-    /// Writes a model to `to`, which must not exist: the one in `directory`, which this one was opened from, with the values
-    /// that its tensors have now. Weights are f32; ties, and golden vectors of the new values, stand in `dyad.json`.
+    /// Writes a model to `to`, which must not exist: the one in `directory`, which this one was opened from, with the
+    /// values that its tensors have now. Weights are f32; ties, and golden vectors of the new values, stand in
+    /// `dyad.json`.
     pub fn write(&self, directory: &Path, to: &Path) -> Result<(), Error> {
         publish(&self.checkpoint(directory)?, AtomicDir::create(to)?)
     }

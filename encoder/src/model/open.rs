@@ -44,8 +44,8 @@ pub struct ModelInfo {
     pub prompts: [String; 2],
     /// Whether questions are embedded otherwise than answers: by modules of their own, or with another prompt.
     pub has_two_towers: bool,
-    /// Whether the model itself ends in a `Normalize` module. Vectors are always of unit length; where this is false, the
-    /// length was removed here, as a cosine index needs it.
+    /// Whether the model itself ends in a `Normalize` module. Vectors are always of unit length; where this is false,
+    /// the length was removed here, as a cosine index needs it.
     pub normalizes: bool,
 }
 
@@ -65,8 +65,9 @@ pub struct Model {
 }
 
 impl Model {
-    /// Opens a sentence-transformers directory in either form, with one tower or a `Router` of two; a plain Hugging Face
-    /// directory of the BERT family or T5; or a pair of such directories. Refuses one that is not what its `dyad.json` says.
+    /// Opens a sentence-transformers directory in either form, with one tower or a `Router` of two; a plain Hugging
+    /// Face directory of the BERT family or T5; or a pair of such directories. Refuses one that is not what its
+    /// `dyad.json` says.
     ///
     /// Sets the number of operator threads of the calling thread, which should be the one that embeds.
     pub fn open(directory: &Path, compute: &Compute) -> Result<Self, Error> {
@@ -93,9 +94,16 @@ impl Model {
             return Ok(());
         }
         let splitters = self.tokenizer.splitters();
-        let layout = Layout { prompts, ..checkpoint.layout.clone() };
+        let layout = Layout {
+            prompts,
+            ..checkpoint.layout.clone()
+        };
         let records = checkpoint.records()?;
-        self.info.fingerprint = fingerprint(&layout, splitters.each_ref().map(|splitter| splitter.digest()), &records);
+        self.info.fingerprint = fingerprint(
+            &layout,
+            splitters.each_ref().map(|splitter| splitter.digest()),
+            &records,
+        );
         self.tokenizer = Arc::new(Tokenizer::new(splitters, &layout.prompts)?);
         self.info.prompts = [layout.prompts.question, layout.prompts.answer];
         self.golden.clear();
@@ -138,7 +146,12 @@ impl Model {
             manifest.agrees(root, &model.info.fingerprint)?;
             if manifest.dim != model.info.dim {
                 let (expected, got) = (model.info.dim.to_string(), manifest.dim.to_string());
-                return Err(Error::Field { path: root.join(MANIFEST), field: "dim", expected, got });
+                return Err(Error::Field {
+                    path: root.join(MANIFEST),
+                    field: "dim",
+                    expected,
+                    got,
+                });
             }
         }
         Ok(model)
@@ -157,11 +170,22 @@ impl Model {
         let contents = Contents::new(layout, checkpoint.manifest.as_ref(), &records);
         let loaded = Loader::new(checkpoint, compute, mode).load()?;
         let workers = compute.workers();
-        let pool = if loaded.by_kernels && workers > 1 { Some(KernelPool::new(workers)?) } else { None };
-        let [question, answer] = [layout.transformer(Tower::Question)?.2, layout.transformer(Tower::Answer)?.2];
+        let pool = if loaded.by_kernels && workers > 1 {
+            Some(KernelPool::new(workers)?)
+        } else {
+            None
+        };
+        let [question, answer] = [
+            layout.transformer(Tower::Question)?.2,
+            layout.transformer(Tower::Answer)?.2,
+        ];
         let info = ModelInfo {
             name: name_of(&layout.root),
-            kind: if layout.scores() { ModelKind::CrossEncoder } else { ModelKind::DualEncoder },
+            kind: if layout.scores() {
+                ModelKind::CrossEncoder
+            } else {
+                ModelKind::DualEncoder
+            },
             fingerprint,
             dim: routes[1].dim,
             max_tokens: answer.max_tokens(),
@@ -193,7 +217,11 @@ impl Model {
             },
             tokenizer: Arc::new(Tokenizer::new(splitters, &layout.prompts)?),
             info,
-            golden: checkpoint.manifest.iter().flat_map(|manifest| manifest.golden.clone()).collect(),
+            golden: checkpoint
+                .manifest
+                .iter()
+                .flat_map(|manifest| manifest.golden.clone())
+                .collect(),
             workers,
             contents,
             parameters: loaded.parameters,
@@ -204,11 +232,19 @@ impl Model {
 
     /// For its token vectors alone: only the tensors of transformers learn, and their names begin with `prefix`.
     pub fn into_transformers(mut self, prefix: &str) -> Result<Self, Error> {
-        let is_transformer =
-            |id: &str| self.contents.modules.iter().any(|module| module.class == "Transformer" && module.id == id);
+        let is_transformer = |id: &str| {
+            self.contents
+                .modules
+                .iter()
+                .any(|module| module.class == "Transformer" && module.id == id)
+        };
         let mut kept = Vec::new();
         for mut parameter in std::mem::take(&mut self.parameters) {
-            if parameter.name.rsplit_once('/').is_some_and(|(module, _)| is_transformer(module)) {
+            if parameter
+                .name
+                .rsplit_once('/')
+                .is_some_and(|(module, _)| is_transformer(module))
+            {
                 parameter.name.insert_str(0, prefix);
                 kept.push(parameter);
             } else {
@@ -271,7 +307,11 @@ pub(super) fn splitters(layout: &Layout) -> Result<[Arc<Splitter>; 2], Error> {
     };
     let (first, question) = open(Tower::Question)?;
     let (second, _, _) = layout.transformer(Tower::Answer)?;
-    let answer = if first == second { Arc::clone(&question) } else { open(Tower::Answer)?.1 };
+    let answer = if first == second {
+        Arc::clone(&question)
+    } else {
+        open(Tower::Answer)?.1
+    };
     Ok([question, answer])
 }
 
@@ -286,10 +326,19 @@ fn check_dtype(layout: &Layout, dtype: Dtype) -> Result<(), Error> {
         }
         _ => None,
     };
-    match layout.modules.iter().find_map(|placed| Some((placed, refused(placed)?))) {
+    match layout
+        .modules
+        .iter()
+        .find_map(|placed| Some((placed, refused(placed)?)))
+    {
         Some((placed, supported)) => {
             let (path, got) = (placed.folder.join("config.json"), dtype.to_string());
-            Err(Error::Unsupported { path, what: "dtype", supported, got })
+            Err(Error::Unsupported {
+                path,
+                what: "dtype",
+                supported,
+                got,
+            })
         }
         None => Ok(()),
     }
@@ -297,5 +346,8 @@ fn check_dtype(layout: &Layout, dtype: Dtype) -> Result<(), Error> {
 
 fn name_of(directory: &Path) -> String {
     let absolute = fs_err::canonicalize(directory).unwrap_or_else(|_| directory.to_owned());
-    absolute.file_name().map_or_else(|| directory.display().to_string(), |name| name.to_string_lossy().into_owned())
+    absolute.file_name().map_or_else(
+        || directory.display().to_string(),
+        |name| name.to_string_lossy().into_owned(),
+    )
 }

@@ -17,7 +17,8 @@ const KINDS: [(Kind, Dtype); 5] = [
     (Kind::Int64, Dtype::I64),
 ];
 
-/// A tensor of libtorch as one of a checkpoint, in the type `kind`: copied from its device when it is read. `None` for other types.
+/// A tensor of libtorch as one of a checkpoint, in the type `kind`: copied from its device when it is read. `None` for
+/// other types.
 pub(crate) fn to_checkpoint(tensor: &Tensor, kind: Kind) -> Option<TensorData> {
     let (_, dtype) = KINDS.iter().find(|(known, _)| *known == kind)?;
     let shape: Vec<usize> = tensor.size().iter().map(|&length| length as usize).collect();
@@ -30,7 +31,11 @@ pub(crate) fn to_checkpoint(tensor: &Tensor, kind: Kind) -> Option<TensorData> {
 }
 
 fn bytes(tensor: &Tensor, kind: Kind) -> Result<Vec<u8>, TchError> {
-    let tensor = tensor.f_detach()?.f_to_device(Device::Cpu)?.f_to_kind(kind)?.f_contiguous()?;
+    let tensor = tensor
+        .f_detach()?
+        .f_to_device(Device::Cpu)?
+        .f_to_kind(kind)?
+        .f_contiguous()?;
     let mut bytes = vec![0; tensor.numel() * kind.elt_size_in_bytes()];
     tensor.f_copy_data_u8(&mut bytes, tensor.numel())?;
     Ok(bytes)

@@ -1,10 +1,11 @@
 //! Multi-head self-attention (Vaswani et al. 2017, section 3.2.2).
 //!
 //! On the CPU there is a kernel of ours (`kernels/attention.rs`), where the processor has its
-//! instructions and nothing is learned. Otherwise, in f32, scores and contexts are batched products, a few rows at a time, so that the scores stay
-//! in the cache; elsewhere torch's fused kernel computes them. That kernel works on blocks of 64 queries and up and by one head
-//! of one text at a time: on texts of 16, 32, 64 and 128 tokens it took 3.9, 2.0, 1.7 and 1.2 times as long on the CPU as the
-//! products, and the same from 256 tokens (two threads, 12 heads of 32 values, 1,024 tokens in all).
+//! instructions and nothing is learned. Otherwise, in f32, scores and contexts are batched products, a few rows at a
+//! time, so that the scores stay in the cache; elsewhere torch's fused kernel computes them. That kernel works on
+//! blocks of 64 queries and up and by one head of one text at a time: on texts of 16, 32, 64 and 128 tokens it took
+//! 3.9, 2.0, 1.7 and 1.2 times as long on the CPU as the products, and the same from 256 tokens (two threads, 12 heads
+//! of 32 values, 1,024 tokens in all).
 
 use tch::{Device, Kind, TchError, Tensor};
 
@@ -57,16 +58,29 @@ impl SelfAttention {
         names: [String; 4],
         shape: &AttentionShape,
     ) -> Result<Self, Error> {
-        let AttentionShape { hidden, heads, head_size, bias, scale } = *shape;
+        let AttentionShape {
+            hidden,
+            heads,
+            head_size,
+            bias,
+            scale,
+        } = *shape;
         let inner = heads * head_size;
         let [query, key, value, output] = names;
         let query_key_value = Linear::load_joined(parameters, &[query, key, value], hidden, inner, bias)?;
         let output = Linear::load(parameters, &output, inner, hidden, bias)?;
         let scale = scale.unwrap_or(1.0 / (head_size as f64).sqrt());
-        Ok(Self { query_key_value, output, heads: heads as i64, head_size: head_size as i64, scale })
+        Ok(Self {
+            query_key_value,
+            output,
+            heads: heads as i64,
+            head_size: head_size as i64,
+            scale,
+        })
     }
 
-    /// `[t, h] -> [t, h]`. `biases`, one per run and `[1, heads, s, s]` (`[rows, heads, s, s]` with the run's mask), are added to the scores.
+    /// `[t, h] -> [t, h]`. `biases`, one per run and `[1, heads, s, s]` (`[rows, heads, s, s]` with the run's mask),
+    /// are added to the scores.
     pub(crate) fn forward(
         &self,
         input: &Tensor,
@@ -79,7 +93,11 @@ impl SelfAttention {
     }
 
     fn heads(&self) -> Heads {
-        Heads { count: self.heads as usize, size: self.head_size as usize, scale: self.scale as f32 }
+        Heads {
+            count: self.heads as usize,
+            size: self.head_size as usize,
+            scale: self.scale as f32,
+        }
     }
 
     fn way(&self, packed: &Packed, all: &Tensor, biases: Option<&[Tensor]>) -> Way {
@@ -103,7 +121,9 @@ impl SelfAttention {
     fn contexts(&self, all: &Tensor, packed: &Packed, biases: Option<&[Tensor]>, way: Way) -> Result<Tensor, TchError> {
         let inner = self.heads * self.head_size;
         if way == Way::Kernel {
-            return self.by_kernel(&all.f_to_kind(Kind::Float)?, packed, biases)?.f_to_kind(all.kind());
+            return self
+                .by_kernel(&all.f_to_kind(Kind::Float)?, packed, biases)?
+                .f_to_kind(all.kind());
         }
         let mut contexts = Vec::new();
         for (number, (run, part)) in packed.runs.iter().zip(packed.runs_of(all)?).enumerate() {
@@ -145,7 +165,11 @@ impl SelfAttention {
             rest.fill(0.0);
             Ok(true)
         })?;
-        if usable { Ok(contexts) } else { self.contexts(all, packed, biases, Way::Products(SCORES)) }
+        if usable {
+            Ok(contexts)
+        } else {
+            self.contexts(all, packed, biases, Way::Products(SCORES))
+        }
     }
 
     /// `[rows, s, 3 * inner]` to queries, keys and values, each `[rows, heads, s, head_size]`.
@@ -239,10 +263,24 @@ mod tests {
             prompt: 0,
             exec: Exec::ONE_THREAD,
         };
-        let map = || Linear::Learned(vec![Map { weight: draw(&[1, 1]), bias: None }]);
+        let map = || {
+            Linear::Learned(vec![Map {
+                weight: draw(&[1, 1]),
+                bias: None,
+            }])
+        };
         let scale = 1.0 / (size as f64).sqrt();
-        let attention = SelfAttention { query_key_value: map(), output: map(), heads, head_size: size, scale };
-        let biases: Vec<Tensor> = runs.iter().map(|run| draw(&[1, heads, run.tokens, run.tokens])).collect();
+        let attention = SelfAttention {
+            query_key_value: map(),
+            output: map(),
+            heads,
+            head_size: size,
+            scale,
+        };
+        let biases: Vec<Tensor> = runs
+            .iter()
+            .map(|run| draw(&[1, heads, run.tokens, run.tokens]))
+            .collect();
         for biases in [None, Some(&biases[..])] {
             let expected = Tensor::zeros([240, heads * size], (Kind::Float, Device::Cpu));
             for (number, run) in runs.iter().enumerate() {
@@ -251,11 +289,14 @@ mod tests {
                     let parts = [0, 1, 2].map(|part| text.narrow(1, (part * heads + head) * size, size));
                     let context = slow(&parts, biases.map(|biases| biases[number].get(0).get(head)));
                     let mut place =
-                        expected.narrow(0, run.first + row * run.tokens, run.tokens).narrow(1, head * size, size);
+                        expected
+                            .narrow(0, run.first + row * run.tokens, run.tokens)
+                            .narrow(1, head * size, size);
                     place.copy_(&context);
                 }
             }
-            // One product per text; two texts of the longest; all at once; torch's kernel; ours, or products where it cannot.
+            // One product per text; two texts of the longest; all at once; torch's kernel; ours, or products where it
+            // cannot.
             let products = [1, 2 * 3 * 70 * 70, SCORES].map(Way::Products);
             for way in products.into_iter().chain([Way::Fused, Way::Kernel]) {
                 let got = attention.contexts(&all, &packed, biases, way).unwrap();

@@ -31,7 +31,13 @@ impl BertLayer {
         let name = |part: &str| format!("{}.{number}.{part}", names.layers);
         let (hidden, wide, epsilon) = (config.hidden_size, config.intermediate_size, config.layer_norm_eps);
         let heads = config.heads;
-        let shape = AttentionShape { hidden, heads, head_size: hidden / heads, bias: true, scale: None };
+        let shape = AttentionShape {
+            hidden,
+            heads,
+            head_size: hidden / heads,
+            bias: true,
+            scale: None,
+        };
         Ok(Self {
             attention: SelfAttention::load(parameters, names.attention.map(name), &shape)?,
             attention_norm: LayerNorm::load(parameters, &name(names.attention_norm), hidden, epsilon)?,
@@ -47,7 +53,8 @@ impl BertLayer {
 
     fn forward(&self, input: &Tensor, packed: &Packed, biases: Option<&[Tensor]>) -> Result<Tensor, TchError> {
         let attended =
-            self.attention_norm.of_sum(packed.exec, self.attention.forward(input, packed, biases)?, input)?;
+            self.attention_norm
+                .of_sum(packed.exec, self.attention.forward(input, packed, biases)?, input)?;
         let fed = self.feed_forward.forward(packed.exec, &attended)?;
         self.output_norm.of_sum(packed.exec, fed, &attended)
     }
@@ -66,13 +73,25 @@ impl Bert {
         let embedding = Embedding::load(parameters, config)?;
         let relative = match config.relative_buckets {
             Some(count) => {
-                let buckets = Buckets { count, max_distance: MPNET_MAX_DISTANCE };
-                Some(RelativeBias::load(parameters, BertConfig::RELATIVE_BIAS, buckets, config.heads)?)
+                let buckets = Buckets {
+                    count,
+                    max_distance: MPNET_MAX_DISTANCE,
+                };
+                Some(RelativeBias::load(
+                    parameters,
+                    BertConfig::RELATIVE_BIAS,
+                    buckets,
+                    config.heads,
+                )?)
             }
             None => None,
         };
         let layers = (0..config.layers).map(|number| BertLayer::load(parameters, number, config));
-        Ok(Self { embedding, relative, layers: layers.collect::<Result<_, _>>()? })
+        Ok(Self {
+            embedding,
+            relative,
+            layers: layers.collect::<Result<_, _>>()?,
+        })
     }
 
     /// The token that takes no position where it stands in a text.

@@ -24,7 +24,9 @@ impl Embedding {
     pub(crate) fn load(parameters: &mut dyn Parameters, config: &BertConfig) -> Result<Self, Error> {
         let hidden = config.hidden_size;
         let mut table = |name: &str, rows: usize| {
-            parameters.take(&format!("embeddings.{name}.weight"), &[rows, hidden]).map(SharedTensor::from)
+            parameters
+                .take(&format!("embeddings.{name}.weight"), &[rows, hidden])
+                .map(SharedTensor::from)
         };
         Ok(Self {
             tokens: table("word_embeddings", config.vocab_size)?,

@@ -58,7 +58,10 @@ mod tests {
     }
 
     fn map(output: i64, input: i64) -> Map {
-        Map { weight: draw(&[output, input]), bias: Some(draw(&[output])) }
+        Map {
+            weight: draw(&[output, input]),
+            bias: Some(draw(&[output])),
+        }
     }
 
     #[test]
@@ -80,16 +83,30 @@ mod tests {
                 let x = draw(&[rows, 16]);
                 let before = x.copy();
                 let wide = x.linear(&widen.weight, widen.bias.as_ref());
-                let wide = if gated { act(&wide.narrow(1, 0, 48)) * wide.narrow(1, 48, 48) } else { act(&wide) };
+                let wide = if gated {
+                    act(&wide.narrow(1, 0, 48)) * wide.narrow(1, 48, 48)
+                } else {
+                    act(&wide)
+                };
                 let expected = wide.linear(&narrow.weight, narrow.bias.as_ref());
                 let blocks = [
                     [&widen, &narrow].map(|map| Linear::of(vec![map.clone()], WeightForm::Fixed).unwrap()),
-                    [Linear::Learned(vec![widen.clone()]), Linear::Learned(vec![narrow.clone()])],
+                    [
+                        Linear::Learned(vec![widen.clone()]),
+                        Linear::Learned(vec![narrow.clone()]),
+                    ],
                 ];
                 for [widen, narrow] in blocks {
-                    let block = FeedForward { widen, narrow, activation, gated };
-                    let difference =
-                        (block.forward(Exec::ONE_THREAD, &x).unwrap() - &expected).abs().max().double_value(&[]);
+                    let block = FeedForward {
+                        widen,
+                        narrow,
+                        activation,
+                        gated,
+                    };
+                    let difference = (block.forward(Exec::ONE_THREAD, &x).unwrap() - &expected)
+                        .abs()
+                        .max()
+                        .double_value(&[]);
                     assert!(difference < 1e-3, "{activation:?} {gated} {rows}: {difference}");
                     assert_eq!(x, before);
                 }

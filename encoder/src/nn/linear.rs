@@ -17,7 +17,10 @@ pub(crate) struct Map {
 /// The same tensors.
 impl Clone for Map {
     fn clone(&self) -> Self {
-        Self { weight: self.weight.shallow_clone(), bias: self.bias.as_ref().map(Tensor::shallow_clone) }
+        Self {
+            weight: self.weight.shallow_clone(),
+            bias: self.bias.as_ref().map(Tensor::shallow_clone),
+        }
     }
 }
 
@@ -65,7 +68,14 @@ impl Linear {
         bias: bool,
     ) -> Result<Self, Error> {
         let maps = read(parameters, &[name.to_owned()], input, output, bias)?;
-        Self::of(maps, if parameters.form() == WeightForm::Int8 { WeightForm::Fixed } else { parameters.form() })
+        Self::of(
+            maps,
+            if parameters.form() == WeightForm::Int8 {
+                WeightForm::Fixed
+            } else {
+                parameters.form()
+            },
+        )
     }
 
     /// Maps that do not change are joined, and packed for the fastest product.
@@ -108,7 +118,11 @@ fn read(
 ) -> Result<Vec<Map>, Error> {
     let maps = names.iter().map(|name| {
         let weight = parameters.take(&format!("{name}.weight"), &[output, input])?;
-        let bias = if bias { Some(parameters.take(&format!("{name}.bias"), &[output])?) } else { None };
+        let bias = if bias {
+            Some(parameters.take(&format!("{name}.bias"), &[output])?)
+        } else {
+            None
+        };
         Ok(Map { weight, bias })
     });
     maps.collect()
@@ -120,8 +134,15 @@ fn join(maps: &[Map]) -> Result<Map, TchError> {
     }
     let weights: Vec<&Tensor> = maps.iter().map(|map| &map.weight).collect();
     let biases: Vec<&Tensor> = maps.iter().filter_map(|map| map.bias.as_ref()).collect();
-    let bias = if biases.is_empty() { None } else { Some(Tensor::f_cat(&biases, 0)?) };
-    Ok(Map { weight: Tensor::f_cat(&weights, 0)?, bias })
+    let bias = if biases.is_empty() {
+        None
+    } else {
+        Some(Tensor::f_cat(&biases, 0)?)
+    };
+    Ok(Map {
+        weight: Tensor::f_cat(&weights, 0)?,
+        bias,
+    })
 }
 
 #[cfg(test)]
@@ -135,12 +156,18 @@ mod tests {
         tch::manual_seed(3);
         let draw = |size: &[i64]| Tensor::randn(size, (Kind::Float, Device::Cpu));
         for biased in [true, false] {
-            let map = || Map { weight: draw(&[24, 16]), bias: biased.then(|| draw(&[24])) };
+            let map = || Map {
+                weight: draw(&[24, 16]),
+                bias: biased.then(|| draw(&[24])),
+            };
             let maps = [map(), map(), map()];
             let linears = [WeightForm::Fixed, WeightForm::Learned].map(|form| Linear::of(maps.to_vec(), form).unwrap());
             for rows in [1, 63, 64, 903] {
                 let x = draw(&[rows, 16]);
-                let single: Vec<Tensor> = maps.iter().map(|map| x.linear(&map.weight, map.bias.as_ref())).collect();
+                let single: Vec<Tensor> = maps
+                    .iter()
+                    .map(|map| x.linear(&map.weight, map.bias.as_ref()))
+                    .collect();
                 let expected = Tensor::cat(&single, 1);
                 for linear in &linears {
                     let got = linear.forward(Exec::ONE_THREAD, &x).unwrap();

@@ -1,7 +1,8 @@
-//! Multi-hop self-attention as pooling (Lin et al. 2017, "A Structured Self-attentive Sentence Embedding", equations 5 to 7).
+//! Multi-hop self-attention as pooling (Lin et al. 2017, "A Structured Self-attentive Sentence Embedding", equations 5
+//! to 7).
 //!
-//! `A = softmax(W2 tanh(W1 H^T))` over the tokens of a text, `M = A H`: each of the hops is a weighted mean of the token
-//! vectors with weights of its own, and the hops stand side by side.
+//! `A = softmax(W2 tanh(W1 H^T))` over the tokens of a text, `M = A H`: each of the hops is a weighted mean of the
+//! token vectors with weights of its own, and the hops stand side by side.
 
 use tch::{Kind, TchError, Tensor};
 
@@ -36,18 +37,23 @@ impl MultiHop {
         let scores = self.hops.forward(packed.exec, &inner)?.f_to_kind(Kind::Float)?;
         let skipped = if self.include_prompt { 0 } else { packed.prompt };
         let (scores, hidden) = (packed.runs_of(&scores)?, packed.runs_of(hidden)?);
-        let pooled = packed.runs.iter().zip(scores.iter().zip(&hidden)).enumerate().map(|(number, (run, states))| {
-            let (scores, hidden) = states;
-            if let Some(mask) = packed.mask(number) {
-                let padding = mask.kept(skipped)?.f_logical_not()?.f_unsqueeze(2)?;
-                let scores = scores.f_masked_fill(&padding, f64::NEG_INFINITY)?;
-                return hops(&scores, hidden);
-            }
-            // What follows the prompt, at least the token after the text.
-            let skipped = skipped.min(run.tokens - 1);
-            let kept = |values: &Tensor| values.f_narrow(1, skipped, run.tokens - skipped);
-            hops(&kept(scores)?, &kept(hidden)?)
-        });
+        let pooled = packed
+            .runs
+            .iter()
+            .zip(scores.iter().zip(&hidden))
+            .enumerate()
+            .map(|(number, (run, states))| {
+                let (scores, hidden) = states;
+                if let Some(mask) = packed.mask(number) {
+                    let padding = mask.kept(skipped)?.f_logical_not()?.f_unsqueeze(2)?;
+                    let scores = scores.f_masked_fill(&padding, f64::NEG_INFINITY)?;
+                    return hops(&scores, hidden);
+                }
+                // What follows the prompt, at least the token after the text.
+                let skipped = skipped.min(run.tokens - 1);
+                let kept = |values: &Tensor| values.f_narrow(1, skipped, run.tokens - skipped);
+                hops(&kept(scores)?, &kept(hidden)?)
+            });
         joined(pooled.collect::<Result<_, _>>()?)
     }
 }
@@ -58,7 +64,9 @@ fn hops(scores: &Tensor, hidden: &Tensor) -> Result<Tensor, TchError> {
     let attention = scores.f_softmax(1, None::<Kind>)?.f_transpose(1, 2)?;
     let (rows, hops, _) = attention.size3()?;
     let (.., size) = hidden.size3()?;
-    attention.f_matmul(&hidden.f_to_kind(Kind::Float)?)?.f_reshape([rows, hops * size])
+    attention
+        .f_matmul(&hidden.f_to_kind(Kind::Float)?)?
+        .f_reshape([rows, hops * size])
 }
 
 #[cfg(test)]
@@ -85,13 +93,18 @@ mod tests {
 
     fn draw(rows: usize, columns: usize, seed: f32) -> Vec<Vec<f32>> {
         let value = |row: usize, column: usize| ((row * columns + column) as f32 * 12.9898 + seed).sin() * 1.5;
-        (0..rows).map(|row| (0..columns).map(|column| value(row, column)).collect()).collect()
+        (0..rows)
+            .map(|row| (0..columns).map(|column| value(row, column)).collect())
+            .collect()
     }
 
     /// The equations, one number at a time, of one text.
     fn slow(tokens: &[Vec<f32>], w1: &[Vec<f32>], w2: &[Vec<f32>]) -> Vec<f32> {
         let times = |matrix: &[Vec<f32>], vector: &[f32]| -> Vec<f32> {
-            matrix.iter().map(|row| row.iter().zip(vector).map(|(a, b)| a * b).sum()).collect()
+            matrix
+                .iter()
+                .map(|row| row.iter().zip(vector).map(|(a, b)| a * b).sum())
+                .collect()
         };
         let scores: Vec<Vec<f32>> = tokens
             .iter()
@@ -101,7 +114,10 @@ mod tests {
         for hop in 0..w2.len() {
             let sum: f32 = scores.iter().map(|score| score[hop].exp()).sum();
             for place in 0..H {
-                let weighted = tokens.iter().zip(&scores).map(|(token, score)| token[place] * score[hop].exp() / sum);
+                let weighted = tokens
+                    .iter()
+                    .zip(&scores)
+                    .map(|(token, score)| token[place] * score[hop].exp() / sum);
                 pooled.push(weighted.sum());
             }
         }
@@ -115,7 +131,12 @@ mod tests {
         let runs = [(0, 2, 4), (8, 1, 2), (10, 1, 1)].map(|(first, rows, tokens)| LengthRun { first, rows, tokens });
         let hidden = draw(11, H, 0.1);
         for (include_prompt, prompt) in [(true, 2), (false, 2), (false, 0)] {
-            let config = MultiHopConfig { in_features: H, inner: INNER, hops: HOPS, include_prompt };
+            let config = MultiHopConfig {
+                in_features: H,
+                inner: INNER,
+                hops: HOPS,
+                include_prompt,
+            };
             let pooling = MultiHop::load(&mut Given([w1.clone(), w2.clone()]), &config).unwrap();
             let ids = Tensor::zeros([11], (Kind::Int64, Device::Cpu));
             let packed = Packed {
@@ -134,7 +155,11 @@ mod tests {
             assert_eq!(pooled.size(), [4, (HOPS * H) as i64]);
             let pooled = Vec::<Vec<f32>>::try_from(pooled).unwrap();
             for (text, (first, tokens)) in [(0, 4), (4, 4), (8, 2), (10, 1)].into_iter().enumerate() {
-                let skipped = if include_prompt { 0 } else { (prompt as usize).min(tokens - 1) };
+                let skipped = if include_prompt {
+                    0
+                } else {
+                    (prompt as usize).min(tokens - 1)
+                };
                 let expected = slow(&hidden[first + skipped..first + tokens], &w1, &w2);
                 for (ours, theirs) in pooled[text].iter().zip(&expected) {
                     assert!((ours - theirs).abs() < 1e-5, "{text}: {ours} {theirs}");

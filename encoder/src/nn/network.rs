@@ -60,7 +60,8 @@ impl Transformer {
 pub(crate) enum LoadedModule {
     Transformer {
         transformer: Transformer,
-        /// What is in the transformer's own file and follows the pooling: DPR's projection, or the head of a cross encoder.
+        /// What is in the transformer's own file and follows the pooling: DPR's projection, or the head of a cross
+        /// encoder.
         head: Vec<Dense>,
     },
     Pooling(PoolingLayer),
@@ -111,7 +112,8 @@ impl Network {
         !poolings.is_empty() && poolings.into_iter().all(|is_mean| is_mean)
     }
 
-    /// Embeds a batch on this thread, helped by those that are free, or by operators on all threads: `batch.vectors() * dim` values, row-major, in the order of the texts.
+    /// Embeds a batch on this thread, helped by those that are free, or by operators on all threads: `batch.vectors() *
+    /// dim` values, row-major, in the order of the texts.
     pub(crate) fn embed(&self, tower: Tower, batch: &TokenBatch, length: VectorLength) -> Result<Vec<f32>, Error> {
         match &self.pool {
             Some(pool) => pool.run(|| self.embed_by(Exec::SHARED, tower, batch, length)),
@@ -127,12 +129,23 @@ impl Network {
         batch: &TokenBatch,
         length: VectorLength,
     ) -> Result<Vec<f32>, Error> {
-        let on_cpu = || self.forward_by(exec, tower, batch, length)?.vectors().f_to_device(Device::Cpu)?.f_contiguous();
+        let on_cpu = || {
+            self.forward_by(exec, tower, batch, length)?
+                .vectors()
+                .f_to_device(Device::Cpu)?
+                .f_contiguous()
+        };
         let vectors = tch::no_grad(on_cpu).map_err(torch("embedding a batch"))?;
         let values = batch.vectors() * self.routes[tower.index()].dim;
         let mut rows = vec![0.0_f32; values];
-        vectors.f_copy_data(&mut rows, values).map_err(torch("copying vectors from the device"))?;
-        if rows.iter().all(|value| value.is_finite()) { Ok(rows) } else { Err(Error::NotFinite) }
+        vectors
+            .f_copy_data(&mut rows, values)
+            .map_err(torch("copying vectors from the device"))?;
+        if rows.iter().all(|value| value.is_finite()) {
+            Ok(rows)
+        } else {
+            Err(Error::NotFinite)
+        }
     }
 
     /// The forward pass of a batch on the calling thread, with its tape where something is learned.

@@ -22,12 +22,19 @@ impl LayerNorm {
     pub(crate) fn load(parameters: &mut dyn Parameters, name: &str, size: usize, epsilon: f64) -> Result<Self, Error> {
         let weight = parameters.take(&format!("{name}.weight"), &[size])?.into();
         let bias = parameters.take(&format!("{name}.bias"), &[size])?.into();
-        Ok(Self { weight, bias, size: size as i64, epsilon })
+        Ok(Self {
+            weight,
+            bias,
+            size: size as i64,
+            epsilon,
+        })
     }
 
     /// Normalises the sum of a product and its residual input.
     pub(crate) fn of_sum(&self, exec: Exec, mut made: Tensor, input: &Tensor) -> Result<Tensor, TchError> {
-        let plain = [&made, input, &self.weight, &self.bias].iter().all(|tensor| !tensor.requires_grad());
+        let plain = [&made, input, &self.weight, &self.bias]
+            .iter()
+            .all(|tensor| !tensor.requires_grad());
         if plain
             && exec.by_kernels()
             && let Some(sum) = kernels::add_norm(exec, &made, input, [&self.weight, &self.bias], self.epsilon)?
@@ -44,8 +51,8 @@ impl LayerNorm {
     }
 }
 
-/// Root mean square normalisation (Zhang and Sennrich 2019), as T5 has it: no mean is taken off, and squares are summed in
-/// f32 whatever the network's number type.
+/// Root mean square normalisation (Zhang and Sennrich 2019), as T5 has it: no mean is taken off, and squares are summed
+/// in f32 whatever the network's number type.
 #[derive(Debug, Clone)]
 pub(crate) struct RmsNorm {
     weight: SharedTensor,
@@ -55,7 +62,10 @@ pub(crate) struct RmsNorm {
 impl RmsNorm {
     /// Reads `{name}.weight`.
     pub(crate) fn load(parameters: &mut dyn Parameters, name: &str, size: usize, epsilon: f64) -> Result<Self, Error> {
-        Ok(Self { weight: parameters.take(&format!("{name}.weight"), &[size])?.into(), epsilon })
+        Ok(Self {
+            weight: parameters.take(&format!("{name}.weight"), &[size])?.into(),
+            epsilon,
+        })
     }
 
     pub(crate) fn forward(&self, input: &Tensor) -> Result<Tensor, TchError> {

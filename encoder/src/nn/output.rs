@@ -30,7 +30,13 @@ impl Output {
         let rows = places.iter().map(at).collect();
         let vectors = vectors.f_index_select(0, &on(vectors.device(), &batch.vector_places())?)?;
         let places = on(vectors.device(), &places)?;
-        Ok(Self { tokens, packed, vectors, rows, places })
+        Ok(Self {
+            tokens,
+            packed,
+            vectors,
+            rows,
+            places,
+        })
     }
 
     /// Number of texts.

@@ -1,8 +1,8 @@
 //! A batch on the device: the tokens of all rows one after another, on the CPU without padding between them.
 //!
 //! Everything but attention and pooling works on single tokens, so `[t, h]` is all that it needs, where `t` counts the
-//! tokens of all rows. Attention and pooling work on *runs*: neighbouring rows of one length, a view `[rows, s, h]` of the
-//! same memory. Batches are sorted by length, so runs are few, and no mask is needed.
+//! tokens of all rows. Attention and pooling work on *runs*: neighbouring rows of one length, a view `[rows, s, h]` of
+//! the same memory. Batches are sorted by length, so runs are few, and no mask is needed.
 //!
 //! On a GPU rows of like lengths are one run ([`padded_runs`]), and a padding mask tells which tokens are real.
 
@@ -33,8 +33,15 @@ impl Mask {
         let positions = Tensor::f_arange(tokens, (Kind::Int64, lengths.device()))?.f_unsqueeze(0)?;
         let padding = positions.f_ge_tensor(&lengths)?;
         let scores = Tensor::f_zeros(padding.size(), (Kind::Float, padding.device()))?;
-        let scores = scores.f_masked_fill(&padding, f64::NEG_INFINITY)?.f_unsqueeze(1)?.f_unsqueeze(1)?;
-        Ok(Self { lengths, positions, scores })
+        let scores = scores
+            .f_masked_fill(&padding, f64::NEG_INFINITY)?
+            .f_unsqueeze(1)?
+            .f_unsqueeze(1)?;
+        Ok(Self {
+            lengths,
+            positions,
+            scores,
+        })
     }
 
     pub(crate) fn scores(&self) -> &Tensor {
@@ -57,7 +64,9 @@ impl Mask {
 
     /// `[rows, s]`: whether a token is real, from [`Self::first`] on.
     pub(super) fn kept(&self, skipped: i64) -> Result<Tensor, TchError> {
-        self.positions.f_lt_tensor(&self.lengths)?.f_logical_and(&self.positions.f_ge_tensor(&self.first(skipped)?)?)
+        self.positions
+            .f_lt_tensor(&self.lengths)?
+            .f_logical_and(&self.positions.f_ge_tensor(&self.first(skipped)?)?)
     }
 }
 
@@ -86,7 +95,8 @@ pub(crate) struct Packed {
 }
 
 impl Packed {
-    /// `uncounted` is a token that has no position where it stands in a text, nor moves those after it on: RoBERTa's padding.
+    /// `uncounted` is a token that has no position where it stands in a text, nor moves those after it on: RoBERTa's
+    /// padding.
     pub(crate) fn new(
         batch: &TokenBatch,
         device: Device,
@@ -96,9 +106,15 @@ impl Packed {
     ) -> Result<Self, TchError> {
         let lengths = batch.lengths();
         if lengths.last().is_some_and(|&shortest| shortest < 1) {
-            return Err(TchError::Shape("expected one token or more in each text, got: a text without".to_owned()));
+            return Err(TchError::Shape(
+                "expected one token or more in each text, got: a text without".to_owned(),
+            ));
         }
-        let runs = if let Padding::Rows(costs) = padding { padded_runs(lengths, costs) } else { runs(lengths) };
+        let runs = if let Padding::Rows(costs) = padding {
+            padded_runs(lengths, costs)
+        } else {
+            runs(lengths)
+        };
         let used: i64 = runs.iter().map(|run| run.rows * run.tokens).sum();
         let tokens = padding.up(used as usize);
         let filler = tokens as i64 - used;
@@ -120,16 +136,23 @@ impl Packed {
 
     /// `[t, h]` to `[rows, tokens, h]` of each run, views.
     ///
-    /// Cut at once: the way back then lays the gradients of all runs side by side, where that of a view of its own for each
-    /// would be as large as the whole.
+    /// Cut at once: the way back then lays the gradients of all runs side by side, where that of a view of its own for
+    /// each would be as large as the whole.
     pub(crate) fn runs_of(&self, packed: &Tensor) -> Result<Vec<Tensor>, TchError> {
         let mut sizes: Vec<i64> = self.runs.iter().map(|run| run.rows * run.tokens).collect();
         if self.filler > 0 {
             sizes.push(self.filler);
         }
-        let parts =
-            if let [_] = sizes[..] { vec![packed.shallow_clone()] } else { packed.f_split_with_sizes(sizes, 0)? };
-        parts.iter().zip(&self.runs).map(|(part, run)| part.f_view([run.rows, run.tokens, -1])).collect()
+        let parts = if let [_] = sizes[..] {
+            vec![packed.shallow_clone()]
+        } else {
+            packed.f_split_with_sizes(sizes, 0)?
+        };
+        parts
+            .iter()
+            .zip(&self.runs)
+            .map(|(part, run)| part.f_view([run.rows, run.tokens, -1]))
+            .collect()
     }
 
     /// The mask of a run, if it has padding.
@@ -144,7 +167,10 @@ impl Packed {
 
     /// First token of each row and the number of its tokens.
     pub(crate) fn rows(&self) -> impl Iterator<Item = (i64, i64)> {
-        let firsts = self.runs.iter().flat_map(|run| (0..run.rows).map(|row| run.first + row * run.tokens));
+        let firsts = self
+            .runs
+            .iter()
+            .flat_map(|run| (0..run.rows).map(|row| run.first + row * run.tokens));
         firsts.zip(self.lengths.iter().copied())
     }
 
@@ -177,7 +203,8 @@ fn positions(ids: &[i64], lengths: &[i64], uncounted: Option<i64>) -> Vec<i64> {
 
 /// Numbers on a device.
 pub(crate) fn on(device: Device, values: &[i64]) -> Result<Tensor, TchError> {
-    // Not from pinned memory, of which torch warns in each call: copies of up to 64 KiB do not wait for the device anyway.
+    // Not from pinned memory, of which torch warns in each call: copies of up to 64 KiB do not wait for the device
+    // anyway.
     Tensor::f_from_slice(values)?.f_to_device_(device, Kind::Int64, true, false)
 }
 
@@ -207,10 +234,16 @@ fn masks(lengths: &[i64], runs: &[LengthRun], device: Device) -> Result<Vec<Opti
     let mut first = 0;
     let masks = runs.iter().map(|run| {
         let (start, end) = (first as usize, (first + run.rows) as usize);
-        let shorter = lengths.get(start..end).is_some_and(|rows| rows.iter().any(|&length| length < run.tokens));
+        let shorter = lengths
+            .get(start..end)
+            .is_some_and(|rows| rows.iter().any(|&length| length < run.tokens));
         let own = all.f_narrow(0, first, run.rows)?;
         first += run.rows;
-        if shorter { Mask::new(&own, run.tokens).map(Some) } else { Ok(None) }
+        if shorter {
+            Mask::new(&own, run.tokens).map(Some)
+        } else {
+            Ok(None)
+        }
     });
     masks.collect()
 }
@@ -231,10 +264,15 @@ mod tests {
 
     #[test]
     fn a_text_without_a_token_is_refused() {
-        let texts = [vec![1, 2], Vec::new()].map(|ids| Tokens { ids, ..Tokens::default() });
+        let texts = [vec![1, 2], Vec::new()].map(|ids| Tokens {
+            ids,
+            ..Tokens::default()
+        });
         let batch = TokenBatch::new(&texts.iter().collect::<Vec<_>>(), 0);
         for padding in [Padding::No, Padding::Rows(RunCosts::of(384, None))] {
-            let message = Packed::new(&batch, Device::Cpu, padding, Exec::ONE_THREAD, None).unwrap_err().to_string();
+            let message = Packed::new(&batch, Device::Cpu, padding, Exec::ONE_THREAD, None)
+                .unwrap_err()
+                .to_string();
             assert!(message.contains("got: a text without"), "{message}");
         }
     }
@@ -248,8 +286,21 @@ mod tests {
 
     #[test]
     fn padding_is_zero_and_masked() {
-        let (lengths, runs) =
-            ([3, 2, 2, 1], [LengthRun { first: 0, rows: 3, tokens: 4 }, LengthRun { first: 12, rows: 1, tokens: 1 }]);
+        let (lengths, runs) = (
+            [3, 2, 2, 1],
+            [
+                LengthRun {
+                    first: 0,
+                    rows: 3,
+                    tokens: 4,
+                },
+                LengthRun {
+                    first: 12,
+                    rows: 1,
+                    tokens: 1,
+                },
+            ],
+        );
         let all = spread(&[1, 2, 3, 4, 5, 6, 7, 8], &lengths, &runs, 16);
         assert_eq!(all, [1, 2, 3, 0, 4, 5, 0, 0, 6, 7, 0, 0, 8, 0, 0, 0]);
         let masks = masks(&lengths, &runs, Device::Cpu).unwrap();
@@ -260,6 +311,18 @@ mod tests {
         // Of a row that is all prompt, the last token stays.
         assert_eq!(values(mask.kept(2).unwrap()), [0, 0, 1, 0, 0, 1, 0, 0, 0, 1, 0, 0]);
         assert_eq!(values(mask.scores().isfinite()), values(mask.kept(0).unwrap()));
-        assert!(super::masks(&[2, 2], &[LengthRun { first: 0, rows: 2, tokens: 2 }], Device::Cpu).unwrap().is_empty());
+        assert!(
+            super::masks(
+                &[2, 2],
+                &[LengthRun {
+                    first: 0,
+                    rows: 2,
+                    tokens: 2
+                }],
+                Device::Cpu
+            )
+            .unwrap()
+            .is_empty()
+        );
     }
 }

@@ -51,6 +51,10 @@ impl Parameter {
     /// The same tensor, not a copy of it.
     #[must_use]
     pub fn shallow_clone(&self) -> Self {
-        Self { name: self.name.clone(), tensor: self.tensor.shallow_clone(), frozen: self.frozen }
+        Self {
+            name: self.name.clone(),
+            tensor: self.tensor.shallow_clone(),
+            frozen: self.frozen,
+        }
     }
 }

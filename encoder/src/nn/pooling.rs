@@ -24,18 +24,29 @@ impl PoolingLayer {
         }
         let skipped = if self.config.include_prompt { 0 } else { packed.prompt };
         let runs = packed.runs_of(hidden)?;
-        let pooled = packed.runs.iter().zip(&runs).enumerate().map(|(number, (run, hidden))| {
-            if let Some(mask) = packed.mask(number) {
-                let tokens = hidden.f_to_kind(Kind::Float)?;
-                let modes = self.config.modes.iter().map(|mode| pool_masked(*mode, &tokens, mask, skipped));
-                return Tensor::f_cat(&modes.collect::<Result<Vec<Tensor>, _>>()?, 1);
-            }
-            // What follows the prompt, at least the token after the text.
-            let skipped = skipped.min(run.tokens - 1);
-            let tokens = hidden.f_to_kind(Kind::Float)?.f_narrow(1, skipped, run.tokens - skipped)?;
-            let modes = self.config.modes.iter().map(|mode| pool(*mode, &tokens, skipped));
-            Tensor::f_cat(&modes.collect::<Result<Vec<Tensor>, _>>()?, 1)
-        });
+        let pooled = packed
+            .runs
+            .iter()
+            .zip(&runs)
+            .enumerate()
+            .map(|(number, (run, hidden))| {
+                if let Some(mask) = packed.mask(number) {
+                    let tokens = hidden.f_to_kind(Kind::Float)?;
+                    let modes = self
+                        .config
+                        .modes
+                        .iter()
+                        .map(|mode| pool_masked(*mode, &tokens, mask, skipped));
+                    return Tensor::f_cat(&modes.collect::<Result<Vec<Tensor>, _>>()?, 1);
+                }
+                // What follows the prompt, at least the token after the text.
+                let skipped = skipped.min(run.tokens - 1);
+                let tokens = hidden
+                    .f_to_kind(Kind::Float)?
+                    .f_narrow(1, skipped, run.tokens - skipped)?;
+                let modes = self.config.modes.iter().map(|mode| pool(*mode, &tokens, skipped));
+                Tensor::f_cat(&modes.collect::<Result<Vec<Tensor>, _>>()?, 1)
+            });
         joined(pooled.collect::<Result<_, _>>()?)
     }
 }
@@ -87,7 +98,9 @@ fn pool(mode: PoolingMode, tokens: &Tensor, skipped: i64) -> Result<Tensor, TchE
         PoolingMode::Mean => tokens.f_mean_dim(along, false, None::<Kind>),
         PoolingMode::MeanSqrtLength => {
             let count = tokens.size().get(1).copied().unwrap_or(1) as f64;
-            tokens.f_sum_dim_intlist(along, false, None::<Kind>)?.f_div_scalar(count.sqrt())
+            tokens
+                .f_sum_dim_intlist(along, false, None::<Kind>)?
+                .f_div_scalar(count.sqrt())
         }
         PoolingMode::WeightedMean => {
             // The place of each token from 1, as a weight (Muennighoff 2022, "SGPT").
@@ -107,7 +120,9 @@ fn pool_masked(mode: PoolingMode, tokens: &Tensor, mask: &Mask, skipped: i64) ->
     let padding = kept.f_logical_not()?.f_unsqueeze(2)?;
     let at = |positions: Tensor| -> Result<Tensor, TchError> {
         let (rows, _, size) = tokens.size3()?;
-        tokens.f_gather(1, &positions.f_unsqueeze(2)?.f_expand([rows, 1, size], false)?, false)?.f_squeeze_dim(1)
+        tokens
+            .f_gather(1, &positions.f_unsqueeze(2)?.f_expand([rows, 1, size], false)?, false)?
+            .f_squeeze_dim(1)
     };
     let sum = |weights: &Tensor| {
         let weighed = tokens.f_masked_fill(&padding, 0.0)?.f_mul(&weights.f_unsqueeze(2)?)?;
@@ -139,8 +154,13 @@ mod tests {
     /// Weight of token `at` (from 0) of a text, as sentence-transformers documents each mode.
     fn slow(mode: PoolingMode, tokens: &[Vec<f32>], prompt: usize) -> Vec<f32> {
         let of = |value: &dyn Fn(usize, f32) -> f32, start: f32, fold: &dyn Fn(f32, f32) -> f32| {
-            let column =
-                |at: usize| tokens.iter().enumerate().skip(prompt).map(move |(place, token)| (place, token[at]));
+            let column = |at: usize| {
+                tokens
+                    .iter()
+                    .enumerate()
+                    .skip(prompt)
+                    .map(move |(place, token)| (place, token[at]))
+            };
             (0..tokens[0].len())
                 .map(|at| column(at).map(|(place, token)| value(place, token)).fold(start, fold))
                 .collect::<Vec<f32>>()
@@ -160,7 +180,18 @@ mod tests {
 
     #[test]
     fn spans_have_the_means_of_their_tokens() {
-        let runs = vec![LengthRun { first: 0, rows: 1, tokens: 4 }, LengthRun { first: 4, rows: 1, tokens: 3 }];
+        let runs = vec![
+            LengthRun {
+                first: 0,
+                rows: 1,
+                tokens: 4,
+            },
+            LengthRun {
+                first: 4,
+                rows: 1,
+                tokens: 3,
+            },
+        ];
         let hidden = Tensor::randn([7, 5], (Kind::Float, Device::Cpu));
         let values = Vec::<Vec<f32>>::try_from(&hidden).unwrap();
         let ids = Tensor::zeros([7], (Kind::Int64, Device::Cpu));
@@ -176,8 +207,12 @@ mod tests {
             prompt: 0,
             exec: Exec::ONE_THREAD,
         };
-        let of =
-            |modes: &[PoolingMode]| PoolingLayer::new(PoolingConfig { modes: modes.to_vec(), include_prompt: true });
+        let of = |modes: &[PoolingMode]| {
+            PoolingLayer::new(PoolingConfig {
+                modes: modes.to_vec(),
+                include_prompt: true,
+            })
+        };
         let got = of(&[PoolingMode::Mean]).forward(&hidden, &packed).unwrap();
         let got = Vec::<Vec<f32>>::try_from(got).unwrap();
         for (got, tokens) in got.iter().zip([&values[1..3], &values[..4], &values[6..7]]) {
@@ -186,7 +221,10 @@ mod tests {
             }
         }
         assert_eq!(got.len(), 3);
-        let refused = of(&[PoolingMode::Cls]).forward(&hidden, &packed).unwrap_err().to_string();
+        let refused = of(&[PoolingMode::Cls])
+            .forward(&hidden, &packed)
+            .unwrap_err()
+            .to_string();
         assert!(refused.contains("Cls"), "{refused}");
     }
 
@@ -194,9 +232,21 @@ mod tests {
     fn every_mode_is_that_of_its_formula() {
         tch::manual_seed(12);
         let runs = vec![
-            LengthRun { first: 0, rows: 2, tokens: 4 },
-            LengthRun { first: 8, rows: 1, tokens: 3 },
-            LengthRun { first: 11, rows: 1, tokens: 1 },
+            LengthRun {
+                first: 0,
+                rows: 2,
+                tokens: 4,
+            },
+            LengthRun {
+                first: 8,
+                rows: 1,
+                tokens: 3,
+            },
+            LengthRun {
+                first: 11,
+                rows: 1,
+                tokens: 1,
+            },
         ];
         let hidden = Tensor::randn([12, 5], (Kind::Float, Device::Cpu));
         let values = Vec::<Vec<f32>>::try_from(&hidden).unwrap();
@@ -223,7 +273,10 @@ mod tests {
                 PoolingMode::WeightedMean,
                 PoolingMode::LastToken,
             ];
-            let pooling = PoolingLayer::new(PoolingConfig { modes: modes.clone(), include_prompt });
+            let pooling = PoolingLayer::new(PoolingConfig {
+                modes: modes.clone(),
+                include_prompt,
+            });
             let got = Vec::<Vec<f32>>::try_from(pooling.forward(&hidden, &packed).unwrap()).unwrap();
             assert_eq!(got.len(), texts.len());
             for (got, text) in got.iter().zip(texts) {

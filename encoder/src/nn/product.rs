@@ -2,16 +2,18 @@
 //!
 //! * **f32 on the CPU**, where the processor has AVX-512: by our kernel over a weight packed once
 //!   (`kernels/product.rs`), which activates what it has made too.
-//! * **f32 on other CPUs**, and where the weight learns. torch gives `linear` to MKL, whose kernels for AMD processors use half of AVX-512 (measured: EPYC,
-//!   Zen 5: half the speed; Zen 4: 0.9). oneDNN, in the same library, has kernels for what is there, and torch reaches them
-//!   without copies through a convolution of kernel size 1 over "pixels" that are tokens, channels last: `y = x W^T + b` to
-//!   the letter. Results differ from torch's by f32 rounding only.
-//! * **int8 on the CPU.** Weights are rounded once, each output's row by its own scale; inputs at every call, each token by
-//!   its own: `y_ij = s_i w_j sum_k q_ik v_jk + b_j` with whole numbers from -127 to 127 (dynamic quantisation; symmetric,
-//!   as in Wu et al. 2020, "Integer quantization for deep learning inference", section 3). A text's vector therefore does not
-//!   depend on its neighbours in a batch. By our kernel (`kernels/product_int8.rs`) where the processor has AVX-512 VNNI; elsewhere products
-//!   are oneDNN's, with sums in 32 bits either way. For x86 processors with AVX2 alone oneDNN has only its reference code (measured on an EPYC, Zen 1: 21 times the
-//!   time of f32): there the same whole numbers are multiplied in f32, whose sums are exact up to 2^24, those of 1,040 products at least.
+//! * **f32 on other CPUs**, and where the weight learns. torch gives `linear` to MKL, whose kernels for AMD processors
+//!   use half of AVX-512 (measured: EPYC, Zen 5: half the speed; Zen 4: 0.9). oneDNN, in the same library, has kernels
+//!   for what is there, and torch reaches them without copies through a convolution of kernel size 1 over "pixels" that
+//!   are tokens, channels last: `y = x W^T + b` to the letter. Results differ from torch's by f32 rounding only.
+//! * **int8 on the CPU.** Weights are rounded once, each output's row by its own scale; inputs at every call, each
+//!   token by its own: `y_ij = s_i w_j sum_k q_ik v_jk + b_j` with whole numbers from -127 to 127 (dynamic
+//!   quantisation; symmetric, as in Wu et al. 2020, "Integer quantization for deep learning inference", section 3). A
+//!   text's vector therefore does not depend on its neighbours in a batch. By our kernel (`kernels/product_int8.rs`)
+//!   where the processor has AVX-512 VNNI; elsewhere products are oneDNN's, with sums in 32 bits either way. For x86
+//!   processors with AVX2 alone oneDNN has only its reference code (measured on an EPYC, Zen 1: 21 times the time of
+//!   f32): there the same whole numbers are multiplied in f32, whose sums are exact up to 2^24, those of 1,040 products
+//!   at least.
 
 use std::sync::Arc;
 
@@ -28,8 +30,8 @@ const ONEDNN_ROWS: i64 = 64;
 
 /// How many tokens a batch is padded to.
 ///
-/// oneDNN compiles a kernel for every number of rows, and caches a thousand of them. Nearly every batch of real texts has a
-/// number of tokens of its own; rounded up, a few dozen remain, for at most 3 % more rows in a full batch.
+/// oneDNN compiles a kernel for every number of rows, and caches a thousand of them. Nearly every batch of real texts
+/// has a number of tokens of its own; rounded up, a few dozen remain, for at most 3 % more rows in a full batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Padding {
     /// No padding: no product is oneDNN's.
@@ -86,15 +88,25 @@ impl Product {
     /// Makes a product of a weight `[out, in]`, rounded if `int8`, and a bias `[out]`.
     pub(super) fn of(weight: Tensor, bias: Option<Tensor>, int8: bool) -> Result<Self, TchError> {
         let weight = if let Some(panels) = kernels::pack_weights(&weight, bias.as_ref(), int8)? {
-            return Ok(Self { weight: Weight::Panels(Arc::new(panels)), bias: None });
+            return Ok(Self {
+                weight: Weight::Panels(Arc::new(panels)),
+                bias: None,
+            });
         } else if int8 {
-            if has_int8() { quantized(&weight)? } else { whole(&weight)? }
+            if has_int8() {
+                quantized(&weight)?
+            } else {
+                whole(&weight)?
+            }
         } else if weight.device() == Device::Cpu && weight.kind() == Kind::Float && tch::utils::has_mkldnn() {
             by_onednn(weight)?
         } else {
             Weight::Torch(weight.into())
         };
-        Ok(Self { weight, bias: bias.map(SharedTensor::from) })
+        Ok(Self {
+            weight,
+            bias: bias.map(SharedTensor::from),
+        })
     }
 
     /// `[.., in] -> [.., out]`.
@@ -120,14 +132,22 @@ impl Product {
         };
         let mut made = match &self.weight {
             Weight::Panels(panels) => {
-                return shaped(kernels::multiply(exec, panels, &input.f_reshape([rows, width])?, activation)?);
+                return shaped(kernels::multiply(
+                    exec,
+                    panels,
+                    &input.f_reshape([rows, width])?,
+                    activation,
+                )?);
             }
             Weight::OneDnn { kernel, .. } if rows >= ONEDNN_ROWS => {
                 shaped(convolved(&input.f_reshape([rows, width])?, kernel, bias)?)
             }
             Weight::Int8 { values, steps } => {
                 let (input, worth) = quantize(&input.f_reshape([rows, width])?)?;
-                let sums = input.f_to_kind(Kind::Int8)?.f_internal_int_mm(values)?.f_to_kind(Kind::Float)?;
+                let sums = input
+                    .f_to_kind(Kind::Int8)?
+                    .f_internal_int_mm(values)?
+                    .f_to_kind(Kind::Float)?;
                 shaped(scaled(sums, &worth, steps, bias)?)
             }
             Weight::Whole { product, steps } => {
@@ -149,26 +169,38 @@ impl Product {
 fn quantized(weight: &Tensor) -> Result<Weight, TchError> {
     let (values, steps) = quantize(weight)?;
     let values = values.f_to_kind(Kind::Int8)?.f_transpose(0, 1)?.f_contiguous()?.into();
-    Ok(Weight::Int8 { values, steps: steps.f_squeeze_dim(1)?.into() })
+    Ok(Weight::Int8 {
+        values,
+        steps: steps.f_squeeze_dim(1)?.into(),
+    })
 }
 
 fn whole(weight: &Tensor) -> Result<Weight, TchError> {
     let (values, steps) = quantize(weight)?;
-    Ok(Weight::Whole { product: Box::new(Product::of(values, None, false)?), steps: steps.f_squeeze_dim(1)?.into() })
+    Ok(Weight::Whole {
+        product: Box::new(Product::of(values, None, false)?),
+        steps: steps.f_squeeze_dim(1)?.into(),
+    })
 }
 
 /// Whether oneDNN's products of int8 are more than its reference code.
 fn has_int8() -> bool {
     #[cfg(target_arch = "x86_64")]
-    return [std::arch::is_x86_feature_detected!("avx512bw"), std::arch::is_x86_feature_detected!("avxvnni")]
-        .contains(&true);
+    return [
+        std::arch::is_x86_feature_detected!("avx512bw"),
+        std::arch::is_x86_feature_detected!("avxvnni"),
+    ]
+    .contains(&true);
     #[cfg(not(target_arch = "x86_64"))]
     true
 }
 
 fn by_onednn(weight: Tensor) -> Result<Weight, TchError> {
     let kernel = weight.f_unsqueeze(-1)?.f_unsqueeze(-1)?.into();
-    Ok(Weight::OneDnn { weight: weight.into(), kernel })
+    Ok(Weight::OneDnn {
+        weight: weight.into(),
+        kernel,
+    })
 }
 
 /// `[t, in]` by one map, activated, and by the `next` one; nothing where they are not our kernel's.
@@ -190,12 +222,16 @@ pub(super) fn fused_mlp(
 /// `[rows, in]` times a kernel `[out, in, 1, 1]`: `[rows, out]`.
 fn convolved(input: &Tensor, kernel: &Tensor, bias: Option<&Tensor>) -> Result<Tensor, TchError> {
     let (rows, width) = input.size2()?;
-    let pixels = input.f_contiguous()?.f_view([1, 1, rows, width])?.f_permute([0, 3, 1, 2])?;
+    let pixels = input
+        .f_contiguous()?
+        .f_view([1, 1, rows, width])?
+        .f_permute([0, 3, 1, 2])?;
     let output = pixels.f_mkldnn_convolution(kernel, bias, [0, 0], [1, 1], [1, 1], 1)?;
     output.f_permute([0, 2, 3, 1])?.f_reshape([rows, -1])
 }
 
-/// `[.., in] -> [.., out]` by a weight that learns: the same product, and on the way back both products of its gradients.
+/// `[.., in] -> [.., out]` by a weight that learns: the same product, and on the way back both products of its
+/// gradients.
 pub(super) fn learned(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor, TchError> {
     let usable = weight.device() == Device::Cpu && weight.kind() == Kind::Float && input.kind() == Kind::Float;
     match input.size2() {
@@ -206,7 +242,8 @@ pub(super) fn learned(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) ->
     }
 }
 
-/// Sums of products of whole numbers `[n, out]`, by what a step of each row `[n, 1]` and of each output `[out]` is worth.
+/// Sums of products of whole numbers `[n, out]`, by what a step of each row `[n, 1]` and of each output `[out]` is
+/// worth.
 fn scaled(mut sums: Tensor, worth: &Tensor, steps: &Tensor, bias: Option<&Tensor>) -> Result<Tensor, TchError> {
     let sums = sums.f_mul_(worth)?;
     match bias {
@@ -219,7 +256,9 @@ fn scaled(mut sums: Tensor, worth: &Tensor, steps: &Tensor, bias: Option<&Tensor
 fn quantize(rows: &Tensor) -> Result<(Tensor, Tensor), TchError> {
     // Two reductions that are vectorised; those of `norm` and `aminmax` are not, and took ten times as long.
     let mut largest = rows.f_amax([1], true)?.f_maximum(&rows.f_amin([1], true)?.f_neg_()?)?;
-    let steps = largest.f_clamp_min_(f64::from(SMALLEST))?.f_div_scalar_(f64::from(LARGEST))?;
+    let steps = largest
+        .f_clamp_min_(f64::from(SMALLEST))?
+        .f_div_scalar_(f64::from(LARGEST))?;
     let values = rows.f_div(&steps)?.f_round_()?;
     Ok((values, steps))
 }
@@ -261,7 +300,11 @@ mod tests {
             let ours = gradients(learned(&x, &weight, bias).unwrap());
             let theirs = gradients(x.linear(&weight, bias));
             for (ours, theirs) in ours.iter().zip(&theirs) {
-                assert!(apart(ours, theirs) < 1e-3, "{rows} x {input} -> {output}: {}", apart(ours, theirs));
+                assert!(
+                    apart(ours, theirs) < 1e-3,
+                    "{rows} x {input} -> {output}: {}",
+                    apart(ours, theirs)
+                );
             }
         }
     }
@@ -271,7 +314,12 @@ mod tests {
         tch::manual_seed(3);
         for (input, output) in [(16, 24), (384, 1152), (33, 7), (1, 1)] {
             let (weight, bias) = (draw(&[output, input]), draw(&[output]));
-            for size in [vec![1, input], vec![64, input], vec![7 * 129, input], vec![5, 31, input]] {
+            for size in [
+                vec![1, input],
+                vec![64, input],
+                vec![7 * 129, input],
+                vec![5, 31, input],
+            ] {
                 let x = draw(&size);
                 for bias in [None, Some(&bias)] {
                     let copied = || bias.map(Tensor::shallow_clone);
@@ -319,7 +367,13 @@ mod tests {
         let round = |row: &Vec<f64>| {
             let step = row.iter().fold(0.0_f64, |most, value| most.max(value.abs())) / f64::from(LARGEST);
             // Halves go to the even neighbour, as in torch.
-            let values = row.iter().map(|value| if step == 0.0 { 0.0 } else { (value / step).round_ties_even() });
+            let values = row.iter().map(|value| {
+                if step == 0.0 {
+                    0.0
+                } else {
+                    (value / step).round_ties_even()
+                }
+            });
             (values.collect::<Vec<f64>>(), step)
         };
         let bias = bias.map(|bias| Vec::<f64>::try_from(bias.to_kind(Kind::Double)).unwrap());
@@ -338,14 +392,28 @@ mod tests {
     #[test]
     fn a_nan_stays_one_in_int8() {
         let weight = draw(&[32, 64]);
-        let operators = Product { weight: quantized(&weight).unwrap(), bias: None };
-        let whole = Product { weight: whole(&weight).unwrap(), bias: None };
+        let operators = Product {
+            weight: quantized(&weight).unwrap(),
+            bias: None,
+        };
+        let whole = Product {
+            weight: whole(&weight).unwrap(),
+            bias: None,
+        };
         for product in [Product::of(weight, None, true).unwrap(), operators, whole] {
             for bad in [f64::NAN, f64::INFINITY] {
                 let x = draw(&[4, 64]);
                 let _ = x.get(1).get(5).fill_(bad);
-                let finite = product.forward(Exec::ONE_THREAD, &x).unwrap().isfinite().all_dim(1, false);
-                assert_eq!(Vec::<bool>::try_from(finite).unwrap(), [true, false, true, true], "{bad}");
+                let finite = product
+                    .forward(Exec::ONE_THREAD, &x)
+                    .unwrap()
+                    .isfinite()
+                    .all_dim(1, false);
+                assert_eq!(
+                    Vec::<bool>::try_from(finite).unwrap(),
+                    [true, false, true, true],
+                    "{bad}"
+                );
             }
         }
     }
@@ -353,7 +421,14 @@ mod tests {
     #[test]
     fn int8_products_are_those_of_the_formula_and_near_f32() {
         tch::manual_seed(5);
-        for (rows, input, output) in [(1, 16, 24), (3, 33, 7), (70, 384, 48), (9, 64, 50), (15, 1536, 100), (5, 1, 1)] {
+        for (rows, input, output) in [
+            (1, 16, 24),
+            (3, 33, 7),
+            (70, 384, 48),
+            (9, 64, 50),
+            (15, 1536, 100),
+            (5, 1, 1),
+        ] {
             let (weight, bias) = (draw(&[output, input]), draw(&[output]));
             let mut x = draw(&[rows, input]);
             // A row of zeros, and one a million times as large as the others.
@@ -365,10 +440,16 @@ mod tests {
                 let product = Product::of(weight.shallow_clone(), copied(), true).unwrap();
                 // By torch's operators, and by our kernel where the sizes fit it: whole numbers alike, scaled with one
                 // rounding less.
-                let operators = Product { weight: quantized(&weight).unwrap(), bias: copied().map(SharedTensor::from) };
+                let operators = Product {
+                    weight: quantized(&weight).unwrap(),
+                    bias: copied().map(SharedTensor::from),
+                };
                 let operators = operators.forward(Exec::ONE_THREAD, &x).unwrap();
                 // In f32: the same to the bit, for these sums are exact.
-                let in_f32 = Product { weight: whole(&weight).unwrap(), bias: copied().map(SharedTensor::from) };
+                let in_f32 = Product {
+                    weight: whole(&weight).unwrap(),
+                    bias: copied().map(SharedTensor::from),
+                };
                 assert_eq!(in_f32.forward(Exec::ONE_THREAD, &x).unwrap(), operators);
                 let got = product.forward(Exec::ONE_THREAD, &x).unwrap();
                 let relative = f64::try_from(((&got - &operators) / (operators.abs() + 1.0)).abs().max()).unwrap();

@@ -24,12 +24,19 @@ impl Dense {
         kind: Kind,
     ) -> Result<Self, Error> {
         let linear = Linear::load_exact(parameters, name, config.in_features, config.out_features, config.bias)?;
-        Ok(Self { linear, kind, activation: config.activation })
+        Ok(Self {
+            linear,
+            kind,
+            activation: config.activation,
+        })
     }
 
     /// `[b, in] -> [b, out]`, f32 in and out.
     pub(crate) fn forward(&self, exec: Exec, input: &Tensor) -> Result<Tensor, TchError> {
-        let output = self.linear.forward(exec, &input.f_to_kind(self.kind)?)?.f_to_kind(Kind::Float)?;
+        let output = self
+            .linear
+            .forward(exec, &input.f_to_kind(self.kind)?)?
+            .f_to_kind(Kind::Float)?;
         match self.activation {
             Activation::Identity => Ok(output),
             Activation::Tanh => output.f_tanh(),

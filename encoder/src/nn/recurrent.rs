@@ -1,5 +1,6 @@
-//! LSTM, GRU and RNN over a table of token vectors, by torch's own cells. Rows of one length run together, and a batch with padding as a packed sequence
-//! (all first tokens, then all second ones, and so on), so that no state is carried through padding.
+//! LSTM, GRU and RNN over a table of token vectors, by torch's own cells. Rows of one length run together, and a batch
+//! with padding as a packed sequence (all first tokens, then all second ones, and so on), so that no state is carried
+//! through padding.
 
 use tch::{TchError, Tensor};
 
@@ -24,9 +25,16 @@ impl Recurrent {
     pub(crate) fn load(parameters: &mut dyn Parameters, config: &RecurrentConfig) -> Result<Self, Error> {
         let tokens = parameters.take(RecurrentConfig::TABLE, &[config.vocab_size, config.embedding_size])?;
         let tokens = tokens.into();
-        let weights = config.cells().map(|(name, shape)| parameters.take(&name, &shape).map(SharedTensor::from));
+        let weights = config
+            .cells()
+            .map(|(name, shape)| parameters.take(&name, &shape).map(SharedTensor::from));
         let weights = weights.collect::<Result<_, _>>()?;
-        Ok(Self { tokens, weights, config: config.clone(), trainable: parameters.form().is_learned() })
+        Ok(Self {
+            tokens,
+            weights,
+            config: config.clone(),
+            trainable: parameters.form().is_learned(),
+        })
     }
 
     /// `[t]` ids to `[t, h]`.
@@ -36,7 +44,14 @@ impl Recurrent {
         }
         let tokens = Tensor::f_embedding(&self.tokens, &packed.ids, -1, false, false)?;
         let runs = packed.runs_of(&tokens)?;
-        joined(packed.runs.iter().zip(&runs).map(|(run, tokens)| self.run(tokens, *run)).collect::<Result<_, _>>()?)
+        joined(
+            packed
+                .runs
+                .iter()
+                .zip(&runs)
+                .map(|(run, tokens)| self.run(tokens, *run))
+                .collect::<Result<_, _>>()?,
+        )
     }
 
     /// All rows as one packed sequence, to `[t, h]`.
@@ -59,7 +74,13 @@ impl Recurrent {
         }
         let ids = packed.ids.f_index_select(0, &on(device, &order)?)?;
         let input = Tensor::f_embedding(&self.tokens, &ids, -1, false, false)?;
-        let RecurrentConfig { cell, hidden_size, layers, bidirectional, .. } = self.config;
+        let RecurrentConfig {
+            cell,
+            hidden_size,
+            layers,
+            bidirectional,
+            ..
+        } = self.config;
         let weights: Vec<&Tensor> = self.weights.iter().map(|weight| &**weight).collect();
         let (layers, weights, train) = (layers as i64, weights.as_slice(), self.trainable);
         let rows = sizes.first().copied().unwrap_or(0);
@@ -80,7 +101,11 @@ impl Recurrent {
             }
         };
         // Padding gets its text's last state, so that on the way back not all of it is added to one.
-        for (run, number) in packed.runs.iter().flat_map(|run| (0..run.rows).map(move |number| (run, number))) {
+        for (run, number) in packed
+            .runs
+            .iter()
+            .flat_map(|run| (0..run.rows).map(move |number| (run, number)))
+        {
             let own = (run.first + number * run.tokens) as usize..(run.first + (number + 1) * run.tokens) as usize;
             let Some(own) = places.get_mut(own) else { continue };
             let last = own.iter().copied().max().unwrap_or(0);
@@ -92,7 +117,13 @@ impl Recurrent {
 
     /// `[rows, s, e]` of a run to the states after each token, `[rows * s, h]`.
     fn run(&self, input: &Tensor, run: LengthRun) -> Result<Tensor, TchError> {
-        let RecurrentConfig { cell, hidden_size, layers, bidirectional, .. } = self.config;
+        let RecurrentConfig {
+            cell,
+            hidden_size,
+            layers,
+            bidirectional,
+            ..
+        } = self.config;
         let weights: Vec<&Tensor> = self.weights.iter().map(|weight| &**weight).collect();
         let (layers, weights, train) = (layers as i64, weights.as_slice(), self.trainable);
         let states = [layers * self.config.directions() as i64, run.rows, hidden_size as i64];
@@ -100,10 +131,20 @@ impl Recurrent {
         let output = match cell {
             RecurrentCell::Lstm => {
                 let zeros = [&zero, &zero];
-                input.f_lstm(&zeros, weights, true, layers, 0.0, train, bidirectional, true)?.0
+                input
+                    .f_lstm(&zeros, weights, true, layers, 0.0, train, bidirectional, true)?
+                    .0
             }
-            RecurrentCell::Gru => input.f_gru(&zero, weights, true, layers, 0.0, train, bidirectional, true)?.0,
-            RecurrentCell::Rnn => input.f_rnn_tanh(&zero, weights, true, layers, 0.0, train, bidirectional, true)?.0,
+            RecurrentCell::Gru => {
+                input
+                    .f_gru(&zero, weights, true, layers, 0.0, train, bidirectional, true)?
+                    .0
+            }
+            RecurrentCell::Rnn => {
+                input
+                    .f_rnn_tanh(&zero, weights, true, layers, 0.0, train, bidirectional, true)?
+                    .0
+            }
         };
         output.f_reshape([run.rows * run.tokens, -1])
     }
@@ -139,8 +180,13 @@ mod tests {
             let (weight, shape) = &self.0[&format!("rnn.weight_{part}_{cell}")];
             let (bias, _) = &self.0[&format!("rnn.bias_{part}_{cell}")];
             assert_eq!(shape[1], x.len());
-            let row =
-                |row: usize| weight[row * x.len()..(row + 1) * x.len()].iter().zip(x).map(|(w, x)| w * x).sum::<f64>();
+            let row = |row: usize| {
+                weight[row * x.len()..(row + 1) * x.len()]
+                    .iter()
+                    .zip(x)
+                    .map(|(w, x)| w * x)
+                    .sum::<f64>()
+            };
             (0..shape[0]).map(|at| row(at) + bias[at]).collect()
         }
 
@@ -177,14 +223,21 @@ mod tests {
     fn states_are_those_of_the_equations() {
         for cell in [RecurrentCell::Lstm, RecurrentCell::Gru, RecurrentCell::Rnn] {
             for (layers, bidirectional) in [(1, false), (2, false), (2, true)] {
-                let config =
-                    RecurrentConfig { cell, vocab_size: 7, embedding_size: 3, hidden_size: 4, layers, bidirectional };
+                let config = RecurrentConfig {
+                    cell,
+                    vocab_size: 7,
+                    embedding_size: 3,
+                    hidden_size: 4,
+                    layers,
+                    bidirectional,
+                };
                 let mut random = RandomParameters(HashMap::new());
                 let network = Recurrent::load(&mut random, &config).unwrap();
                 // Two texts of three tokens, one of one.
                 let ids = [1, 5, 2, 6, 0, 3, 4];
-                let runs =
-                    [(0, 2, 3), (6, 1, 1)].map(|(first, rows, tokens)| LengthRun { first, rows, tokens }).to_vec();
+                let runs = [(0, 2, 3), (6, 1, 1)]
+                    .map(|(first, rows, tokens)| LengthRun { first, rows, tokens })
+                    .to_vec();
                 let positions = Tensor::zeros([7], (Kind::Int64, Device::Cpu));
                 let packed = Packed {
                     spans: Vec::new(),
@@ -203,8 +256,10 @@ mod tests {
                 let table = &random.0[RecurrentConfig::TABLE].0;
                 let mut expected = Vec::new();
                 for text in [&ids[0..3], &ids[3..6], &ids[6..]] {
-                    let mut values: Vec<Vec<f64>> =
-                        text.iter().map(|&id| table[id as usize * 3..(id as usize + 1) * 3].to_vec()).collect();
+                    let mut values: Vec<Vec<f64>> = text
+                        .iter()
+                        .map(|&id| table[id as usize * 3..(id as usize + 1) * 3].to_vec())
+                        .collect();
                     for layer in 0..layers {
                         let forth = random.states(cell, &format!("l{layer}"), &values, 4);
                         if !bidirectional {

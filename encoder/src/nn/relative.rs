@@ -1,5 +1,5 @@
-//! Relative position biases (Raffel et al. 2020, section 2.1): a learned number per head and bucket of distances, added to
-//! attention scores.
+//! Relative position biases (Raffel et al. 2020, section 2.1): a learned number per head and bucket of distances, added
+//! to attention scores.
 
 use tch::{Kind, TchError, Tensor};
 
@@ -47,16 +47,23 @@ impl RelativeBias {
         buckets: Buckets,
         heads: usize,
     ) -> Result<Self, Error> {
-        Ok(Self { table: parameters.take(name, &[buckets.count, heads])?.into(), buckets })
+        Ok(Self {
+            table: parameters.take(name, &[buckets.count, heads])?.into(),
+            buckets,
+        })
     }
 
-    /// `[1, heads, s, s]` for each run: computed once for the longest, cut for the others; of a run with padding `[rows, heads, s, s]`, with its mask.
+    /// `[1, heads, s, s]` for each run: computed once for the longest, cut for the others; of a run with padding
+    /// `[rows, heads, s, s]`, with its mask.
     pub(crate) fn of(&self, packed: &Packed) -> Result<Vec<Tensor>, TchError> {
         let longest = packed.longest();
         let places = (0..longest).flat_map(|query| (0..longest).map(move |key| self.buckets.of(key - query)));
         let places = on(self.table.device(), &places.collect::<Vec<i64>>())?;
         let all = Tensor::f_embedding(&self.table, &places, -1, false, false)?;
-        let all = all.f_view([longest, longest, -1])?.f_permute([2, 0, 1])?.f_unsqueeze(0)?;
+        let all = all
+            .f_view([longest, longest, -1])?
+            .f_permute([2, 0, 1])?
+            .f_unsqueeze(0)?;
         let cut = |(number, run): (usize, &super::packed::LengthRun)| {
             let own = all.f_narrow(2, 0, run.tokens)?.f_narrow(3, 0, run.tokens)?;
             let own = own.f_to_kind(self.kind())?;
@@ -81,7 +88,9 @@ mod tests {
     #[test]
     fn buckets_are_those_of_transformers() {
         let of = |count, max_distance, distances: std::ops::RangeInclusive<i64>| -> Vec<i64> {
-            distances.map(|distance| Buckets { count, max_distance }.of(distance)).collect()
+            distances
+                .map(|distance| Buckets { count, max_distance }.of(distance))
+                .collect()
         };
         assert_eq!(of(8, 20, -6..=6), [2, 2, 2, 2, 2, 1, 0, 5, 6, 6, 6, 6, 6]);
         assert_eq!(of(32, 128, -12..=-7), [9, 8, 8, 8, 8, 7]);

@@ -1,6 +1,8 @@
-//! How the rows of a batch are cut into runs: those of one length each, or on a GPU rows of like lengths, padded to their longest.
+//! How the rows of a batch are cut into runs: those of one length each, or on a GPU rows of like lengths, padded to
+//! their longest.
 //!
-//! On a GPU each run costs launches, in every layer and again on the way back, and a batch of 64 questions has some twenty lengths.
+//! On a GPU each run costs launches, in every layer and again on the way back, and a batch of 64 questions has some
+//! twenty lengths.
 
 /// Neighbouring rows of one length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -12,8 +14,8 @@ pub(crate) struct LengthRun {
     pub(crate) tokens: i64,
 }
 
-/// What a run of MiniLM's size costs, in tokens. Inference launches some 5 kernels for each run and layer, training some 15, of a few microseconds each; a
-/// token takes about 0.02 and 0.05 microseconds in a layer of 384 values.
+/// What a run of MiniLM's size costs, in tokens. Inference launches some 5 kernels for each run and layer, training
+/// some 15, of a few microseconds each; a token takes about 0.02 and 0.05 microseconds in a layer of 384 values.
 const TOKENS_OF_A_RUN: i64 = 1024;
 const HIDDEN: i64 = 384;
 const FEWEST_TOKENS_OF_A_RUN: i64 = 64;
@@ -39,7 +41,10 @@ impl RunCosts {
         // A token's work grows with the square of the size, a launch does not.
         let run = (TOKENS_OF_A_RUN * HIDDEN * HIDDEN / (hidden.max(1) as i64).saturating_pow(2))
             .clamp(FEWEST_TOKENS_OF_A_RUN, TOKENS_OF_A_RUN);
-        Self { run, biased_heads: biased_heads.map(|heads| heads as i64) }
+        Self {
+            run,
+            biased_heads: biased_heads.map(|heads| heads as i64),
+        }
     }
 
     /// Whether rows of different lengths may be one run.
@@ -61,7 +66,8 @@ pub(super) fn runs(lengths: &[i64]) -> Vec<LengthRun> {
     of_one_length.collect()
 }
 
-/// Runs of rows padded to their longest, cut so that their tokens and the cost of each run are the fewest; rows come longest first.
+/// Runs of rows padded to their longest, cut so that their tokens and the cost of each run are the fewest; rows come
+/// longest first.
 pub(super) fn padded_runs(lengths: &[i64], costs: RunCosts) -> Vec<LengthRun> {
     let of_one_length = runs(lengths);
     // The cheapest way to each length: its cost, and where its last run begins.
@@ -76,7 +82,9 @@ pub(super) fn padded_runs(lengths: &[i64], costs: RunCosts) -> Vec<LengthRun> {
                 break;
             }
             let before = best.get(start).map_or(0, |&(cost, _)| cost);
-            let cost = before.saturating_add(costs.run).saturating_add(rows.saturating_mul(tokens));
+            let cost = before
+                .saturating_add(costs.run)
+                .saturating_add(rows.saturating_mul(tokens));
             cheapest = cheapest.min((cost, start));
         }
         best.push(cheapest);
@@ -90,7 +98,11 @@ pub(super) fn padded_runs(lengths: &[i64], costs: RunCosts) -> Vec<LengthRun> {
     let joined = bounds.windows(2).filter_map(|bounds| {
         let &[start, end] = bounds else { return None };
         let rows = of_one_length.get(start..end)?.iter().map(|run| run.rows).sum();
-        let run = LengthRun { first, rows, tokens: padded(&of_one_length, start, end) };
+        let run = LengthRun {
+            first,
+            rows,
+            tokens: padded(&of_one_length, start, end),
+        };
         first += run.rows * run.tokens;
         Some(run)
     });
@@ -100,7 +112,11 @@ pub(super) fn padded_runs(lengths: &[i64], costs: RunCosts) -> Vec<LengthRun> {
 /// Tokens of each row where the runs from `start` up to `end` are one.
 fn padded(runs: &[LengthRun], start: usize, end: usize) -> i64 {
     let longest = runs.get(start).map_or(0, |run| run.tokens);
-    if end - start > 1 { (longest + ROW_STEP - 1) / ROW_STEP * ROW_STEP } else { longest }
+    if end - start > 1 {
+        (longest + ROW_STEP - 1) / ROW_STEP * ROW_STEP
+    } else {
+        longest
+    }
 }
 
 #[cfg(test)]
@@ -127,7 +143,11 @@ mod tests {
             let parts = bounds.windows(2).map(|bounds| {
                 let part = &runs[bounds[0]..bounds[1]];
                 let rows = part.iter().map(|run| run.rows).sum::<i64>();
-                let tokens = if part.len() > 1 { (part[0].tokens + 7) / 8 * 8 } else { part[0].tokens };
+                let tokens = if part.len() > 1 {
+                    (part[0].tokens + 7) / 8 * 8
+                } else {
+                    part[0].tokens
+                };
                 let refused = part.len() > 1 && !costs.allow(rows, tokens);
                 if refused { None } else { Some(costs.run + tokens * rows) }
             });
@@ -142,8 +162,16 @@ mod tests {
         let few: Vec<i64> = (1..=64).rev().map(|length| length / 3 + 1).collect();
         assert_eq!(padded_runs(&few, small), [run(0, 64, 24)]);
         assert_eq!(padded_runs(&[9; 64], small), [run(0, 64, 9)], "nothing to pad");
-        let many: Vec<i64> = [256; 100].into_iter().chain([250; 30]).chain([40; 900]).chain([7; 900]).collect();
-        assert_eq!(padded_runs(&many, small), [run(0, 130, 256), run(33_280, 900, 40), run(69_280, 900, 7)]);
+        let many: Vec<i64> = [256; 100]
+            .into_iter()
+            .chain([250; 30])
+            .chain([40; 900])
+            .chain([7; 900])
+            .collect();
+        assert_eq!(
+            padded_runs(&many, small),
+            [run(0, 130, 256), run(33_280, 900, 40), run(69_280, 900, 7)]
+        );
         assert!(padded_runs(&[], small).is_empty());
         assert_eq!(RunCosts::of(768, None).run, 256);
         assert_eq!((RunCosts::of(1 << 20, None).run, RunCosts::of(0, None).run), (64, 1024));
@@ -151,8 +179,9 @@ mod tests {
         assert_eq!(padded_runs(&few, RunCosts::of(384, Some(64))), [run(0, 64, 24)]);
         assert_eq!(padded_runs(&few, RunCosts::of(384, Some(1_000_000))), runs(&few));
         for seed in 1..40_i64 {
-            let mut lengths: Vec<i64> =
-                (0..seed * 37).map(|row| (row * row * 31 + seed * 17 + row * 7) % (seed % 9 + 2) * 19 + 1).collect();
+            let mut lengths: Vec<i64> = (0..seed * 37)
+                .map(|row| (row * row * 31 + seed * 17 + row * 7) % (seed % 9 + 2) * 19 + 1)
+                .collect();
             lengths.sort_by_key(|length| -length);
             for costs in [small, RunCosts::of(768, None), RunCosts::of(384, Some(12))] {
                 let cut = padded_runs(&lengths, costs);

@@ -4,8 +4,8 @@ use std::ops::Deref;
 
 use tch::Tensor;
 
-/// A clone costs a reference: networks can be cloned for other threads, and weights lie in memory once. (`Tensor` can be sent,
-/// and not shared.)
+/// A clone costs a reference: networks can be cloned for other threads, and weights lie in memory once. (`Tensor` can
+/// be sent, and not shared.)
 #[derive(Debug)]
 pub(crate) struct SharedTensor(Tensor);
 

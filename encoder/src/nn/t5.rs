@@ -27,20 +27,36 @@ impl Block {
         let name = |part: &str| format!("encoder.block.{number}.{part}");
         let (hidden, wide) = (config.d_model, config.d_ff);
         let (heads, head_size) = (config.heads, config.d_kv);
-        let shape = AttentionShape { hidden, heads, head_size, bias: false, scale: Some(1.0) };
+        let shape = AttentionShape {
+            hidden,
+            heads,
+            head_size,
+            bias: false,
+            scale: Some(1.0),
+        };
         let maps = ["q", "k", "v", "o"].map(|map| name(&format!("layer.0.SelfAttention.{map}")));
         let feed = |part: &str| name(&format!("layer.1.DenseReluDense.{part}"));
         let widening: Vec<String> = config.widening().iter().map(|map| feed(map)).collect();
         let widen = Linear::load_joined(parameters, &widening, hidden, wide, false)?;
         let narrow = Linear::load(parameters, &feed("wo"), wide, hidden, false)?;
         let norm = |parameters: &mut dyn Parameters, layer: usize| {
-            RmsNorm::load(parameters, &name(&format!("layer.{layer}.layer_norm")), hidden, config.epsilon)
+            RmsNorm::load(
+                parameters,
+                &name(&format!("layer.{layer}.layer_norm")),
+                hidden,
+                config.epsilon,
+            )
         };
         Ok(Self {
             attention_norm: norm(parameters, 0)?,
             attention: SelfAttention::load(parameters, maps, &shape)?,
             feed_forward_norm: norm(parameters, 1)?,
-            feed_forward: FeedForward { widen, narrow, activation: config.activation, gated: config.gated },
+            feed_forward: FeedForward {
+                widen,
+                narrow,
+                activation: config.activation,
+                gated: config.gated,
+            },
         })
     }
 
@@ -63,9 +79,14 @@ pub(crate) struct T5 {
 
 impl T5 {
     pub(crate) fn load(parameters: &mut dyn Parameters, config: &T5Config) -> Result<Self, Error> {
-        let buckets = Buckets { count: config.buckets, max_distance: config.max_distance };
+        let buckets = Buckets {
+            count: config.buckets,
+            max_distance: config.max_distance,
+        };
         Ok(Self {
-            tokens: parameters.take("shared.weight", &[config.vocab_size, config.d_model])?.into(),
+            tokens: parameters
+                .take("shared.weight", &[config.vocab_size, config.d_model])?
+                .into(),
             relative: RelativeBias::load(parameters, T5Config::RELATIVE_BIAS, buckets, config.heads)?,
             blocks: (0..config.layers)
                 .map(|number| Block::load(parameters, number, config))

@@ -25,7 +25,11 @@ impl Parameters for RandomParameters {
     fn take(&mut self, name: &str, shape: &[usize]) -> Result<Tensor, Error> {
         let size: Vec<i64> = shape.iter().map(|&length| length as i64).collect();
         let tensor = self.tensors.entry(name.to_owned()).or_insert_with(|| {
-            let scale = if shape.len() == 2 { (1.0 / shape[1] as f64).sqrt() } else { 0.5 };
+            let scale = if shape.len() == 2 {
+                (1.0 / shape[1] as f64).sqrt()
+            } else {
+                0.5
+            };
             Tensor::randn(&size, (Kind::Float, Device::Cpu)) * scale
         });
         Ok(tensor.to_kind(self.kind))
@@ -74,7 +78,14 @@ fn t5() -> Architecture {
 
 fn recurrent(cell: RecurrentCell, bidirectional: bool) -> Architecture {
     let (vocab_size, embedding_size, hidden_size, layers) = (50, 12, 16, 2);
-    Architecture::Recurrent(RecurrentConfig { cell, vocab_size, embedding_size, hidden_size, layers, bidirectional })
+    Architecture::Recurrent(RecurrentConfig {
+        cell,
+        vocab_size,
+        embedding_size,
+        hidden_size,
+        layers,
+        bidirectional,
+    })
 }
 
 #[test]
@@ -82,7 +93,10 @@ fn kernels_give_the_states_of_operators() {
     tch::manual_seed(11);
     let run = |first, rows, tokens| LengthRun { first, rows, tokens };
     let runs = vec![run(0, 1, 70), run(70, 2, 33), run(136, 3, 5), run(151, 1, 1)];
-    let positions = runs.iter().flat_map(|run| (0..run.rows).flat_map(|_| 0..run.tokens)).chain([0; 8]);
+    let positions = runs
+        .iter()
+        .flat_map(|run| (0..run.rows).flat_map(|_| 0..run.tokens))
+        .chain([0; 8]);
     let positions = Tensor::from_slice(&positions.collect::<Vec<i64>>());
     let ids = Tensor::from_slice(&(0..160).map(|place| place * 7 % 50).collect::<Vec<i64>>());
     let mut packed = Packed {
@@ -99,10 +113,17 @@ fn kernels_give_the_states_of_operators() {
     };
     for architecture in [bert(BertFamily::Bert), bert(BertFamily::MpNet), t5()] {
         // States are of size 1 to 10; int8 may round to the neighbour where the last bits of a sum differ.
-        for (kind, int8, limit) in [(Kind::Float, false, 1e-4), (Kind::Float, true, 0.1), (Kind::BFloat16, false, 0.3)]
-        {
+        for (kind, int8, limit) in [
+            (Kind::Float, false, 1e-4),
+            (Kind::Float, true, 0.1),
+            (Kind::BFloat16, false, 0.3),
+        ] {
             let form = if int8 { WeightForm::Int8 } else { WeightForm::Fixed };
-            let mut random = RandomParameters { tensors: HashMap::new(), kind, form };
+            let mut random = RandomParameters {
+                tensors: HashMap::new(),
+                kind,
+                form,
+            };
             let fixed = Transformer::load(&mut random, &architecture).unwrap();
             // In f32 our kernels multiply with any number of threads, unless the network learns.
             if kind == Kind::Float && !int8 {
@@ -112,7 +133,10 @@ fn kernels_give_the_states_of_operators() {
             let mut states = |network: &Transformer, threads| {
                 set_operator_threads(threads);
                 packed.exec = Exec::on(threads);
-                tch::no_grad(|| network.forward(&packed)).unwrap().to_kind(Kind::Float).narrow(0, 0, 152)
+                tch::no_grad(|| network.forward(&packed))
+                    .unwrap()
+                    .to_kind(Kind::Float)
+                    .narrow(0, 0, 152)
             };
             let (kernels, operators) = (states(&fixed, 1), states(&other, 2));
             assert!(operators.abs().max().double_value(&[]) > 0.5);
@@ -122,7 +146,8 @@ fn kernels_give_the_states_of_operators() {
     }
 }
 
-/// A batch of texts of many lengths, with and without padding: states of the tokens that are there, every way of pooling, and the gradients of all weights.
+/// A batch of texts of many lengths, with and without padding: states of the tokens that are there, every way of
+/// pooling, and the gradients of all weights.
 #[test]
 fn padding_changes_nothing() {
     tch::manual_seed(14);
@@ -134,8 +159,15 @@ fn padding_changes_nothing() {
         })
         .collect();
     let cells = [RecurrentCell::Lstm, RecurrentCell::Gru, RecurrentCell::Rnn].map(|cell| recurrent(cell, true));
-    for architecture in [bert(BertFamily::Bert), bert(BertFamily::MpNet), t5()].into_iter().chain(cells) {
-        let mut random = RandomParameters { tensors: HashMap::new(), kind: Kind::Float, form: WeightForm::Learned };
+    for architecture in [bert(BertFamily::Bert), bert(BertFamily::MpNet), t5()]
+        .into_iter()
+        .chain(cells)
+    {
+        let mut random = RandomParameters {
+            tensors: HashMap::new(),
+            kind: Kind::Float,
+            form: WeightForm::Learned,
+        };
         let network = Transformer::load(&mut random, &architecture).unwrap();
         let width = architecture.hidden_size();
         let modes = vec![
@@ -147,10 +179,22 @@ fn padding_changes_nothing() {
             PoolingMode::LastToken,
         ];
         for (include_prompt, prompt) in [(true, 0), (false, 4)] {
-            let pooling = PoolingLayer::new(PoolingConfig { modes: modes.clone(), include_prompt });
-            let hops = MultiHopConfig { in_features: width, inner: 6, hops: 2, include_prompt };
+            let pooling = PoolingLayer::new(PoolingConfig {
+                modes: modes.clone(),
+                include_prompt,
+            });
+            let hops = MultiHopConfig {
+                in_features: width,
+                inner: 6,
+                hops: 2,
+                include_prompt,
+            };
             let hops = MultiHop::load(&mut random, &hops).unwrap();
-            let learned: Vec<Tensor> = random.tensors.values().map(|tensor| tensor.set_requires_grad(true)).collect();
+            let learned: Vec<Tensor> = random
+                .tensors
+                .values()
+                .map(|tensor| tensor.set_requires_grad(true))
+                .collect();
             let outcome = |padding| {
                 let batch = TokenBatch::new(&texts.iter().collect::<Vec<_>>(), prompt);
                 let packed = Packed::new(&batch, Device::Cpu, padding, Exec::on(2), None).unwrap();
@@ -204,10 +248,18 @@ fn networks_take_the_tensors_that_their_configuration_lists() {
         recurrent(RecurrentCell::Rnn, false),
     ];
     for architecture in families.into_iter().chain(others) {
-        let mut random = RandomParameters { tensors: HashMap::new(), kind: Kind::Float, form: WeightForm::Learned };
+        let mut random = RandomParameters {
+            tensors: HashMap::new(),
+            kind: Kind::Float,
+            form: WeightForm::Learned,
+        };
         Transformer::load(&mut random, &architecture).unwrap();
         let shape = |tensor: &Tensor| tensor.size().iter().map(|&length| length as usize).collect::<Vec<_>>();
-        let mut taken: Vec<_> = random.tensors.iter().map(|(name, tensor)| (name.clone(), shape(tensor))).collect();
+        let mut taken: Vec<_> = random
+            .tensors
+            .iter()
+            .map(|(name, tensor)| (name.clone(), shape(tensor)))
+            .collect();
         let mut listed: Vec<_> = architecture.tensors().collect();
         taken.sort();
         listed.sort();

@@ -1,6 +1,6 @@
-//! Adafactor (Shazeer and Stern 2018, "Adafactor: Adaptive Learning Rates with Sublinear Memory Cost", algorithms 4 and 5), as
-//! `transformers.optimization.Adafactor` computes it: of a matrix only the mean squares of rows and columns are kept, and an
-//! update is clipped by its root mean square.
+//! Adafactor (Shazeer and Stern 2018, "Adafactor: Adaptive Learning Rates with Sublinear Memory Cost", algorithms 4 and
+//! 5), as `transformers.optimization.Adafactor` computes it: of a matrix only the mean squares of rows and columns are
+//! kept, and an update is clipped by its root mean square.
 //!
 //! A tensor of more than two dimensions is factored over its last two. Vectors keep all squares.
 
@@ -17,9 +17,9 @@ use super::slabs::{Factors, Slab, UpdateStep};
 use crate::error::{Error, torch};
 use crate::nn::Parameter;
 
-/// Settings of Adafactor. The default is the papers' (Dong et al. 2022, Ni et al. 2022): a learning rate of 1e-3 relative to the
-/// root mean square of a tensor's values, as T5's trainer has it. It is no absolute rate as AdamW's: with `scale_parameter = false`
-/// it is.
+/// Settings of Adafactor. The default is the papers' (Dong et al. 2022, Ni et al. 2022): a learning rate of 1e-3
+/// relative to the root mean square of a tensor's values, as T5's trainer has it. It is no absolute rate as AdamW's:
+/// with `scale_parameter = false` it is.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "kebab-case", deny_unknown_fields)]
 pub struct AdafactorSettings {
@@ -79,7 +79,11 @@ impl AdafactorSettings {
         below_one("beta1", self.beta1.unwrap_or(0.0))?;
         if self.warm_up_init && !self.relative_step {
             let expected = "with `relative-step = true` only".to_owned();
-            return Err(Error::Setting { setting: "warm-up-init", expected, got: "true".to_owned() });
+            return Err(Error::Setting {
+                setting: "warm-up-init",
+                expected,
+                got: "true".to_owned(),
+            });
         }
         Ok(())
     }
@@ -141,10 +145,17 @@ impl Adafactor {
                 },
                 _ => Squares::Whole(zeros(&size, tensor)?),
             };
-            let momentum = if settings.beta1.is_some() { Some(zeros(&size, tensor)?) } else { None };
+            let momentum = if settings.beta1.is_some() {
+                Some(zeros(&size, tensor)?)
+            } else {
+                None
+            };
             Ok(FactorMoments { squares, momentum })
         };
-        Ok(Self { settings, entries: Entries::new(parameters, groups, settings.weight_decay, moments)? })
+        Ok(Self {
+            settings,
+            entries: Entries::new(parameters, groups, settings.weight_decay, moments)?,
+        })
     }
 
     /// To be stepped on a thread with this number of operator threads.
@@ -218,13 +229,24 @@ impl<'a> Update<'a> {
             Tensor::f_full([], base, (Kind::Float, entry.tensor.device()))?
         };
         let decay = entry.treatment.weight_decay;
-        let kept = if decay == 0.0 { None } else { Some(rate.f_mul_scalar(-decay)?.f_add_scalar(1.0)?) };
-        Ok(Self { settings, weight: steps.powf(-settings.decay_rate), rate, kept })
+        let kept = if decay == 0.0 {
+            None
+        } else {
+            Some(rate.f_mul_scalar(-decay)?.f_add_scalar(1.0)?)
+        };
+        Ok(Self {
+            settings,
+            weight: steps.powf(-settings.decay_rate),
+            rate,
+            kept,
+        })
     }
 
     /// The rate over what an update is divided by, so that its root mean square is `clip_threshold` at most.
     fn clipped(&self, squares: &Tensor, of: &Tensor) -> Result<Tensor, TchError> {
-        let denominator = root_mean(squares, of)?.f_div_scalar(self.settings.clip_threshold)?.f_clamp_min(1.0)?;
+        let denominator = root_mean(squares, of)?
+            .f_div_scalar(self.settings.clip_threshold)?
+            .f_clamp_min(1.0)?;
         self.rate.f_div(&denominator)
     }
 
@@ -241,10 +263,16 @@ impl<'a> Update<'a> {
                 let observe = |slab: &mut Slab| slab.observe(self.weight, self.settings.epsilon);
                 let factors = slabs.iter_mut().map(observe).collect::<Result<Vec<Factors>, _>>()?;
                 let pairs = || slabs.iter().zip(&factors);
-                let squares = pairs().map(|(slab, factors)| slab.squares(factors)).collect::<Result<Vec<_>, _>>()?;
+                let squares = pairs()
+                    .map(|(slab, factors)| slab.squares(factors))
+                    .collect::<Result<Vec<_>, _>>()?;
                 let rate = self.clipped(&Tensor::f_stack(&squares, 0)?.f_sum(None::<Kind>)?, &entry.tensor)?;
                 let beta1 = self.settings.beta1.unwrap_or(0.0);
-                let step = UpdateStep { rate: &rate, kept: self.kept.as_ref(), beta1 };
+                let step = UpdateStep {
+                    rate: &rate,
+                    kept: self.kept.as_ref(),
+                    beta1,
+                };
                 pairs().try_for_each(|(slab, factors)| slab.apply(factors, &step))
             }
             Squares::Whole(second) => {
@@ -283,7 +311,9 @@ fn slabs(
     momentum: Option<&Tensor>,
 ) -> Result<Vec<Slab>, TchError> {
     let size = tensor.size();
-    let [before @ .., n, m] = &size[..] else { return Ok(Vec::new()) };
+    let [before @ .., n, m] = &size[..] else {
+        return Ok(Vec::new());
+    };
     let count: i64 = before.iter().product();
     let matrices = |tensor: &Tensor| flat(tensor)?.f_view([count, *n, *m]);
     let (values, gradient) = (matrices(tensor)?, matrices(gradient)?);

@@ -1,5 +1,5 @@
-//! Adam (Kingma and Ba 2015) with decoupled weight decay (Loshchilov and Hutter 2019, "Decoupled Weight Decay Regularization",
-//! algorithm 2), as `torch.optim.AdamW` computes it.
+//! Adam (Kingma and Ba 2015) with decoupled weight decay (Loshchilov and Hutter 2019, "Decoupled Weight Decay
+//! Regularization", algorithm 2), as `torch.optim.AdamW` computes it.
 
 use serde::{Deserialize, Serialize};
 use tch::{Kind, TchError, Tensor};
@@ -13,7 +13,8 @@ use super::positive;
 use crate::error::{Error, torch};
 use crate::nn::Parameter;
 
-/// Settings of AdamW. The default is the paper's for fine-tuning BERT (Wang et al. 2021: 2e-5), with torch's other values.
+/// Settings of AdamW. The default is the paper's for fine-tuning BERT (Wang et al. 2021: 2e-5), with torch's other
+/// values.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "kebab-case", deny_unknown_fields)]
 pub struct AdamWSettings {
@@ -31,7 +32,13 @@ pub struct AdamWSettings {
 
 impl Default for AdamWSettings {
     fn default() -> Self {
-        Self { learning_rate: 2e-5, beta1: 0.9, beta2: 0.999, epsilon: 1e-8, weight_decay: 0.01 }
+        Self {
+            learning_rate: 2e-5,
+            beta1: 0.9,
+            beta2: 0.999,
+            epsilon: 1e-8,
+            weight_decay: 0.01,
+        }
     }
 }
 
@@ -57,12 +64,18 @@ struct AdamMoments {
 
 impl Views for AdamMoments {
     fn zeros(values: i64, like: &Tensor) -> Result<Self, TchError> {
-        Ok(Self { first: zeros(&[values], like)?, second: zeros(&[values], like)? })
+        Ok(Self {
+            first: zeros(&[values], like)?,
+            second: zeros(&[values], like)?,
+        })
     }
 
     fn view(&self, first: i64, length: i64, shape: &[i64]) -> Result<Self, TchError> {
         let view = |all: &Tensor| all.f_narrow(0, first, length)?.f_view(shape);
-        Ok(Self { first: view(&self.first)?, second: view(&self.second)? })
+        Ok(Self {
+            first: view(&self.first)?,
+            second: view(&self.second)?,
+        })
     }
 }
 
@@ -84,7 +97,9 @@ pub struct AdamW {
 impl AdamW {
     /// Takes the tensors of `parameters` that are not frozen.
     pub fn new(settings: AdamWSettings, parameters: &[Parameter], groups: &Groups) -> Result<Self, Error> {
-        let on_gpu = parameters.first().is_some_and(|parameter| parameter.tensor.device().is_cuda());
+        let on_gpu = parameters
+            .first()
+            .is_some_and(|parameter| parameter.tensor.device().is_cuda());
         Self::with(settings, parameters, groups, on_gpu)
     }
 
@@ -93,11 +108,22 @@ impl AdamW {
         settings.check()?;
         let moments = |tensor: &Tensor| {
             let size = tensor.size();
-            Ok(AdamMoments { first: zeros(&size, tensor)?, second: zeros(&size, tensor)? })
+            Ok(AdamMoments {
+                first: zeros(&size, tensor)?,
+                second: zeros(&size, tensor)?,
+            })
         };
         let mut entries = Entries::new(parameters, groups, settings.weight_decay, moments)?;
-        let joined = if join { Joined::of(&mut entries.0) } else { Ok(Vec::new()) };
-        Ok(Self { settings, entries, joined: joined.map_err(torch("joining tensors that learn"))? })
+        let joined = if join {
+            Joined::of(&mut entries.0)
+        } else {
+            Ok(Vec::new())
+        };
+        Ok(Self {
+            settings,
+            entries,
+            joined: joined.map_err(torch("joining tensors that learn"))?,
+        })
     }
 
     pub(super) fn rate(&self) -> f64 {
@@ -116,12 +142,21 @@ impl AdamW {
 
     /// One step with the learning rate times `factor`. A tensor without a gradient stays as it is.
     pub fn step(&mut self, gradients: &Gradients, factor: f64) -> Result<(), Error> {
-        let Self { settings, entries: Entries(entries), joined } = self;
+        let Self {
+            settings,
+            entries: Entries(entries),
+            joined,
+        } = self;
         let settings = *settings;
         let mut alone = vec![true; entries.len()];
         let step = || {
             for joined in joined.iter() {
-                for Stretch { mut entry, gradient, places } in joined.stretches(entries, gradients)? {
+                for Stretch {
+                    mut entry,
+                    gradient,
+                    places,
+                } in joined.stretches(entries, gradients)?
+                {
                     update(&mut entry, settings, &gradient, gradients.factor(), factor)?;
                     for place in places {
                         if let (Some(own), Some(alone)) = (entries.get_mut(place), alone.get_mut(place)) {
@@ -131,7 +166,11 @@ impl AdamW {
                     }
                 }
             }
-            let left = entries.iter_mut().zip(&alone).enumerate().filter(|(_, (_, alone))| **alone);
+            let left = entries
+                .iter_mut()
+                .zip(&alone)
+                .enumerate()
+                .filter(|(_, (_, alone))| **alone);
             for (place, (entry, _)) in left {
                 let Some(gradient) = gradients.at(place) else { continue };
                 update(entry, settings, gradient, gradients.factor(), factor)?;
@@ -159,7 +198,11 @@ pub(super) fn below_one(setting: &'static str, decay: f64) -> Result<(), Error> 
     if (0.0..1.0).contains(&decay) {
         return Ok(());
     }
-    Err(Error::Setting { setting, expected: "from 0 and below 1".to_owned(), got: decay.to_string() })
+    Err(Error::Setting {
+        setting,
+        expected: "from 0 and below 1".to_owned(),
+        got: decay.to_string(),
+    })
 }
 
 fn update(
@@ -169,12 +212,19 @@ fn update(
     scale: Option<f64>,
     factor: f64,
 ) -> Result<(), TchError> {
-    let AdamWSettings { learning_rate, beta1, beta2, epsilon, .. } = settings;
+    let AdamWSettings {
+        learning_rate,
+        beta1,
+        beta2,
+        epsilon,
+        ..
+    } = settings;
     entry.steps += 1;
     let steps = entry.steps as f64;
     let rate = learning_rate * factor * entry.treatment.rate;
     let decay = entry.treatment.weight_decay;
-    // The update is -rate / (1 - beta1^t) * first / (sqrt(second / (1 - beta2^t)) + epsilon); all numbers go into the denominator.
+    // The update is -rate / (1 - beta1^t) * first / (sqrt(second / (1 - beta2^t)) + epsilon); all numbers go into the
+    // denominator.
     let size = rate / (1.0 - beta1.powf(steps));
     let root = -1.0 / ((1.0 - beta2.powf(steps)).sqrt() * size);
 
@@ -217,14 +267,21 @@ mod tests {
     use super::super::Group;
     use super::*;
 
-    /// Names, sizes and values of a small network, the same each time; one tensor is in bf16, and one learns more slowly.
+    /// Names, sizes and values of a small network, the same each time; one tensor is in bf16, and one learns more
+    /// slowly.
     fn parameters() -> Vec<Parameter> {
         let tensor = |(place, shape): (usize, &[i64])| {
             let count = shape.iter().product::<i64>();
-            let values = (Tensor::arange(count, (Kind::Float, tch::Device::Cpu)) + place as f64).sin().view(shape);
+            let values = (Tensor::arange(count, (Kind::Float, tch::Device::Cpu)) + place as f64)
+                .sin()
+                .view(shape);
             let kind = if place == 5 { Kind::BFloat16 } else { Kind::Float };
             let tensor = values.to_kind(kind).contiguous().set_requires_grad(true);
-            Parameter { name: format!("{}{place}", if place == 3 { "slow" } else { "fast" }), tensor, frozen: false }
+            Parameter {
+                name: format!("{}{place}", if place == 3 { "slow" } else { "fast" }),
+                tensor,
+                frozen: false,
+            }
         };
         // The last is as a learned temperature.
         let shapes: [&[i64]; 7] = [&[5, 13], &[7], &[64], &[3, 3], &[1], &[4], &[]];
@@ -233,7 +290,10 @@ mod tests {
 
     /// The gradients of a loss over all parameters but those at some places.
     fn gradients(parameters: &[Parameter], step: i32, without: &[usize]) -> Gradients {
-        let learned: Vec<Tensor> = parameters.iter().map(|parameter| parameter.tensor.shallow_clone()).collect();
+        let learned: Vec<Tensor> = parameters
+            .iter()
+            .map(|parameter| parameter.tensor.shallow_clone())
+            .collect();
         let used = learned.iter().enumerate().filter(|(place, _)| !without.contains(place));
         let term = |tensor: &Tensor| (tensor.to_kind(Kind::Float).cos() * f64::from(step + 1)).sum(Kind::Float);
         let loss: Tensor = used.map(|(_, tensor)| term(tensor)).sum();
@@ -244,14 +304,25 @@ mod tests {
 
     #[test]
     fn joined_tensors_take_the_steps_that_each_takes_alone() {
-        let settings = AdamWSettings { learning_rate: 0.05, ..AdamWSettings::default() };
-        let groups = Groups(vec![Group { names: vec!["slow*".to_owned()], rate: 0.1, weight_decay: None }]);
+        let settings = AdamWSettings {
+            learning_rate: 0.05,
+            ..AdamWSettings::default()
+        };
+        let groups = Groups(vec![Group {
+            names: vec!["slow*".to_owned()],
+            rate: 0.1,
+            weight_decay: None,
+        }]);
         let (alone, together) = (parameters(), parameters());
         let mut plain = AdamW::with(settings, &alone, &groups, false).unwrap();
         let mut joined = AdamW::with(settings, &together, &groups, true).unwrap();
         assert!(plain.joined.is_empty());
         let places: Vec<Vec<usize>> = joined.joined.iter().map(Joined::places).collect();
-        assert_eq!(places, [[0, 1, 2, 4, 6]], "one treatment, in f32, and more than one tensor");
+        assert_eq!(
+            places,
+            [[0, 1, 2, 4, 6]],
+            "one treatment, in f32, and more than one tensor"
+        );
         let stretches = |joined: &AdamW, gradients: &Gradients| -> Vec<Vec<usize>> {
             let stretches = joined.joined[0].stretches(&joined.entries.0, gradients).unwrap();
             stretches.into_iter().map(|stretch| stretch.places).collect()

@@ -49,7 +49,11 @@ impl Clipping {
         match self.max_norm {
             Some(max_norm) if max_norm.is_nan() || max_norm <= 0.0 => {
                 let expected = "positive, or absent for no clipping".to_owned();
-                Err(Error::Setting { setting: "max-norm", expected, got: max_norm.to_string() })
+                Err(Error::Setting {
+                    setting: "max-norm",
+                    expected,
+                    got: max_norm.to_string(),
+                })
             }
             _ => Ok(()),
         }
@@ -62,7 +66,10 @@ impl Clipping {
         parts: &[Range<usize>],
         step: u64,
     ) -> Result<ClipOutcome, Error> {
-        let all = Self { max_norm: None, ..*self };
+        let all = Self {
+            max_norm: None,
+            ..*self
+        };
         let outcome = all.apply(gradients, step)?;
         self.check()?;
         if let (ClipOutcome::Apply { .. }, Some(max_norm)) = (outcome, self.max_norm) {
@@ -70,7 +77,9 @@ impl Clipping {
                 let norm = gradients.norm_of(part.clone()).map_err(torch("measuring gradients"))?;
                 let factor = max_norm / (norm + SMALL);
                 if factor < 1.0 {
-                    gradients.scale_at(part.clone(), factor).map_err(torch("clipping gradients"))?;
+                    gradients
+                        .scale_at(part.clone(), factor)
+                        .map_err(torch("clipping gradients"))?;
                 }
             }
         }
@@ -110,7 +119,10 @@ mod tests {
 
     #[test]
     fn only_long_gradients_are_clipped() {
-        let clipping = Clipping { max_norm: Some(1.0), ..Clipping::default() };
+        let clipping = Clipping {
+            max_norm: Some(1.0),
+            ..Clipping::default()
+        };
         let mut long = gradients([3.0, 4.0]);
         assert_eq!(clipping.apply(&mut long, 1).unwrap(), ClipOutcome::Apply { norm: 5.0 });
         assert!((long.norm().unwrap() - 1.0).abs() < 1e-6);
@@ -120,21 +132,35 @@ mod tests {
         let mut any = gradients([3.0, 4.0]);
         Clipping::default().apply(&mut any, 1).unwrap();
         assert!(any.factor().is_none());
-        let wrong = Clipping { max_norm: Some(0.0), ..clipping };
+        let wrong = Clipping {
+            max_norm: Some(0.0),
+            ..clipping
+        };
         assert!(wrong.apply(&mut any, 1).unwrap_err().to_string().contains("`max-norm`"));
     }
 
     #[test]
     fn parts_are_clipped_on_their_own() {
-        let clipping = Clipping { max_norm: Some(1.0), ..Clipping::default() };
+        let clipping = Clipping {
+            max_norm: Some(1.0),
+            ..Clipping::default()
+        };
         let tensors = [0.0_f32, 0.0].map(|value| Tensor::from_slice(&[value]).set_requires_grad(true));
         let mut gradients = Gradients::of(&(&tensors[0] * 40.0 + &tensors[1] * 0.3).sum(None), &tensors).unwrap();
         let outcome = clipping.apply_each(&mut gradients, &[0..1, 1..2], 1).unwrap();
-        let ClipOutcome::Apply { norm } = outcome else { panic!("{outcome:?}") };
+        let ClipOutcome::Apply { norm } = outcome else {
+            panic!("{outcome:?}")
+        };
         assert!((norm - (1600.0_f64 + 0.09).sqrt()).abs() < 1e-4, "{norm}");
         let of = |place: usize| gradients.norm_of(place..place + 1).unwrap();
-        assert!((of(0) - 1.0).abs() < 1e-5 && (of(1) - 0.3).abs() < 1e-6, "the short one stays");
-        let wrong = Clipping { max_norm: Some(-1.0), ..clipping };
+        assert!(
+            (of(0) - 1.0).abs() < 1e-5 && (of(1) - 0.3).abs() < 1e-6,
+            "the short one stays"
+        );
+        let wrong = Clipping {
+            max_norm: Some(-1.0),
+            ..clipping
+        };
         assert!(wrong.apply_each(&mut gradients, &[0..1, 1..2], 1).is_err());
     }
 
@@ -143,7 +169,10 @@ mod tests {
         let mut broken = gradients([f32::NAN, 1.0]);
         let message = Clipping::default().apply(&mut broken, 812).unwrap_err().to_string();
         assert!(message.contains("step 812"), "{message}");
-        let skipping = Clipping { not_finite: NotFinite::Skip, ..Clipping::default() };
+        let skipping = Clipping {
+            not_finite: NotFinite::Skip,
+            ..Clipping::default()
+        };
         assert_eq!(skipping.apply(&mut broken, 812).unwrap(), ClipOutcome::Skip);
     }
 }

@@ -48,7 +48,11 @@ impl<M: Moments> Entries<M> {
         groups.check(&names)?;
         let mut seen = BTreeSet::new();
         let refuse = |expected: &str, got: &str| {
-            Err(Error::Setting { setting: "tensors that learn", expected: expected.to_owned(), got: got.to_owned() })
+            Err(Error::Setting {
+                setting: "tensors that learn",
+                expected: expected.to_owned(),
+                got: got.to_owned(),
+            })
         };
         if names.is_empty() {
             return refuse("at least one that is not frozen", "none");
@@ -96,13 +100,19 @@ impl<M: Moments> Entries<M> {
         Ok(())
     }
 
-    /// Everything that the next step depends on, apart from the tensors and gradients themselves: `TENSOR:step` and `TENSOR:MOMENT`. The tensors are
-    /// those that the next step changes.
+    /// Everything that the next step depends on, apart from the tensors and gradients themselves: `TENSOR:step` and
+    /// `TENSOR:MOMENT`. The tensors are those that the next step changes.
     pub(super) fn state(&self) -> Vec<(String, Tensor)> {
         let of_entry = |entry: &OptimizerEntry<M>| {
             let step = std::iter::once((STEP, Tensor::from(entry.steps)));
-            let moments = entry.moments.named().into_iter().map(|(moment, tensor)| (moment, tensor.shallow_clone()));
-            step.chain(moments).map(|(what, tensor)| (format!("{}:{what}", entry.name), tensor)).collect::<Vec<_>>()
+            let moments = entry
+                .moments
+                .named()
+                .into_iter()
+                .map(|(moment, tensor)| (moment, tensor.shallow_clone()));
+            step.chain(moments)
+                .map(|(what, tensor)| (format!("{}:{what}", entry.name), tensor))
+                .collect::<Vec<_>>()
         };
         self.0.iter().flat_map(of_entry).collect()
     }
@@ -110,7 +120,11 @@ impl<M: Moments> Entries<M> {
     /// Restores a state. A state that does not fit is refused before anything is changed.
     pub(super) fn restore(&mut self, state: &[(String, Tensor)]) -> Result<(), Error> {
         let refuse = |entry: &str, expected: &str, got: String| {
-            Err(Error::OptimizerState { entry: entry.to_owned(), expected: expected.to_owned(), got })
+            Err(Error::OptimizerState {
+                entry: entry.to_owned(),
+                expected: expected.to_owned(),
+                got,
+            })
         };
         let mut given: BTreeMap<&str, &Tensor> = BTreeMap::new();
         for (name, tensor) in state {

@@ -1,8 +1,8 @@
 //! The gradients of one step.
 //!
-//! Taken straight from the way back ([`Gradients::of`]) they cost no pass of their own: nothing is set to zero before and nothing added up.
-//! Such tensors may share memory with one another, so nothing here writes into them; scaling is a number that the optimizer
-//! multiplies with as it reads.
+//! Taken straight from the way back ([`Gradients::of`]) they cost no pass of their own: nothing is set to zero before
+//! and nothing added up. Such tensors may share memory with one another, so nothing here writes into them; scaling is a
+//! number that the optimizer multiplies with as it reads.
 
 use std::ops::Range;
 
@@ -26,8 +26,8 @@ struct Gradient {
 }
 
 impl Gradients {
-    /// Runs the way back from `loss`, a single number, and frees the tape. `learned` all have to require a gradient. Their `.grad()`
-    /// stays as it is.
+    /// Runs the way back from `loss`, a single number, and frees the tape. `learned` all have to require a gradient.
+    /// Their `.grad()` stays as it is.
     pub fn of(loss: &Tensor, learned: &[Tensor]) -> Result<Self, TchError> {
         let gradients = Tensor::f_run_backward(&[loss], learned, false, false)?;
         Ok(Self::owned(gradients))
@@ -35,12 +35,17 @@ impl Gradients {
 
     /// The gradients that earlier calls of `backward` have summed in `.grad()`.
     pub fn kept(learned: &[Tensor]) -> Result<Self, TchError> {
-        Ok(Self::owned(learned.iter().map(Tensor::f_grad).collect::<Result<_, _>>()?))
+        Ok(Self::owned(
+            learned.iter().map(Tensor::f_grad).collect::<Result<_, _>>()?,
+        ))
     }
 
     fn owned(gradients: Vec<Tensor>) -> Self {
         let held = |tensor: Tensor| tensor.defined().then_some(Gradient { tensor, own: false });
-        Self { tensors: gradients.into_iter().map(held).collect(), scale: None }
+        Self {
+            tensors: gradients.into_iter().map(held).collect(),
+            scale: None,
+        }
     }
 
     /// Adds those of another part of the batch, of the same tensors and not scaled.
@@ -56,7 +61,10 @@ impl Gradients {
                         let _ = sum.tensor.f_add_(&more.tensor)?;
                         Some(sum)
                     }
-                    (Some(sum), Some(more)) => Some(Gradient { tensor: sum.tensor.f_add(&more.tensor)?, own: true }),
+                    (Some(sum), Some(more)) => Some(Gradient {
+                        tensor: sum.tensor.f_add(&more.tensor)?,
+                        own: true,
+                    }),
                     (sum, more) => sum.or(more),
                 };
             }
@@ -77,7 +85,10 @@ impl Gradients {
                 if held.own {
                     let _ = held.tensor.f_mul_scalar_(factor)?;
                 } else {
-                    *held = Gradient { tensor: held.tensor.f_mul_scalar(factor)?, own: true };
+                    *held = Gradient {
+                        tensor: held.tensor.f_mul_scalar(factor)?,
+                        own: true,
+                    };
                 }
             }
             Ok(())
@@ -98,8 +109,8 @@ impl Gradients {
         Some(&self.tensors.get(place)?.as_ref()?.tensor)
     }
 
-    /// The Euclidean norm of all of them together, in f64: NaN or infinite if any value is, 0 without any. One value is read from the
-    /// device.
+    /// The Euclidean norm of all of them together, in f64: NaN or infinite if any value is, 0 without any. One value is
+    /// read from the device.
     pub fn norm(&self) -> Result<f64, TchError> {
         self.norm_of(0..self.tensors.len())
     }
@@ -127,7 +138,10 @@ fn squares(tensors: &[&Tensor], join: bool) -> Result<Vec<Tensor>, TchError> {
     };
     let (small, large): (Vec<&Tensor>, Vec<&Tensor>) =
         tensors.iter().partition(|tensor| join && tensor.numel() <= SMALL);
-    let mut squares = large.into_iter().map(|tensor| dot(flat(tensor)?)).collect::<Result<Vec<_>, _>>()?;
+    let mut squares = large
+        .into_iter()
+        .map(|tensor| dot(flat(tensor)?))
+        .collect::<Result<Vec<_>, _>>()?;
     if !small.is_empty() {
         let small = small.into_iter().map(flat).collect::<Result<Vec<_>, _>>()?;
         squares.push(dot(Tensor::f_cat(&small, 0)?)?);
@@ -144,7 +158,13 @@ mod tests {
         let tensors = [Tensor::from_slice(&[1.0_f32, -2.0]), Tensor::from_slice(&[3.0_f32])];
         for (join, expected) in [(false, vec![5.0, 9.0]), (true, vec![14.0])] {
             let squares = squares(&tensors.each_ref(), join).unwrap();
-            assert_eq!(squares.iter().map(|square| square.double_value(&[])).collect::<Vec<_>>(), expected);
+            assert_eq!(
+                squares
+                    .iter()
+                    .map(|square| square.double_value(&[]))
+                    .collect::<Vec<_>>(),
+                expected
+            );
         }
         assert!(squares(&[], true).unwrap().is_empty());
     }
@@ -166,7 +186,10 @@ mod tests {
         loss().backward();
         let kept = Gradients::kept(&learned).unwrap();
         for gradients in [&taken, &kept] {
-            assert_eq!((values(gradients, 0), values(gradients, 1)), (vec![3.0, 4.0], vec![1.0, 2.0]));
+            assert_eq!(
+                (values(gradients, 0), values(gradients, 1)),
+                (vec![3.0, 4.0], vec![1.0, 2.0])
+            );
             assert!(gradients.at(2).is_none());
             assert!((gradients.norm().unwrap() - 30f64.sqrt()).abs() < 1e-6);
         }
@@ -181,7 +204,8 @@ mod tests {
         for _ in 0..2 {
             sum.add(Gradients::of(&loss(), &learned).unwrap()).unwrap();
         }
-        sum.add(Gradients::of(&learned[2].sum(None), &learned).unwrap()).unwrap();
+        sum.add(Gradients::of(&learned[2].sum(None), &learned).unwrap())
+            .unwrap();
         for place in 0..2 {
             assert_eq!(values(&sum, place), [24.0, 36.0]);
         }
@@ -193,8 +217,14 @@ mod tests {
             (values(&sum, 0), values(&sum, 1), values(&sum, 2)),
             (vec![24.0, 36.0], vec![48.0, 72.0], vec![1.0, 1.0])
         );
-        assert!(sum.add(Gradients::of(&loss(), &learned).unwrap()).is_err(), "scaled already");
-        assert!(sum.add(Gradients::of(&loss(), &learned[..2]).unwrap()).is_err(), "of other tensors");
+        assert!(
+            sum.add(Gradients::of(&loss(), &learned).unwrap()).is_err(),
+            "scaled already"
+        );
+        assert!(
+            sum.add(Gradients::of(&loss(), &learned[..2]).unwrap()).is_err(),
+            "of other tensors"
+        );
     }
 
     #[test]
@@ -204,6 +234,9 @@ mod tests {
             let loss = (&learned[0] * Tensor::from_slice(&[1.0, bad])).sum(None);
             assert!(!Gradients::of(&loss, &learned).unwrap().norm().unwrap().is_finite());
         }
-        assert!(Gradients::kept(&learned()).unwrap().norm().unwrap().abs() < 1e-12, "none at all");
+        assert!(
+            Gradients::kept(&learned()).unwrap().norm().unwrap().abs() < 1e-12,
+            "none at all"
+        );
     }
 }

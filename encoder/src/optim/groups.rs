@@ -22,8 +22,8 @@ fn one() -> f64 {
     1.0
 }
 
-/// Groups in order: a tensor's rate is that of the first one that names it, its decay that of the first one that names it and
-/// says a decay; the optimizer's own where none does.
+/// Groups in order: a tensor's rate is that of the first one that names it, its decay that of the first one that names
+/// it and says a decay; the optimizer's own where none does.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Groups(pub Vec<Group>);
@@ -38,10 +38,21 @@ pub(super) struct Treatment {
 impl Groups {
     /// No weight decay for biases, normalisation and the learned temperature; to be put after custom groups.
     pub fn without_decay() -> Group {
-        // Names of the BERT family (`LayerNorm`, `layer_norm`, MPNet's `LayerNorm`), DistilBERT (`sa_layer_norm`), T5 (`layer_norm`), of
-        // torch's recurrent cells (`bias_ih_l0`) and of the cross-encoder branch (`norm`).
-        let names = ["*.bias", "*.bias_*", "*LayerNorm.weight", "*layer_norm.weight", "*norm.weight", "loss/*"];
-        Group { names: names.map(str::to_owned).to_vec(), rate: 1.0, weight_decay: Some(0.0) }
+        // Names of the BERT family (`LayerNorm`, `layer_norm`, MPNet's `LayerNorm`), DistilBERT (`sa_layer_norm`), T5
+        // (`layer_norm`), of torch's recurrent cells (`bias_ih_l0`) and of the cross-encoder branch (`norm`).
+        let names = [
+            "*.bias",
+            "*.bias_*",
+            "*LayerNorm.weight",
+            "*layer_norm.weight",
+            "*norm.weight",
+            "loss/*",
+        ];
+        Group {
+            names: names.map(str::to_owned).to_vec(),
+            rate: 1.0,
+            weight_decay: Some(0.0),
+        }
     }
 
     /// The settings of the tensor of this name, with the optimizer's weight decay `weight_decay`.
@@ -50,7 +61,10 @@ impl Groups {
         let mut of_it = self.0.iter().filter(named);
         let rate = of_it.clone().next().map_or(1.0, |group| group.rate);
         let stated = of_it.find_map(|group| group.weight_decay);
-        Treatment { rate, weight_decay: stated.unwrap_or(weight_decay) }
+        Treatment {
+            rate,
+            weight_decay: stated.unwrap_or(weight_decay),
+        }
     }
 
     /// Refuses values that cannot be.
@@ -89,13 +103,21 @@ pub(super) fn not_negative(setting: &'static str, value: f64) -> Result<(), Erro
     if value.is_finite() && value >= 0.0 {
         return Ok(());
     }
-    Err(Error::Setting { setting, expected: "a number from 0".to_owned(), got: value.to_string() })
+    Err(Error::Setting {
+        setting,
+        expected: "a number from 0".to_owned(),
+        got: value.to_string(),
+    })
 }
 
 /// Whether `name` matches `pattern`, where `*` stands for any text.
 fn matches(pattern: &str, name: &str) -> bool {
-    let Some((start, rest)) = pattern.split_once('*') else { return pattern == name };
-    let Some(mut left) = name.strip_prefix(start) else { return false };
+    let Some((start, rest)) = pattern.split_once('*') else {
+        return pattern == name;
+    };
+    let Some(mut left) = name.strip_prefix(start) else {
+        return false;
+    };
     let mut parts: Vec<&str> = rest.split('*').collect();
     let end = parts.pop().unwrap_or_default();
     for part in parts {
@@ -128,7 +150,11 @@ mod tests {
 
     #[test]
     fn the_first_group_that_names_a_tensor_holds() {
-        let table = Group { names: vec!["*embeddings*".to_owned()], rate: 0.1, weight_decay: None };
+        let table = Group {
+            names: vec!["*embeddings*".to_owned()],
+            rate: 0.1,
+            weight_decay: None,
+        };
         let groups = Groups(vec![table, Groups::without_decay()]);
         let treatment = |rate, weight_decay| Treatment { rate, weight_decay };
         for (name, expected) in [
@@ -149,13 +175,30 @@ mod tests {
 
     #[test]
     fn groups_that_cannot_be_are_refused() {
-        let group =
-            |pattern: &str, rate| Groups(vec![Group { names: vec![pattern.to_owned()], rate, weight_decay: None }]);
+        let group = |pattern: &str, rate| {
+            Groups(vec![Group {
+                names: vec![pattern.to_owned()],
+                rate,
+                weight_decay: None,
+            }])
+        };
         let names = ["2_Dense/linear.weight"];
         assert!(group("2_Dense/*", 0.0).check(&names).is_ok());
-        assert!(Groups(vec![Groups::without_decay()]).check(&names).is_ok(), "a model may have no bias");
+        assert!(
+            Groups(vec![Groups::without_decay()]).check(&names).is_ok(),
+            "a model may have no bias"
+        );
         let message = group("3_Dense/*", 1.0).check(&names).unwrap_err().to_string();
-        assert!(message.contains("3_Dense/*") && message.contains("2_Dense/linear.weight"), "{message}");
-        assert!(group("*", -1.0).check(&names).unwrap_err().to_string().contains("got: -1"));
+        assert!(
+            message.contains("3_Dense/*") && message.contains("2_Dense/linear.weight"),
+            "{message}"
+        );
+        assert!(
+            group("*", -1.0)
+                .check(&names)
+                .unwrap_err()
+                .to_string()
+                .contains("got: -1")
+        );
     }
 }

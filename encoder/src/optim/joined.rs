@@ -1,5 +1,5 @@
-//! Small tensors that learn alike, side by side in one memory: a step is a few launches for all of them. For GPUs, where a launch costs more than the
-//! work on a small tensor, and a transformer has a hundred.
+//! Small tensors that learn alike, side by side in one memory: a step is a few launches for all of them. For GPUs,
+//! where a launch costs more than the work on a small tensor, and a transformer has a hundred.
 
 use tch::{Kind, TchError, Tensor};
 
@@ -62,7 +62,12 @@ impl<M: Views> Joined<M> {
             }
         }
         alike.retain(|(_, places)| places.len() > 1);
-        tch::no_grad(|| alike.into_iter().map(|(treatment, places)| Self::join(entries, treatment, &places)).collect())
+        tch::no_grad(|| {
+            alike
+                .into_iter()
+                .map(|(treatment, places)| Self::join(entries, treatment, &places))
+                .collect()
+        })
     }
 
     fn join(entries: &mut [OptimizerEntry<M>], treatment: Treatment, places: &[usize]) -> Result<Self, TchError> {
@@ -74,7 +79,11 @@ impl<M: Views> Joined<M> {
             like = Some(&entry.tensor);
         }
         let like = like.ok_or_else(|| TchError::Shape("no tensors to join".to_owned()))?;
-        let (values, moments, gap) = (zeros(&[total], like)?, M::zeros(total, like)?, zeros(&[ALIGNMENT], like)?);
+        let (values, moments, gap) = (
+            zeros(&[total], like)?,
+            M::zeros(total, like)?,
+            zeros(&[ALIGNMENT], like)?,
+        );
         for &JoinedMember { place, first } in &members {
             let Some(entry) = entries.get_mut(place) else { continue };
             let (length, shape) = (entry.tensor.numel() as i64, entry.tensor.size());
@@ -83,7 +92,13 @@ impl<M: Views> Joined<M> {
             entry.tensor.f_set_data(&view)?;
             entry.moments = moments.view(first, length, &shape)?;
         }
-        Ok(Self { values, moments, treatment, members, gap })
+        Ok(Self {
+            values,
+            moments,
+            treatment,
+            members,
+            gap,
+        })
     }
 
     /// The members that have a gradient, those together that are neighbours and have taken equally many steps.
@@ -103,7 +118,9 @@ impl<M: Views> Joined<M> {
             };
             let (mut parts, mut length) = (Vec::with_capacity(2 * neighbours.len()), 0);
             for member in neighbours {
-                let Some(gradient) = gradients.at(member.place) else { continue };
+                let Some(gradient) = gradients.at(member.place) else {
+                    continue;
+                };
                 let gradient = flat(gradient)?;
                 let own = gradient.numel() as i64;
                 parts.push(gradient);
@@ -121,7 +138,11 @@ impl<M: Views> Joined<M> {
                 part: i64::MAX,
             };
             let places = neighbours.iter().map(|member| member.place).collect();
-            stretches.push(Stretch { entry, gradient: Tensor::f_cat(&parts, 0)?, places });
+            stretches.push(Stretch {
+                entry,
+                gradient: Tensor::f_cat(&parts, 0)?,
+                places,
+            });
         }
         Ok(stretches)
     }

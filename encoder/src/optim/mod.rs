@@ -14,8 +14,8 @@
 //! | `entry.rs` | a tensor, its group and its state, by name | |
 //! | `chunks.rs` | large tensors in parts that fit a processor's cache | |
 //!
-//! A step works without a tape and in place, on the very tensors that the towers compute with: a tensor that two towers share is one
-//! entry. Frozen tensors have no entry. State is f32 whatever the tensors' number type.
+//! A step works without a tape and in place, on the very tensors that the towers compute with: a tensor that two towers
+//! share is one entry. Frozen tensors have no entry. State is f32 whatever the tensors' number type.
 
 mod adafactor;
 mod adamw;
@@ -44,5 +44,9 @@ fn positive(setting: &'static str, value: f64) -> Result<(), Error> {
     if value.is_finite() && value > 0.0 {
         return Ok(());
     }
-    Err(Error::Setting { setting, expected: "a positive number".to_owned(), got: value.to_string() })
+    Err(Error::Setting {
+        setting,
+        expected: "a positive number".to_owned(),
+        got: value.to_string(),
+    })
 }

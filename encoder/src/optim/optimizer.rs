@@ -55,8 +55,8 @@ impl Optimizer {
         self
     }
 
-    /// The learning rate of the last step (before one: of the first), before schedule and groups: as set, or as Adafactor's relative
-    /// steps have it, there before a tensor's own scale.
+    /// The learning rate of the last step (before one: of the first), before schedule and groups: as set, or as
+    /// Adafactor's relative steps have it, there before a tensor's own scale.
     pub fn rate(&self) -> f64 {
         match self {
             Self::Adafactor(adafactor) => adafactor.rate(),
@@ -78,14 +78,19 @@ impl Optimizer {
         self.step_with(&gradients, factor)
     }
 
-    /// One step with these gradients, one for each of [`Self::tensors`], and the learning rate times `factor`. A tensor without a
-    /// gradient stays as it is.
+    /// One step with these gradients, one for each of [`Self::tensors`], and the learning rate times `factor`. A tensor
+    /// without a gradient stays as it is.
     pub fn step_with(&mut self, gradients: &Gradients, factor: f64) -> Result<(), Error> {
         let expected = self.tensors().len();
         if gradients.len() != expected {
-            let reason =
-                format!("{expected} gradients are needed, one for each tensor that learns, got: {}", gradients.len());
-            return Err(Error::Torch { action: "taking a step", source: tch::TchError::Shape(reason) });
+            let reason = format!(
+                "{expected} gradients are needed, one for each tensor that learns, got: {}",
+                gradients.len()
+            );
+            return Err(Error::Torch {
+                action: "taking a step",
+                source: tch::TchError::Shape(reason),
+            });
         }
         match self {
             Self::Adafactor(adafactor) => adafactor.step(gradients, factor),
@@ -102,8 +107,9 @@ impl Optimizer {
         zeroed.map_err(torch("setting gradients to zero"))
     }
 
-    /// Everything that later steps depend on, apart from the trained tensors and the settings: by tensor, `NAME:step` (whole number) and
-    /// `NAME:MOMENT` (f32). These are the optimizer's own tensors, which the next step changes: save or copy them before.
+    /// Everything that later steps depend on, apart from the trained tensors and the settings: by tensor, `NAME:step`
+    /// (whole number) and `NAME:MOMENT` (f32). These are the optimizer's own tensors, which the next step changes: save
+    /// or copy them before.
     pub fn state(&self) -> Vec<(String, Tensor)> {
         match self {
             Self::Adafactor(adafactor) => adafactor.state(),
@@ -111,8 +117,8 @@ impl Optimizer {
         }
     }
 
-    /// Takes back what [`Self::state`] gave, from any device: the next steps are then the same to the bit. An entry that is missing, too
-    /// many, or of another shape or number type is an error by its name, and nothing is changed.
+    /// Takes back what [`Self::state`] gave, from any device: the next steps are then the same to the bit. An entry
+    /// that is missing, too many, or of another shape or number type is an error by its name, and nothing is changed.
     pub fn restore(&mut self, state: &[(String, Tensor)]) -> Result<(), Error> {
         match self {
             Self::Adafactor(adafactor) => adafactor.restore(state),

@@ -6,7 +6,12 @@ use serde::{Deserialize, Serialize};
 
 /// The factor by step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "kebab-case", rename_all_fields = "kebab-case", deny_unknown_fields)]
+#[serde(
+    tag = "kind",
+    rename_all = "kebab-case",
+    rename_all_fields = "kebab-case",
+    deny_unknown_fields
+)]
 pub enum Schedule {
     /// 1 after a linear warm-up from 0.
     Constant {
@@ -14,14 +19,15 @@ pub enum Schedule {
         #[serde(default)]
         warm_up: u64,
     },
-    /// A linear warm-up from 0, then linearly to 0 at the last step (Dong et al. 2022 and Ni et al. 2022, without warm-up).
+    /// A linear warm-up from 0, then linearly to 0 at the last step (Dong et al. 2022 and Ni et al. 2022, without
+    /// warm-up).
     Linear {
         /// Steps of the warm-up.
         #[serde(default)]
         warm_up: u64,
     },
-    /// A linear warm-up from 0, then `sqrt(warm_up / step)` (Vaswani et al. 2017, section 5.3, with its peak at 1). Without a warm-up
-    /// the factor is `sqrt(10000 / (step + 10000))`.
+    /// A linear warm-up from 0, then `sqrt(warm_up / step)` (Vaswani et al. 2017, section 5.3, with its peak at 1).
+    /// Without a warm-up the factor is `sqrt(10000 / (step + 10000))`.
     InverseSquareRoot {
         /// Steps of the warm-up.
         #[serde(default)]

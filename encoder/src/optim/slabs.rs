@@ -73,15 +73,25 @@ impl Slab {
         self.parts(|first, count, gradient, room| {
             let _ = gradient.f_square_out(room)?;
             let _ = room.f_sum_intlist_out(&rows.f_narrow(0, first, count)?, &[1i64][..], false, None::<Kind>)?;
-            columns.f_add_(&room.f_sum_dim_intlist(&[0i64][..], false, None::<Kind>)?).map(|_| ())
+            columns
+                .f_add_(&room.f_sum_dim_intlist(&[0i64][..], false, None::<Kind>)?)
+                .map(|_| ())
         })?;
         let mean = |sums: &Tensor, of: i64| {
-            sums.f_mul_scalar(self.scale * self.scale / of.max(1) as f64)?.f_add_scalar(epsilon)
+            sums.f_mul_scalar(self.scale * self.scale / of.max(1) as f64)?
+                .f_add_scalar(epsilon)
         };
         let _ = self.rows.f_lerp_(&mean(&rows, m)?, weight)?;
         let _ = self.columns.f_lerp_(&mean(&columns, n)?, weight)?;
-        let rows = self.rows.f_div(&self.rows.f_mean(None::<Kind>)?)?.f_rsqrt()?.f_unsqueeze(1)?;
-        Ok(Factors { rows, columns: self.columns.f_rsqrt()? })
+        let rows = self
+            .rows
+            .f_div(&self.rows.f_mean(None::<Kind>)?)?
+            .f_rsqrt()?
+            .f_unsqueeze(1)?;
+        Ok(Factors {
+            rows,
+            columns: self.columns.f_rsqrt()?,
+        })
     }
 
     /// The sum of the update's squares, one value.

@@ -5,8 +5,8 @@ use std::collections::HashSet;
 use crate::random::Random;
 use dyad_corpus::examples::TrainingExample;
 
-/// Chooses `count` pairs of a question and its first positive, all questions and all answers different, each such pair of the
-/// source equally likely; fewer where there are no more (reservoir sampling, algorithm R of Vitter 1985).
+/// Chooses `count` pairs of a question and its first positive, all questions and all answers different, each such pair
+/// of the source equally likely; fewer where there are no more (reservoir sampling, algorithm R of Vitter 1985).
 pub fn choose<E>(
     examples: impl IntoIterator<Item = Result<TrainingExample, E>>,
     count: usize,
@@ -18,7 +18,9 @@ pub fn choose<E>(
     let mut met = 0;
     for example in examples {
         let example = example?;
-        let Some(positive) = example.positives.first() else { continue };
+        let Some(positive) = example.positives.first() else {
+            continue;
+        };
         let pair = (example.question.trim().to_owned(), positive.passage().into_owned());
         if questions.contains(&pair.0) || answers.contains(&pair.1) {
             continue;
@@ -46,7 +48,11 @@ mod tests {
     fn examples(count: usize) -> impl Iterator<Item = Result<TrainingExample, Infallible>> {
         (0..count).map(|number| {
             let positives = vec![Passage::of(format!("a{}", number / 2 * 2)), Passage::of("never")];
-            Ok(TrainingExample { question: format!("q{number}"), positives, ..TrainingExample::default() })
+            Ok(TrainingExample {
+                question: format!("q{number}"),
+                positives,
+                ..TrainingExample::default()
+            })
         })
     }
 

@@ -40,13 +40,18 @@ fn mean(values: impl Iterator<Item = f64>) -> f64 {
 }
 
 fn distance(one: &[f32], other: &[f32]) -> f64 {
-    one.iter().zip(other).map(|(one, other)| f64::from(one - other).powi(2)).sum()
+    one.iter()
+        .zip(other)
+        .map(|(one, other)| f64::from(one - other).powi(2))
+        .sum()
 }
 
 fn uniformity(vectors: &[f32], dim: usize) -> f64 {
     let rows: Vec<&[f32]> = vectors.chunks_exact(dim).collect();
-    let pairs =
-        rows.iter().enumerate().flat_map(|(at, one)| rows.iter().take(at).map(move |other| distance(one, other)));
+    let pairs = rows
+        .iter()
+        .enumerate()
+        .flat_map(|(at, one)| rows.iter().take(at).map(move |other| distance(one, other)));
     mean(pairs.map(|distance| (-2.0 * distance).exp())).ln()
 }
 

@@ -1,7 +1,8 @@
 //! How the two towers lie in their common space: numbers, and a picture.
 //!
 //! Dong et al. 2022 (figure 2) show by t-SNE that towers with separate projections map questions and answers into two
-//! regions, and that a shared projection mixes them. The picture follows theirs; the numbers with it do not depend on the eye.
+//! regions, and that a shared projection mixes them. The picture follows theirs; the numbers with it do not depend on
+//! the eye.
 //!
 //! | file | what |
 //! |---|---|

@@ -45,7 +45,10 @@ pub fn svg(probe: &Probe, places: &[[f32; 2]]) -> String {
         let (x, y) = frame.at(*place);
         let tower = usize::from(at >= probe.pairs);
         let colour = COLOURS.get(tower).copied().unwrap_or("#000000");
-        let _ = writeln!(svg, "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3\" fill=\"{colour}\" fill-opacity=\"0.7\"/>");
+        let _ = writeln!(
+            svg,
+            "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3\" fill=\"{colour}\" fill-opacity=\"0.7\"/>"
+        );
     }
     svg.push_str("</svg>\n");
     svg
@@ -62,13 +65,19 @@ impl Frame {
     fn of(places: &[[f32; 2]]) -> Self {
         let span = |axis: usize| {
             let values = places.iter().filter_map(|place| place.get(axis));
-            values.fold((f32::INFINITY, f32::NEG_INFINITY), |(low, high), &value| (low.min(value), high.max(value)))
+            values.fold((f32::INFINITY, f32::NEG_INFINITY), |(low, high), &value| {
+                (low.min(value), high.max(value))
+            })
         };
         let ((left, right), (low, high)) = (span(0), span(1));
         let wide = (WIDTH - 2.0 * AROUND) / (right - left).max(f32::MIN_POSITIVE);
         let tall = (HEIGHT - TOP - AROUND) / (high - low).max(f32::MIN_POSITIVE);
         let scale = wide.min(tall);
-        Self { left, low, scale: if scale.is_finite() { scale } else { 1.0 } }
+        Self {
+            left,
+            low,
+            scale: if scale.is_finite() { scale } else { 1.0 },
+        }
     }
 
     fn at(&self, [x, y]: [f32; 2]) -> (f32, f32) {
@@ -93,7 +102,11 @@ mod tests {
             fingerprint: "f".into(),
             pairs: 2,
             seed: 0,
-            separation: Separation { accuracy: 0.5, standard_error: 0.0, folds: 2 },
+            separation: Separation {
+                accuracy: 0.5,
+                standard_error: 0.0,
+                folds: 2,
+            },
             geometry: geometry(&[1.0, 0.0], &[0.0, 1.0], 2),
         };
         let plotted = svg(&probe, &[[-3.0, 2.0], [5.0, 0.0], [0.0, 9.0], [1.0, 1.0]]);

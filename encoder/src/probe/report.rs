@@ -51,13 +51,16 @@ pub struct Probe {
     pub geometry: GeometryReport,
 }
 
-/// Embeds chosen questions and answers; gives the numbers, and the places of the questions and then of the answers in the
-/// plane.
+/// Embeds chosen questions and answers; gives the numbers, and the places of the questions and then of the answers in
+/// the plane.
 pub fn probe(encoder: &Model, options: &ProbeOptions) -> Result<(Probe, Vec<[f32; 2]>), ProbeError> {
     let reader = ExampleReader::open(&options.data, &options.read)?;
     let chosen = choose(reader, options.pairs, options.seed)?;
     if chosen.len() < LEAST {
-        return Err(ProbeError::TooFew { least: LEAST, got: chosen.len() });
+        return Err(ProbeError::TooFew {
+            least: LEAST,
+            got: chosen.len(),
+        });
     }
     let (questions, answers): (Vec<String>, Vec<String>) = chosen.into_iter().unzip();
     let embed = |tower: Tower, texts: &[String]| -> Result<Vec<f32>, Error> {

@@ -1,7 +1,7 @@
 //! Two dimensions by exact t-SNE (van der Maaten and Hinton 2008), the same for a seed.
 //!
-//! The crate takes its start from us, and adds up in the order of its threads: in a pool of one thread a seed gives the same
-//! picture again, to the bit, on the same machine.
+//! The crate takes its start from us, and adds up in the order of its threads: in a pool of one thread a seed gives the
+//! same picture again, to the bit, on the same machine.
 
 use crate::random::Random;
 use bhtsne::tSNE;
@@ -18,7 +18,10 @@ pub fn tsne(vectors: &[f32], dim: usize, seed: u64) -> Result<Vec<[f32; 2]>, Pro
     let rows: Vec<&[f32]> = vectors.chunks_exact(dim.max(1)).collect();
     let perplexity = PERPLEXITY.min((rows.len().saturating_sub(1) / 3) as f32);
     if perplexity < 1.0 {
-        return Err(ProbeError::TooFew { least: 4, got: rows.len() });
+        return Err(ProbeError::TooFew {
+            least: 4,
+            got: rows.len(),
+        });
     }
     let mut random = Random::of(&[seed, 0x7473_6e65]);
     let start: Vec<f32> = (0..rows.len() * 2).map(|_| (random.normal() * START) as f32).collect();
@@ -31,7 +34,12 @@ pub fn tsne(vectors: &[f32], dim: usize, seed: u64) -> Result<Vec<[f32; 2]>, Pro
         let mut tsne: tSNE<f32, &[f32]> = tSNE::new(&rows);
         tsne.perplexity(perplexity)
             .initial_embedding(start)
-            .exact(|one, other| one.iter().zip(*other).map(|(one, other)| (one - other) * (one - other)).sum::<f32>());
+            .exact(|one, other| {
+                one.iter()
+                    .zip(*other)
+                    .map(|(one, other)| (one - other) * (one - other))
+                    .sum::<f32>()
+            });
         tsne.embedding()
     });
     let (places, _) = places.as_chunks::<2>();
@@ -55,8 +63,9 @@ mod tests {
             |one: usize, other: usize| (places[one][0] - places[other][0]).hypot(places[one][1] - places[other][1]);
         for point in 0..90 {
             let nearest = (0..90).filter(|&other| other != point);
-            let nearest =
-                nearest.min_by(|&one, &other| distance(point, one).total_cmp(&distance(point, other))).unwrap();
+            let nearest = nearest
+                .min_by(|&one, &other| distance(point, one).total_cmp(&distance(point, other)))
+                .unwrap();
             assert_eq!(nearest % 3, point % 3, "{point} stands in another cluster");
         }
         assert_eq!(tsne(&vectors, dim, 1).unwrap(), places);

@@ -40,30 +40,45 @@ impl Permit {
 
 /// Tokens that texts can have at most; `contents` is that of each without prompt and special tokens.
 pub(crate) fn at_most(contents: &[usize], prompt_bytes: usize, max_tokens: usize) -> usize {
-    contents.iter().map(|content| (content + prompt_bytes + SPECIAL_TOKENS).min(max_tokens)).sum()
+    contents
+        .iter()
+        .map(|content| (content + prompt_bytes + SPECIAL_TOKENS).min(max_tokens))
+        .sum()
 }
 
 impl EncodeAdmission {
     /// At most `limit` tokens wait or are being embedded.
     pub(crate) fn new(limit: u32) -> Self {
-        Self { free: Arc::new(Semaphore::new(limit as usize)), limit }
+        Self {
+            free: Arc::new(Semaphore::new(limit as usize)),
+            limit,
+        }
     }
 
     /// Admits now or refuses.
     pub(crate) fn try_admit(&self, tokens: usize) -> Result<Permit, EncodeError> {
         let wanted = self.wanted(tokens)?;
-        Arc::clone(&self.free).try_acquire_many_owned(wanted).map(Permit).map_err(|error| match error {
-            TryAcquireError::NoPermits => {
-                EncodeError::QueueFull { needed: tokens, waiting: self.load().0, limit: self.limit as usize }
-            }
-            TryAcquireError::Closed => EncodeError::Stopped,
-        })
+        Arc::clone(&self.free)
+            .try_acquire_many_owned(wanted)
+            .map(Permit)
+            .map_err(|error| match error {
+                TryAcquireError::NoPermits => EncodeError::QueueFull {
+                    needed: tokens,
+                    waiting: self.load().0,
+                    limit: self.limit as usize,
+                },
+                TryAcquireError::Closed => EncodeError::Stopped,
+            })
     }
 
     /// Admits when there is room; callers bound the wait.
     pub(crate) async fn admit(&self, tokens: usize) -> Result<Permit, EncodeError> {
         let wanted = self.wanted(tokens)?;
-        Arc::clone(&self.free).acquire_many_owned(wanted).await.map(Permit).map_err(|_| EncodeError::Stopped)
+        Arc::clone(&self.free)
+            .acquire_many_owned(wanted)
+            .await
+            .map(Permit)
+            .map_err(|_| EncodeError::Stopped)
     }
 
     /// Tokens admitted and not answered, and the limit.
@@ -81,7 +96,10 @@ impl EncodeAdmission {
         u32::try_from(tokens)
             .ok()
             .filter(|&wanted| wanted <= self.limit)
-            .ok_or(EncodeError::TooLarge { needed: tokens, limit: self.limit as usize })
+            .ok_or(EncodeError::TooLarge {
+                needed: tokens,
+                limit: self.limit as usize,
+            })
     }
 }
 
@@ -99,7 +117,10 @@ mod tests {
         let admission = EncodeAdmission::new(100);
         let mut first = admission.try_admit(80).unwrap();
         let message = admission.try_admit(30).unwrap_err().to_string();
-        assert!(message.contains("80") && message.contains("100") && message.contains("--queue-tokens"), "{message}");
+        assert!(
+            message.contains("80") && message.contains("100") && message.contains("--queue-tokens"),
+            "{message}"
+        );
         first.fit(&admission, 70).unwrap();
         let second = admission.try_admit(30).unwrap();
         assert!(admission.try_admit(1).is_err());
@@ -110,7 +131,13 @@ mod tests {
     #[test]
     fn what_can_never_fit_is_refused_for_good() {
         let admission = EncodeAdmission::new(100);
-        assert!(matches!(admission.try_admit(101), Err(EncodeError::TooLarge { needed: 101, limit: 100 })));
+        assert!(matches!(
+            admission.try_admit(101),
+            Err(EncodeError::TooLarge {
+                needed: 101,
+                limit: 100
+            })
+        ));
         admission.close();
         assert!(matches!(admission.try_admit(1), Err(EncodeError::Stopped)));
     }

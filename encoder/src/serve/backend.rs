@@ -34,8 +34,16 @@ pub(crate) struct ModelBackend {
 
 impl ModelBackend {
     pub(crate) fn new(admission: EncodeAdmission, budget: Budget, metrics: Arc<EncoderMetrics>) -> Self {
-        let state = Mutex::new(BackendState { line: WaitingLine::new(budget), open: true });
-        Self { state, wake: Condvar::new(), admission, metrics }
+        let state = Mutex::new(BackendState {
+            line: WaitingLine::new(budget),
+            open: true,
+        });
+        Self {
+            state,
+            wake: Condvar::new(),
+            admission,
+            metrics,
+        }
     }
 
     /// Whether a request of at least this many tokens can be answered before its deadline.
@@ -98,10 +106,11 @@ impl ModelBackend {
         }
     }
 
-    /// Embeds or scores until stopped, on this thread and on one more for each other runner that the model may have, which end with it.
+    /// Embeds or scores until stopped, on this thread and on one more for each other runner that the model may have,
+    /// which end with it.
     ///
-    /// With several batches at once, a request waits for one only where all runners have one, and the threads of a machine with many cores do not
-    /// wait for each other in every kernel of a small batch.
+    /// With several batches at once, a request waits for one only where all runners have one, and the threads of a
+    /// machine with many cores do not wait for each other in every kernel of a small batch.
     pub(crate) fn run(&self, runner: &BatchRunner) {
         let one = || {
             let runner = runner.clone();
@@ -154,7 +163,11 @@ impl ModelBackend {
                 }
                 return Some(cut);
             }
-            state = self.wake.wait_timeout(state, IDLE).unwrap_or_else(PoisonError::into_inner).0;
+            state = self
+                .wake
+                .wait_timeout(state, IDLE)
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
         }
         None
     }
@@ -224,9 +237,17 @@ mod tests {
 
     fn request(deadline: Duration) -> (QueuedRequest<Arc<PendingReply>>, oneshot::Receiver<ReplyOutcome>) {
         let (sender, receiver) = oneshot::channel();
-        let texts = vec![Tokens { ids: vec![1; 10], ..Tokens::default() }];
-        let reply =
-            Arc::new(PendingReply::new(blank(&texts, &[], 4), None, Instant::now(), Receiver::Task(sender), None));
+        let texts = vec![Tokens {
+            ids: vec![1; 10],
+            ..Tokens::default()
+        }];
+        let reply = Arc::new(PendingReply::new(
+            blank(&texts, &[], 4),
+            None,
+            Instant::now(),
+            Receiver::Task(sender),
+            None,
+        ));
         (
             QueuedRequest {
                 tower: Tower::Question,
@@ -248,7 +269,10 @@ mod tests {
         let (first, mut answer) = request(minute);
         backend.offer(first);
         assert!(answer.try_recv().is_err(), "it waits");
-        assert!(matches!(backend.in_time(1, Instant::now() + minute), Err(EncodeError::Overloaded { .. })));
+        assert!(matches!(
+            backend.in_time(1, Instant::now() + minute),
+            Err(EncodeError::Overloaded { .. })
+        ));
         let (refused, mut answer) = request(minute);
         backend.offer(refused);
         let error = answer.try_recv().unwrap().unwrap_err();
@@ -290,11 +314,31 @@ mod tests {
 
     fn texts(count: usize) -> (QueuedRequest<Arc<PendingReply>>, oneshot::Receiver<ReplyOutcome>) {
         let (sender, receiver) = oneshot::channel();
-        let texts = vec![Tokens { ids: vec![1; 10], ..Tokens::default() }; count];
-        let reply =
-            Arc::new(PendingReply::new(blank(&texts, &[], 4), None, Instant::now(), Receiver::Task(sender), None));
+        let texts = vec![
+            Tokens {
+                ids: vec![1; 10],
+                ..Tokens::default()
+            };
+            count
+        ];
+        let reply = Arc::new(PendingReply::new(
+            blank(&texts, &[], 4),
+            None,
+            Instant::now(),
+            Receiver::Task(sender),
+            None,
+        ));
         let deadline = Instant::now() + Duration::from_mins(1);
-        (QueuedRequest { tower: Tower::Question, texts, contexts: Vec::new(), deadline, reply }, receiver)
+        (
+            QueuedRequest {
+                tower: Tower::Question,
+                texts,
+                contexts: Vec::new(),
+                deadline,
+                reply,
+            },
+            receiver,
+        )
     }
 
     /// One request wakes one runner, and what it leaves the others, at once: three texts that wait for each other.

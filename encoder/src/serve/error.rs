@@ -193,12 +193,15 @@ const FULL: Duration = Duration::from_secs(1);
 
 /// Time until the queue is short enough, without further requests.
 fn retry_after(wait: Duration, left: Duration) -> Duration {
-    wait.saturating_sub(left).clamp(Duration::from_millis(1), Duration::from_mins(1))
+    wait.saturating_sub(left)
+        .clamp(Duration::from_millis(1), Duration::from_mins(1))
 }
 
 /// The error of a request that came then and was not answered in time.
 pub(crate) fn late(came: Instant) -> EncodeError {
-    EncodeError::Deadline { waited_ms: u64::try_from(came.elapsed().as_millis()).unwrap_or(u64::MAX) }
+    EncodeError::Deadline {
+        waited_ms: u64::try_from(came.elapsed().as_millis()).unwrap_or(u64::MAX),
+    }
 }
 
 /// Why a model must not be asked.

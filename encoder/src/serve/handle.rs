@@ -77,11 +77,16 @@ pub(super) struct RunningModel {
 }
 
 impl Handle {
-    /// Opens a model of either kind on a thread of its own and runs it once, so that the first caller does not wait for it.
+    /// Opens a model of either kind on a thread of its own and runs it once, so that the first caller does not wait for
+    /// it.
     pub fn start(directory: &Path, options: ServedModelOptions) -> Result<Self, Error> {
         let admission = EncodeAdmission::new(options.queue_tokens);
         let metrics = Arc::new(EncoderMetrics::new());
-        let backend = Arc::new(ModelBackend::new(admission.clone(), options.budget, Arc::clone(&metrics)));
+        let backend = Arc::new(ModelBackend::new(
+            admission.clone(),
+            options.budget,
+            Arc::clone(&metrics),
+        ));
         let (opened, opening) = mpsc::sync_channel(1);
         let (life, alive) = watch::channel(());
         let thread = {
@@ -98,7 +103,10 @@ impl Handle {
                         backend.run(&model.runner());
                     }
                 })
-                .map_err(|source| Error::Thread { name: "dyad-model", source })?
+                .map_err(|source| Error::Thread {
+                    name: "dyad-model",
+                    source,
+                })?
         };
         let opened = opening.recv().map_err(|_| Error::ThreadLost)??;
         let info = &opened.info;
@@ -107,15 +115,29 @@ impl Handle {
             // The caller is told by the channel that the panic closes; without a handler the process would end.
             .panic_handler(|_| tracing::error!("a tokenizer thread panicked at one request"))
             .build()
-            .map_err(|error| Error::Thread { name: "dyad-tokenize", source: std::io::Error::other(error) })?;
+            .map_err(|error| Error::Thread {
+                name: "dyad-tokenize",
+                source: std::io::Error::other(error),
+            })?;
         tracing::info!(
             model = %info.name, fingerprint = %info.fingerprint, dim = info.dim, max_tokens = info.max_tokens,
             device = %info.device, dtype = %info.dtype, "model is ready"
         );
         metrics.describe(info);
         let (last_probe, thread) = (Mutex::default(), Some(thread));
-        let running = RunningModel { opened, admission, backend, metrics, last_probe, splitters, alive, thread };
-        Ok(Self { running: Arc::new(running) })
+        let running = RunningModel {
+            opened,
+            admission,
+            backend,
+            metrics,
+            last_probe,
+            splitters,
+            alive,
+            thread,
+        };
+        Ok(Self {
+            running: Arc::new(running),
+        })
     }
 
     /// The model that runs.
@@ -148,8 +170,8 @@ impl Handle {
         self.counted(tower, outcome.await)
     }
 
-    /// Scores texts for a query by a cross encoder: logits where they are asked for `raw`, else what the model makes of them. Refuses as
-    /// [`Handle::encode`] does.
+    /// Scores texts for a query by a cross encoder: logits where they are asked for `raw`, else what the model makes of
+    /// them. Refuses as [`Handle::encode`] does.
     pub async fn score(
         &self,
         query: String,
@@ -157,10 +179,15 @@ impl Handle {
         raw: bool,
         options: EncodeOptions,
     ) -> Result<EncodedReply, EncodeError> {
-        let mut scored = self.encode(Tower::Answer, Input::Pairs { query, texts }, options).await?;
+        let mut scored = self
+            .encode(Tower::Answer, Input::Pairs { query, texts }, options)
+            .await?;
         if !raw {
             let activation = self.activation();
-            scored.vectors.iter_mut().for_each(|score| *score = activation.of(*score));
+            scored
+                .vectors
+                .iter_mut()
+                .for_each(|score| *score = activation.of(*score));
         }
         Ok(scored)
     }
@@ -176,7 +203,9 @@ impl Handle {
         let outcome = async {
             let job = self.job(tower, input, options)?;
             let room = self.running.admission.admit(job.cost);
-            let permit = tokio::time::timeout_at(options.deadline.into(), room).await.map_err(|_| job.late())??;
+            let permit = tokio::time::timeout_at(options.deadline.into(), room)
+                .await
+                .map_err(|_| job.late())??;
             self.submit(job, permit, ModelBackend::push).await
         };
         self.counted(tower, outcome.await)
@@ -204,8 +233,8 @@ impl Handle {
         self.counted(tower, outcome)
     }
 
-    /// Work that is not for the runtime's threads: runs on those that tokenize, unless the deadline passes before one of them
-    /// is free, or the caller goes away.
+    /// Work that is not for the runtime's threads: runs on those that tokenize, unless the deadline passes before one
+    /// of them is free, or the caller goes away.
     pub(crate) async fn compute<T: Send + 'static>(
         &self,
         deadline: Instant,
@@ -284,16 +313,33 @@ mod tests {
 
     fn tiny() -> Handle {
         let model = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/tiny/plain");
-        Handle::start(&model, ServedModelOptions::new(Compute { threads: Some(1), ..Compute::default() })).unwrap()
+        Handle::start(
+            &model,
+            ServedModelOptions::new(Compute {
+                threads: Some(1),
+                ..Compute::default()
+            }),
+        )
+        .unwrap()
     }
 
     #[tokio::test]
     async fn what_is_late_is_told_so_and_not_embedded() {
         let handle = tiny();
-        let texts = || vec![Tokens { ids: vec![1, 2], ..Tokens::default() }];
+        let texts = || {
+            vec![Tokens {
+                ids: vec![1, 2],
+                ..Tokens::default()
+            }]
+        };
         let (sender, receiver) = oneshot::channel();
-        let reply =
-            Arc::new(PendingReply::new(blank(&texts(), &[], 8), None, Instant::now(), Receiver::Task(sender), None));
+        let reply = Arc::new(PendingReply::new(
+            blank(&texts(), &[], 8),
+            None,
+            Instant::now(),
+            Receiver::Task(sender),
+            None,
+        ));
         handle.running.backend.push(QueuedRequest {
             tower: Tower::Answer,
             texts: texts(),
@@ -315,23 +361,36 @@ mod tests {
         let until = Arc::new(StdMutex::new(until));
         for _ in 0..handle.running.splitters.current_num_threads() {
             let until = Arc::clone(&until);
-            handle.running.splitters.spawn(move || assert!(until.lock().unwrap().recv().is_err()));
+            handle
+                .running
+                .splitters
+                .spawn(move || assert!(until.lock().unwrap().recv().is_err()));
         }
         let soon = || Instant::now() + Duration::from_millis(50);
         let ran = Arc::new(AtomicBool::new(false));
         let mark = Arc::clone(&ran);
-        let late = handle.compute(soon(), move || mark.store(true, Ordering::Relaxed)).await;
+        let late = handle
+            .compute(soon(), move || mark.store(true, Ordering::Relaxed))
+            .await;
         assert!(matches!(late, Err(EncodeError::Deadline { .. })), "{late:?}");
         let (tower, text) = (Tower::Answer, || vec!["the river".to_owned()]);
         let late = handle.encode(tower, text(), EncodeOptions::until(soon())).await;
         assert!(matches!(late, Err(EncodeError::Deadline { .. })), "{late:?}");
-        let late = handle.encode_patiently(tower, text(), EncodeOptions::until(soon())).await;
+        let late = handle
+            .encode_patiently(tower, text(), EncodeOptions::until(soon()))
+            .await;
         assert!(matches!(late, Err(EncodeError::Deadline { .. })), "{late:?}");
         let late = handle.encode_blocking(tower, text(), EncodeOptions::until(soon()));
         assert!(matches!(late, Err(EncodeError::Deadline { .. })), "{late:?}");
         drop(held);
         // Requests without a waiting caller are dropped, and the next is served.
-        assert_eq!(handle.compute(Instant::now() + Duration::from_mins(1), || 7).await.unwrap(), 7);
+        assert_eq!(
+            handle
+                .compute(Instant::now() + Duration::from_mins(1), || 7)
+                .await
+                .unwrap(),
+            7
+        );
         let in_time = EncodeOptions::until(Instant::now() + Duration::from_mins(1));
         assert!(handle.encode(tower, text(), in_time).await.is_ok());
         assert!(!ran.load(Ordering::Relaxed));

@@ -1,9 +1,9 @@
 //! Who is taken into the queue: a request that can be answered in its time. Pure data: times are passed in.
 //!
-//! What cannot be answered before its deadline is refused when it comes, not after it has waited for nothing: under overload
-//! the queue stays as short as the deadlines are, and all that is embedded is of use. The estimate counts the tokens of the
-//! batches under way, of what is embedded first, of the request, and of one more batch of each runner, since a batch is answered when all of
-//! it is embedded; at the measured rate, with a margin.
+//! What cannot be answered before its deadline is refused when it comes, not after it has waited for nothing: under
+//! overload the queue stays as short as the deadlines are, and all that is embedded is of use. The estimate counts the
+//! tokens of the batches under way, of what is embedded first, of the request, and of one more batch of each runner,
+//! since a batch is answered when all of it is embedded; at the measured rate, with a margin.
 
 use std::time::{Duration, Instant};
 
@@ -46,14 +46,23 @@ pub(crate) struct WaitingLine<R> {
 impl<R: Clone> WaitingLine<R> {
     pub(crate) fn new(budget: Budget) -> Self {
         let (queue, rates) = (RequestQueue::new(), Rates::default());
-        Self { queue, rates, running: vec![None], busy: Duration::ZERO, seen: None, budget }
+        Self {
+            queue,
+            rates,
+            running: vec![None],
+            busy: Duration::ZERO,
+            seen: None,
+            budget,
+        }
     }
 
-    /// How many batches the model may be at, 1 until it is told. Each is as much smaller, since a runner has as much less of the machine: what
-    /// waits for one waits no longer.
+    /// How many batches the model may be at, 1 until it is told. Each is as much smaller, since a runner has as much
+    /// less of the machine: what waits for one waits no longer.
     pub(crate) fn set_runners(&mut self, runners: usize) {
         self.running = vec![None; runners];
-        let tokens = (self.budget.tokens / runners.max(1)).max(SMALLEST_BATCH).min(self.budget.tokens);
+        let tokens = (self.budget.tokens / runners.max(1))
+            .max(SMALLEST_BATCH)
+            .min(self.budget.tokens);
         self.budget = Budget { tokens, ..self.budget };
     }
 
@@ -77,15 +86,17 @@ impl<R: Clone> WaitingLine<R> {
         self.rates.measure(backlog, (tokens, 1.0), spent);
     }
 
-    /// Whether a request of this number of tokens can be answered before its deadline. Nobody is refused while a runner is idle and nothing waits, or
-    /// before it was seen at work.
+    /// Whether a request of this number of tokens can be answered before its deadline. Nobody is refused while a runner
+    /// is idle and nothing waits, or before it was seen at work.
     pub(crate) fn in_time(&self, tokens: usize, deadline: Instant, now: Instant) -> Result<(), EncodeError> {
         // Who is late already is told so in his turn.
         let left = deadline.saturating_duration_since(now);
         if left.is_zero() || (self.queue.is_empty() && self.at_once() < self.running.len()) {
             return Ok(());
         }
-        let Some(rate) = self.rates.at(self.queue.tokens().saturating_add(tokens)) else { return Ok(()) };
+        let Some(rate) = self.rates.at(self.queue.tokens().saturating_add(tokens)) else {
+            return Ok(());
+        };
         let of_each = rate.per_second / self.at_once().max(1) as f64;
         let left_of = |running: &RunningBatch| {
             let done = now.saturating_duration_since(running.since).as_secs_f64() * of_each;
@@ -99,7 +110,11 @@ impl<R: Clone> WaitingLine<R> {
         if wait <= left {
             return Ok(());
         }
-        Err(EncodeError::Overloaded { ahead: ahead as usize, wait, left })
+        Err(EncodeError::Overloaded {
+            ahead: ahead as usize,
+            wait,
+            left,
+        })
     }
 
     /// Cuts the next batch, which this runner begins now.
@@ -108,7 +123,12 @@ impl<R: Clone> WaitingLine<R> {
         let cut = self.queue.cut(self.budget)?;
         let busy = self.busy_until(now);
         if let Some(running) = self.running.get_mut(runner) {
-            *running = Some(RunningBatch { tokens: cut.tokens(), backlog, since: now, busy });
+            *running = Some(RunningBatch {
+                tokens: cut.tokens(),
+                backlog,
+                since: now,
+                busy,
+            });
         }
         Some(cut)
     }
@@ -116,7 +136,12 @@ impl<R: Clone> WaitingLine<R> {
     /// The batch that this runner began has ended; one that failed says nothing of the rate.
     pub(crate) fn end(&mut self, runner: usize, now: Instant, embedded: bool) {
         let until = self.busy_until(now);
-        if let Some(RunningBatch { tokens, backlog, since, busy }) = self.running.get_mut(runner).and_then(Option::take)
+        if let Some(RunningBatch {
+            tokens,
+            backlog,
+            since,
+            busy,
+        }) = self.running.get_mut(runner).and_then(Option::take)
             && embedded
         {
             let spent = now.saturating_duration_since(since);
@@ -127,7 +152,9 @@ impl<R: Clone> WaitingLine<R> {
 
     /// Time that runners were busy, summed over them.
     fn busy_until(&mut self, now: Instant) -> Duration {
-        let since = self.seen.map_or(Duration::ZERO, |seen| now.saturating_duration_since(seen));
+        let since = self
+            .seen
+            .map_or(Duration::ZERO, |seen| now.saturating_duration_since(seen));
         self.busy += since * u32::try_from(self.at_once()).unwrap_or(u32::MAX);
         self.seen = Some(self.seen.map_or(now, |seen| seen.max(now)));
         self.busy

@@ -1,6 +1,7 @@
 //! Metrics of the service, and their text for Prometheus (OpenMetrics 1.0).
 //!
-//! One registry per model, so that two of them in one process do not mix. Names begin with `dyad_encoder_`; times are seconds.
+//! One registry per model, so that two of them in one process do not mix. Names begin with `dyad_encoder_`; times are
+//! seconds.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -95,21 +96,58 @@ impl EncoderMetrics {
 
     fn register(&self) {
         let registry = &mut *self.registry.lock().unwrap_or_else(PoisonError::into_inner);
-        registry.register("requests", "Requests answered, by route and status", self.requests.clone());
+        registry.register(
+            "requests",
+            "Requests answered, by route and status",
+            self.requests.clone(),
+        );
         let help = "From the request's headers to the reply";
         registry.register_with_unit("request", help, Unit::Seconds, self.request_time.clone());
         registry.register("texts", "Texts embedded", self.texts.clone());
-        registry.register("tokens", "Tokens embedded, special tokens included", self.tokens.clone());
-        registry.register("texts_truncated", "Texts cut at the model's longest input", self.truncated.clone());
-        registry.register("refused", "Requests that were not embedded, by reason", self.refused.clone());
-        registry.register("queue_tokens", "Tokens admitted and not answered", self.queue_tokens.clone());
-        registry.register("queue_tokens_limit", "Tokens that may be admitted", self.queue_limit.clone());
+        registry.register(
+            "tokens",
+            "Tokens embedded, special tokens included",
+            self.tokens.clone(),
+        );
+        registry.register(
+            "texts_truncated",
+            "Texts cut at the model's longest input",
+            self.truncated.clone(),
+        );
+        registry.register(
+            "refused",
+            "Requests that were not embedded, by reason",
+            self.refused.clone(),
+        );
+        registry.register(
+            "queue_tokens",
+            "Tokens admitted and not answered",
+            self.queue_tokens.clone(),
+        );
+        registry.register(
+            "queue_tokens_limit",
+            "Tokens that may be admitted",
+            self.queue_limit.clone(),
+        );
         let help = "From a request's arrival to its first batch, without tokenizing";
         registry.register_with_unit("queue", help, Unit::Seconds, self.queue_time.clone());
         registry.register("batch_texts", "Texts of a batch", self.batch_texts.clone());
-        registry.register("batch_tokens", "Tokens of a batch, without padding", self.batch_tokens.clone());
-        registry.register_with_unit("batch", "Forward pass of a batch", Unit::Seconds, self.batch_time.clone());
-        registry.register("batches_failed", "Batches that the model could not embed", self.batches_failed.clone());
+        registry.register(
+            "batch_tokens",
+            "Tokens of a batch, without padding",
+            self.batch_tokens.clone(),
+        );
+        registry.register_with_unit(
+            "batch",
+            "Forward pass of a batch",
+            Unit::Seconds,
+            self.batch_time.clone(),
+        );
+        registry.register(
+            "batches_failed",
+            "Batches that the model could not embed",
+            self.batches_failed.clone(),
+        );
     }
 
     /// Names the model in every scrape.
@@ -127,9 +165,16 @@ impl EncoderMetrics {
 
     /// A request was answered. `status` is HTTP's number or gRPC's name.
     pub(crate) fn request(&self, route: &str, status: &str, time: Duration) {
-        let labels = RouteLabels { route: route.to_owned(), status: status.to_owned() };
+        let labels = RouteLabels {
+            route: route.to_owned(),
+            status: status.to_owned(),
+        };
         self.requests.get_or_create(&labels).inc();
-        self.request_time.get_or_create(&RouteOnly { route: route.to_owned() }).observe(time.as_secs_f64());
+        self.request_time
+            .get_or_create(&RouteOnly {
+                route: route.to_owned(),
+            })
+            .observe(time.as_secs_f64());
     }
 
     /// Adds the metrics of the server's keys and TLS.
@@ -144,12 +189,17 @@ impl EncoderMetrics {
             Ok(encoded) => {
                 let labels = TowerLabels { tower: tower.name() };
                 self.texts.get_or_create(&labels).inc_by(encoded.tokens.len() as u64);
-                self.tokens.get_or_create(&labels).inc_by(encoded.tokens.iter().map(|&count| u64::from(count)).sum());
+                self.tokens
+                    .get_or_create(&labels)
+                    .inc_by(encoded.tokens.iter().map(|&count| u64::from(count)).sum());
                 self.truncated.inc_by(encoded.truncated.len() as u64);
-                self.queue_time.observe(Duration::from_micros(encoded.queue_us).as_secs_f64());
+                self.queue_time
+                    .observe(Duration::from_micros(encoded.queue_us).as_secs_f64());
             }
             Err(error) => {
-                self.refused.get_or_create(&ReasonLabels { reason: error.reason() }).inc();
+                self.refused
+                    .get_or_create(&ReasonLabels { reason: error.reason() })
+                    .inc();
             }
         }
     }
@@ -157,7 +207,8 @@ impl EncoderMetrics {
     /// A batch was embedded.
     pub(crate) fn batch(&self, texts: &[&Tokens], forward: Duration) {
         self.batch_texts.observe(texts.len() as f64);
-        self.batch_tokens.observe(texts.iter().map(|text| text.ids.len()).sum::<usize>() as f64);
+        self.batch_tokens
+            .observe(texts.iter().map(|text| text.ids.len()).sum::<usize>() as f64);
         self.batch_time.observe(forward.as_secs_f64());
     }
 
@@ -171,7 +222,10 @@ impl EncoderMetrics {
         self.queue_tokens.set(load.0 as i64);
         self.queue_limit.set(load.1 as i64);
         let mut scrape = String::new();
-        text::encode(&mut scrape, &self.registry.lock().unwrap_or_else(PoisonError::into_inner))?;
+        text::encode(
+            &mut scrape,
+            &self.registry.lock().unwrap_or_else(PoisonError::into_inner),
+        )?;
         Ok(scrape)
     }
 }

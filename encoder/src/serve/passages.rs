@@ -32,12 +32,19 @@ pub struct ReadPassage {
 
 impl ReadDocument {
     fn passages_of(&self) -> PassagesOfDocument<'_> {
-        let bytes_of = |passage: &ReadPassage| PassageBytes { number: passage.text, bytes: passage.bytes.clone() };
-        PassagesOfDocument { document: &self.text, passages: self.passages.iter().map(bytes_of).collect() }
+        let bytes_of = |passage: &ReadPassage| PassageBytes {
+            number: passage.text,
+            bytes: passage.bytes.clone(),
+        };
+        PassagesOfDocument {
+            document: &self.text,
+            passages: self.passages.iter().map(bytes_of).collect(),
+        }
     }
 
-    /// Bytes of each window that is expected, where the model reads `longest` tokens, and of pieces as long as those for all of the text, which is
-    /// tokenized. Passages that overlap may need more windows: these are charged once they are known.
+    /// Bytes of each window that is expected, where the model reads `longest` tokens, and of pieces as long as those
+    /// for all of the text, which is tokenized. Passages that overlap may need more windows: these are charged once
+    /// they are known.
     pub(super) fn expected(&self, longest: usize) -> impl Iterator<Item = usize> {
         // Windows overlap by a quarter of their length, and a token has some four bytes.
         let windows = (self.text.len() / longest.max(1) + 1).min(self.passages.len());
@@ -57,7 +64,9 @@ pub(super) fn context_tokens(
     let documents: Vec<PassagesOfDocument<'_>> = documents.iter().map(ReadDocument::passages_of).collect();
     let windows = |of: &PassagesOfDocument<'_>| {
         go_on()?;
-        tokenizer.windows_of(tower, of).map_err(|error| EncodeError::Model(Arc::new(error)))
+        tokenizer
+            .windows_of(tower, of)
+            .map_err(|error| EncodeError::Model(Arc::new(error)))
     };
     let windows: Vec<Vec<DocumentWindow>> = documents.par_iter().map(windows).collect::<Result<_, _>>()?;
     Ok(ContextTokens::of(&documents, windows, texts))

@@ -1,11 +1,12 @@
 //! Waiting requests and the batch that is cut next. Pure data: no clock, no thread, no channel.
 //!
-//! The request at the front gives the batch its width: the longest of its texts that still wait. The batch is filled, within
-//! the budget, with the longest texts of the same tower that are not longer than that and at least half as long, whichever
-//! request they belong to. On the CPU nothing is padded; texts of one batch are near in length so that attention, which runs on texts of
-//! equal length together, is cut into few runs, and so that rows times the longest row is a fair measure of the work. Where the front's are short,
-//! as questions are, all short texts may go with it, in the order of their turns: attention is little of their work, and none waits for
-//! another of its length. Then the front request goes to the back if it still waits: one question after a thousand passages waits for one batch, not
+//! The request at the front gives the batch its width: the longest of its texts that still wait. The batch is filled,
+//! within the budget, with the longest texts of the same tower that are not longer than that and at least half as long,
+//! whichever request they belong to. On the CPU nothing is padded; texts of one batch are near in length so that
+//! attention, which runs on texts of equal length together, is cut into few runs, and so that rows times the longest
+//! row is a fair measure of the work. Where the front's are short, as questions are, all short texts may go with it, in
+//! the order of their turns: attention is little of their work, and none waits for another of its length. Then the
+//! front request goes to the back if it still waits: one question after a thousand passages waits for one batch, not
 //! for all of them.
 
 use std::collections::VecDeque;
@@ -25,7 +26,8 @@ const SHORT: usize = 64;
 pub(crate) struct QueuedRequest<R> {
     pub(crate) tower: Tower,
     pub(crate) texts: Vec<Tokens>,
-    /// Windows of the documents in which the texts stand, with a span for each vector. Their vectors come after those of the texts.
+    /// Windows of the documents in which the texts stand, with a span for each vector. Their vectors come after those
+    /// of the texts.
     pub(crate) contexts: Vec<Tokens>,
     pub(crate) deadline: Instant,
     /// Receiver of the vectors; shared by the pieces that a request is split into.
@@ -88,17 +90,32 @@ impl<R> WaitingRequest<R> {
             pending.push((position, text));
         }
         pending.sort_by_key(|(position, tokens)| (tokens.ids.len(), std::cmp::Reverse(*position)));
-        (!pending.is_empty()).then_some(Self { tower, has_spans, tokens, pending, deadline, reply })
+        (!pending.is_empty()).then_some(Self {
+            tower,
+            has_spans,
+            tokens,
+            pending,
+            deadline,
+            reply,
+        })
     }
 }
 
 impl<R: Clone> WaitingRequest<R> {
     /// The texts of a request, and the windows of its documents.
     fn all_of(request: QueuedRequest<R>) -> impl DoubleEndedIterator<Item = Self> {
-        let QueuedRequest { tower, texts, contexts, deadline, reply } = request;
+        let QueuedRequest {
+            tower,
+            texts,
+            contexts,
+            deadline,
+            reply,
+        } = request;
         let after = texts.len();
         let texts = Self::of(texts, 0, tower, deadline, reply.clone());
-        texts.into_iter().chain(Self::of(contexts, after, tower, deadline, reply))
+        texts
+            .into_iter()
+            .chain(Self::of(contexts, after, tower, deadline, reply))
     }
 }
 
@@ -110,7 +127,9 @@ pub(crate) struct RequestQueue<R> {
 
 impl<R: Clone> RequestQueue<R> {
     pub(crate) fn new() -> Self {
-        Self { waiting: VecDeque::new() }
+        Self {
+            waiting: VecDeque::new(),
+        }
     }
 
     /// Puts a request at the end. Its texts are cut longest first.
@@ -135,8 +154,8 @@ impl<R: Clone> RequestQueue<R> {
         self.waiting.iter().map(|request| request.tokens).sum()
     }
 
-    /// Tokens that are embedded before the last of a request of this many, if it were pushed now: every other request has a turn
-    /// for each of its turns, and no more.
+    /// Tokens that are embedded before the last of a request of this many, if it were pushed now: every other request
+    /// has a turn for each of its turns, and no more.
     pub(crate) fn ahead(&self, tokens: usize, budget: Budget) -> usize {
         let turns = tokens.div_ceil(budget.tokens.max(1)).max(1);
         let most = budget.tokens.saturating_mul(turns);
@@ -181,7 +200,11 @@ impl<R: Clone> RequestQueue<R> {
             let tokens = &mut request.tokens;
             pieces.extend(chosen.map(|(position, text)| {
                 *tokens = tokens.saturating_sub(text.ids.len());
-                QueuedPiece { reply: request.reply.clone(), position, tokens: text }
+                QueuedPiece {
+                    reply: request.reply.clone(),
+                    position,
+                    tokens: text,
+                }
             }));
         }
         pieces.sort_by_key(|piece| std::cmp::Reverse(piece.tokens.ids.len()));
@@ -195,7 +218,11 @@ impl<R: Clone> RequestQueue<R> {
     /// Which texts of each request go into a batch of this width: ranges of `pending`, one per request from the front.
     fn shares(&self, kind: (Tower, bool), width: usize, budget: Budget) -> Vec<std::ops::Range<usize>> {
         let is_short = width <= SHORT;
-        let (width, shortest) = if is_short { (SHORT, 0) } else { (width, width.div_ceil(2)) };
+        let (width, shortest) = if is_short {
+            (SHORT, 0)
+        } else {
+            (width, width.div_ceil(2))
+        };
         let mut candidates: Vec<(usize, usize)> = Vec::new();
         let mut shares = Vec::new();
         for (turn, request) in self.waiting.iter().enumerate() {
@@ -205,21 +232,36 @@ impl<R: Clone> RequestQueue<R> {
             let longer = request.pending.partition_point(|(_, tokens)| tokens.ids.len() <= width);
             shares.push(longer..longer);
             if (request.tower, request.has_spans) == kind {
-                let lengths = request.pending.iter().take(longer).rev().map(|(_, tokens)| tokens.ids.len());
+                let lengths = request
+                    .pending
+                    .iter()
+                    .take(longer)
+                    .rev()
+                    .map(|(_, tokens)| tokens.ids.len());
                 let room = WINDOW_TEXTS - candidates.len();
-                candidates
-                    .extend(lengths.take_while(|&length| length >= shortest).take(room).map(|length| (length, turn)));
+                candidates.extend(
+                    lengths
+                        .take_while(|&length| length >= shortest)
+                        .take(room)
+                        .map(|length| (length, turn)),
+                );
             }
         }
-        // Short texts stay in the order of turns: longest first, the shortest would wait for as long as longer ones keep coming and fill the batches.
+        // Short texts stay in the order of turns: longest first, the shortest would wait for as long as longer ones
+        // keep coming and fill the batches.
         if !is_short {
-            // Stable: of equal lengths the request whose turn is sooner goes first, and the front's longest is always in.
+            // Stable: of equal lengths the request whose turn is sooner goes first, and the front's longest is always
+            // in.
             candidates.sort_by_key(|&(length, _)| std::cmp::Reverse(length));
         }
         let mut tokens = 0;
         for (taken, (length, turn)) in candidates.into_iter().enumerate() {
             tokens += length;
-            let fits = if is_short { budget.fits_short(taken + 1, tokens) } else { budget.fits(taken + 1, width) };
+            let fits = if is_short {
+                budget.fits_short(taken + 1, tokens)
+            } else {
+                budget.fits(taken + 1, width)
+            };
             if !fits {
                 break;
             }

@@ -1,9 +1,9 @@
 //! How fast the model embeds, measured by its batches. Pure data: times are passed in.
 //!
-//! A batch of one question takes nearly as long as one of ten, so the rate depends on how much waits. It is kept for each
-//! power of two of the backlog: the tokens that waited when a batch was cut, the batch's own included. Where so large a
-//! backlog has not been met yet nothing is known, and no request is refused for lack of it; the first batch that is cut
-//! from it tells.
+//! A batch of one question takes nearly as long as one of ten, so the rate depends on how much waits. It is kept for
+//! each power of two of the backlog: the tokens that waited when a batch was cut, the batch's own included. Where so
+//! large a backlog has not been met yet nothing is known, and no request is refused for lack of it; the first batch
+//! that is cut from it tells.
 
 use std::time::Duration;
 
@@ -37,14 +37,15 @@ pub(crate) struct Rates {
 }
 
 impl Rates {
-    /// Records a batch: its tokens, the backlog that it was cut from, and the time that it took with that many batches at once, on
-    /// average, itself included, which are taken to be as fast.
+    /// Records a batch: its tokens, the backlog that it was cut from, and the time that it took with that many batches
+    /// at once, on average, itself included, which are taken to be as fast.
     pub(crate) fn measure(&mut self, backlog: usize, (tokens, at_once): (usize, f64), spent: Duration) {
         let measured = tokens as f64 * at_once / spent.as_secs_f64().max(1e-6);
         let at = class(backlog);
         let Some(class) = self.classes.get_mut(at) else { return };
         class.weight = class.weight * KEPT + tokens as f64;
-        // An average of rates, not of times: one batch that the machine slept through weighs as one, however long it took.
+        // An average of rates, not of times: one batch that the machine slept through weighs as one, however long it
+        // took.
         class.per_second += (measured - class.per_second) * (tokens as f64 / class.weight.max(1.0));
         let now = class.per_second;
         // A larger backlog makes fuller batches, which are no slower: what was measured long ago gives way to that.
@@ -59,8 +60,15 @@ impl Rates {
 
     /// The rate at a backlog; `None` where none so large has been met.
     pub(crate) fn at(&self, backlog: usize) -> Option<Rate> {
-        let known = self.classes.iter().skip(class(backlog)).find(|class| class.weight > 0.0)?;
-        Some(Rate { per_second: known.per_second, batch: known.weight * (1.0 - KEPT) })
+        let known = self
+            .classes
+            .iter()
+            .skip(class(backlog))
+            .find(|class| class.weight > 0.0)?;
+        Some(Rate {
+            per_second: known.per_second,
+            batch: known.weight * (1.0 - KEPT),
+        })
     }
 }
 
@@ -119,17 +127,26 @@ mod tests {
         let mut rates = Rates::default();
         rates.measure(10, (10, 1.0), SECOND / 100);
         rates.measure(100_000, (2000, 1.0), SECOND / 10);
-        assert_eq!((per_second(&rates, 10), per_second(&rates, 100_000)), (Some(1000), Some(20_000)));
+        assert_eq!(
+            (per_second(&rates, 10), per_second(&rates, 100_000)),
+            (Some(1000), Some(20_000))
+        );
         // Slower under load than it ever was when idle: it is slower when idle as well.
         for _ in 0..50 {
             rates.measure(100_000, (2000, 1.0), SECOND * 10);
         }
-        assert_eq!((per_second(&rates, 10), per_second(&rates, 100_000)), (Some(200), Some(200)));
+        assert_eq!(
+            (per_second(&rates, 10), per_second(&rates, 100_000)),
+            (Some(200), Some(200))
+        );
         // Faster when idle than it was under load: it is as fast under load.
         for _ in 0..50 {
             rates.measure(10, (10, 1.0), SECOND / 100);
         }
-        assert_eq!((per_second(&rates, 10), per_second(&rates, 100_000)), (Some(1000), Some(1000)));
+        assert_eq!(
+            (per_second(&rates, 10), per_second(&rates, 100_000)),
+            (Some(1000), Some(1000))
+        );
     }
 
     #[test]

@@ -28,7 +28,8 @@ pub struct EncodedReply {
     pub queue_us: u64,
     /// Tokenizing, in microseconds.
     pub tokenize_us: u64,
-    /// Forward passes of the batches that this request was in, in microseconds, summed also where batches were computed at once.
+    /// Forward passes of the batches that this request was in, in microseconds, summed also where batches were computed
+    /// at once.
     pub embed_us: u64,
 }
 
@@ -68,15 +69,29 @@ impl PendingReply {
         permit: Option<Permit>,
     ) -> Self {
         let missing = encoded.vectors.len() / encoded.dim.max(1);
-        Self(Mutex::new(Some(Assembly { encoded, late, missing, queued, started: false, receiver, permit })))
+        Self(Mutex::new(Some(Assembly {
+            encoded,
+            late,
+            missing,
+            queued,
+            started: false,
+            receiver,
+            permit,
+        })))
     }
 
     /// Whether the caller is gone.
     pub(crate) fn is_gone(&self) -> bool {
         match &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
             None => true,
-            Some(Assembly { receiver: Receiver::Task(sender), .. }) => sender.is_closed(),
-            Some(Assembly { receiver: Receiver::Thread(_), .. }) => false,
+            Some(Assembly {
+                receiver: Receiver::Task(sender),
+                ..
+            }) => sender.is_closed(),
+            Some(Assembly {
+                receiver: Receiver::Thread(_),
+                ..
+            }) => false,
         }
     }
 

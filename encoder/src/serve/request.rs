@@ -11,11 +11,12 @@ use crate::model::ModelKind;
 pub enum Input {
     /// Texts as they are (a document's passage is joined by the caller).
     Texts(Vec<String>),
-    /// Texts that the caller has tokenized: ids of the model's own tokenizer, without the prompt and without the special
-    /// tokens around a text, which are put there as for a text.
+    /// Texts that the caller has tokenized: ids of the model's own tokenizer, without the prompt and without the
+    /// special tokens around a text, which are put there as for a text.
     TokenIds(Vec<Vec<u32>>),
-    /// Texts that are passages of documents, each of one of them: the vector of a text is `e + weight * l`, of unit length, where `e` is that of the text
-    /// by itself, and `l` the mean of its token vectors in its document, both of unit length (late chunking, Günther et al. 2024, arXiv:2409.04701).
+    /// Texts that are passages of documents, each of one of them: the vector of a text is `e + weight * l`, of unit
+    /// length, where `e` is that of the text by itself, and `l` the mean of its token vectors in its document, both of
+    /// unit length (late chunking, Günther et al. 2024, arXiv:2409.04701).
     Passages {
         /// The texts.
         texts: Vec<String>,
@@ -77,8 +78,8 @@ impl Input {
         }
     }
 
-    /// Tokens that each text can have at most, and what the documents in which they stand are expected to have, where the model reads `longest` at once; without
-    /// prompt and special tokens: a token takes at least one byte.
+    /// Tokens that each text can have at most, and what the documents in which they stand are expected to have, where
+    /// the model reads `longest` at once; without prompt and special tokens: a token takes at least one byte.
     pub(crate) fn at_most(&self, longest: usize) -> Vec<usize> {
         match self {
             Self::Texts(texts) => texts.iter().map(String::len).collect(),
@@ -109,15 +110,19 @@ pub struct EncodeOptions {
     pub deadline: Instant,
     /// Handling of texts that are too long.
     pub truncation: Truncation,
-    /// Leading values of each vector to keep, brought to unit length again (Matryoshka, Kusupati et al. 2022); `None` keeps
-    /// all.
+    /// Leading values of each vector to keep, brought to unit length again (Matryoshka, Kusupati et al. 2022); `None`
+    /// keeps all.
     pub dimensions: Option<usize>,
 }
 
 impl EncodeOptions {
     /// Whole vectors, and texts cut where they are too long.
     pub fn until(deadline: Instant) -> Self {
-        Self { deadline, truncation: Truncation::default(), dimensions: None }
+        Self {
+            deadline,
+            truncation: Truncation::default(),
+            dimensions: None,
+        }
     }
 
     /// Values per vector that come of a model with `dim`.
@@ -130,14 +135,19 @@ impl EncodeOptions {
     }
 }
 
-/// Copies as many leading values of a unit vector as `place` holds, and brings them to unit length again where that is not all.
+/// Copies as many leading values of a unit vector as `place` holds, and brings them to unit length again where that is
+/// not all.
 pub(crate) fn keep_leading(row: &[f32], place: &mut [f32]) {
     let Some(leading) = row.get(..place.len()) else { return };
     if leading.len() == row.len() {
         place.copy_from_slice(row);
         return;
     }
-    let length = leading.iter().map(|value| f64::from(*value).powi(2)).sum::<f64>().sqrt();
+    let length = leading
+        .iter()
+        .map(|value| f64::from(*value).powi(2))
+        .sum::<f64>()
+        .sqrt();
     for (place, value) in place.iter_mut().zip(leading) {
         // The floor that sentence-transformers' normalisation has too: no direction is left, and none is invented.
         *place = (f64::from(*value) / length.max(1e-12)) as f32;
@@ -152,10 +162,17 @@ mod tests {
     fn leading_values_are_of_unit_length_and_keep_their_direction() {
         let mut place = [0.0; 2];
         keep_leading(&[0.36, 0.48, 0.8], &mut place);
-        assert!((place[0] - 0.6).abs() < 1e-6 && (place[1] - 0.8).abs() < 1e-6, "{place:?}");
+        assert!(
+            (place[0] - 0.6).abs() < 1e-6 && (place[1] - 0.8).abs() < 1e-6,
+            "{place:?}"
+        );
         let mut whole = [0.0; 3];
         keep_leading(&[0.36, 0.48, 0.8], &mut whole);
-        assert_eq!(whole.map(f32::to_bits), [0.36_f32, 0.48, 0.8].map(f32::to_bits), "untouched");
+        assert_eq!(
+            whole.map(f32::to_bits),
+            [0.36_f32, 0.48, 0.8].map(f32::to_bits),
+            "untouched"
+        );
         let mut none = [7.0; 1];
         keep_leading(&[0.0, 1.0], &mut none);
         assert_eq!(none.map(f32::to_bits), [0], "no direction, no NaN");
@@ -163,23 +180,35 @@ mod tests {
 
     #[test]
     fn dimensions_are_of_the_model() {
-        let options = |dimensions| EncodeOptions { dimensions, ..EncodeOptions::until(Instant::now()) };
+        let options = |dimensions| EncodeOptions {
+            dimensions,
+            ..EncodeOptions::until(Instant::now())
+        };
         assert_eq!(options(None).dim(384).unwrap(), 384);
         assert_eq!(options(Some(384)).dim(384).unwrap(), 384);
         assert_eq!(options(Some(1)).dim(384).unwrap(), 1);
         for wrong in [0, 385, usize::MAX] {
             let message = options(Some(wrong)).dim(384).unwrap_err().to_string();
-            assert!(message.contains("1 to 384") && message.contains(&wrong.to_string()), "{message}");
+            assert!(
+                message.contains("1 to 384") && message.contains(&wrong.to_string()),
+                "{message}"
+            );
         }
     }
 
     #[test]
     fn what_is_empty_is_found() {
-        assert_eq!(Input::from(vec!["a".to_owned(), " \n".to_owned()]).first_empty(), Some(1));
+        assert_eq!(
+            Input::from(vec!["a".to_owned(), " \n".to_owned()]).first_empty(),
+            Some(1)
+        );
         assert_eq!(Input::from(vec![vec![5], vec![]]).first_empty(), Some(1));
         assert_eq!(Input::from(vec![vec![5], vec![6, 7]]).first_empty(), None);
         assert_eq!(Input::from(vec![vec![5], vec![6, 7]]).at_most(8), [1, 2]);
-        let pairs = Input::Pairs { query: "who".into(), texts: vec!["she".into(), " ".into()] };
+        let pairs = Input::Pairs {
+            query: "who".into(),
+            texts: vec!["she".into(), " ".into()],
+        };
         assert_eq!((pairs.first_empty(), pairs.at_most(8)), (Some(1), vec![6, 4]));
     }
 }

@@ -42,7 +42,9 @@ type Replies = Pin<Box<dyn Stream<Item = Result<v1::EncodeResponse, Status>> + S
 #[tonic::async_trait]
 impl v1::encoder_server::Encoder for EncoderService {
     async fn info(&self, _: Request<v1::InfoRequest>) -> Result<Response<v1::InfoResponse>, Status> {
-        Ok(Response::new(v1::InfoResponse { model: Some(model_info(self.handle.info())) }))
+        Ok(Response::new(v1::InfoResponse {
+            model: Some(model_info(self.handle.info())),
+        }))
     }
 
     async fn encode(&self, request: Request<v1::EncodeRequest>) -> Result<Response<v1::EncodeResponse>, Status> {
@@ -50,7 +52,11 @@ impl v1::encoder_server::Encoder for EncoderService {
         let request = request.into_inner();
         let id = request.id;
         let (tower, options) = checked(&request, deadline)?;
-        let encoded = self.handle.encode(tower, input(request), options).await.map_err(|error| status(&error))?;
+        let encoded = self
+            .handle
+            .encode(tower, input(request), options)
+            .await
+            .map_err(|error| status(&error))?;
         Ok(Response::new(response(&self.handle, id, came, encoded)))
     }
 
@@ -58,9 +64,22 @@ impl v1::encoder_server::Encoder for EncoderService {
         let (came, deadline) = (Instant::now(), deadline(request.metadata()));
         let request = request.into_inner();
         validate::fields(&request)?;
-        let options = EncodeOptions { truncation: truncation(request.truncation()), ..EncodeOptions::until(deadline) };
-        let v1::ScoreRequest { id, query, texts, raw_scores, .. } = request;
-        let scored = self.handle.score(query, texts, raw_scores, options).await.map_err(|error| status(&error))?;
+        let options = EncodeOptions {
+            truncation: truncation(request.truncation()),
+            ..EncodeOptions::until(deadline)
+        };
+        let v1::ScoreRequest {
+            id,
+            query,
+            texts,
+            raw_scores,
+            ..
+        } = request;
+        let scored = self
+            .handle
+            .score(query, texts, raw_scores, options)
+            .await
+            .map_err(|error| status(&error))?;
         Ok(Response::new(v1::ScoreResponse {
             id,
             timings: Some(timings(came, &scored)),
@@ -74,7 +93,8 @@ impl v1::encoder_server::Encoder for EncoderService {
     type EncodeStreamStream = Replies;
 
     async fn encode_stream(&self, request: Request<Streaming<v1::EncodeRequest>>) -> Result<Response<Replies>, Status> {
-        // A deadline that the caller sends is for the whole stream; without one, or with the longest, each request has its own.
+        // A deadline that the caller sends is for the whole stream; without one, or with the longest, each request has
+        // its own.
         let whole = timeout(request.metadata())
             .filter(|time| *time < LONGEST)
             .map(|timeout| Instant::now() + within_deadline(timeout));
@@ -88,11 +108,16 @@ impl v1::encoder_server::Encoder for EncoderService {
                     caller.check_still()?;
                     let (tower, options) = checked(&request, deadline)?;
                     // A stream is slowed down instead of refused.
-                    handle.encode_patiently(tower, input(request), options).await.map_err(|error| status(&error))
+                    handle
+                        .encode_patiently(tower, input(request), options)
+                        .await
+                        .map_err(|error| status(&error))
                 };
                 let answer = answer.await;
                 let code = answer.as_ref().map_or_else(Status::code, |_| Code::Ok);
-                handle.metrics().answered(Some("/dyad.v1.Encoder/EncodeStream"), code, came.elapsed());
+                handle
+                    .metrics()
+                    .answered(Some("/dyad.v1.Encoder/EncodeStream"), code, came.elapsed());
                 answer.map(|encoded| response(&handle, id, came, encoded))
             }
         });
@@ -105,7 +130,11 @@ pub(crate) fn model_info(info: &ModelInfo) -> v1::ModelInfo {
     v1::ModelInfo {
         name: info.name.clone(),
         fingerprint: info.fingerprint.clone(),
-        dim: if info.kind == ModelKind::DualEncoder { info.dim as u32 } else { 0 },
+        dim: if info.kind == ModelKind::DualEncoder {
+            info.dim as u32
+        } else {
+            0
+        },
         metric: v1::Metric::Cosine.into(),
         max_tokens: info.max_tokens as u32,
         device: info.device.to_string(),
@@ -141,16 +170,30 @@ fn checked(request: &v1::EncodeRequest, deadline: Instant) -> Result<(Tower, Enc
         v1::Tower::Question => Tower::Question,
         v1::Tower::Answer => Tower::Answer,
         v1::Tower::Unspecified => {
-            return Err(Status::invalid_argument("tower: expected TOWER_QUESTION or TOWER_ANSWER"));
+            return Err(Status::invalid_argument(
+                "tower: expected TOWER_QUESTION or TOWER_ANSWER",
+            ));
         }
     };
     let truncation = truncation(request.truncation());
     let dimensions = (request.dimensions > 0).then_some(request.dimensions as usize);
-    Ok((tower, EncodeOptions { deadline, truncation, dimensions }))
+    Ok((
+        tower,
+        EncodeOptions {
+            deadline,
+            truncation,
+            dimensions,
+        },
+    ))
 }
 
 fn input(request: v1::EncodeRequest) -> Input {
-    let v1::EncodeRequest { texts, documents, late_weight: weight, .. } = request;
+    let v1::EncodeRequest {
+        texts,
+        documents,
+        late_weight: weight,
+        ..
+    } = request;
     if documents.is_empty() {
         return Input::Texts(texts);
     }
@@ -162,7 +205,11 @@ fn input(request: v1::EncodeRequest) -> Input {
         text: document.text,
         passages: document.passages.into_iter().map(passage).collect(),
     };
-    Input::Passages { texts, documents: documents.into_iter().map(document).collect(), weight }
+    Input::Passages {
+        texts,
+        documents: documents.into_iter().map(document).collect(),
+        weight,
+    }
 }
 
 fn response(handle: &Handle, id: u64, came: Instant, encoded: EncodedReply) -> v1::EncodeResponse {
@@ -203,8 +250,8 @@ fn status(error: &EncodeError) -> Status {
     }
 }
 
-/// gRPC's word for "try again after this many milliseconds", which its clients with a retry policy obey; a negative number
-/// tells them not to.
+/// gRPC's word for "try again after this many milliseconds", which its clients with a retry policy obey; a negative
+/// number tells them not to.
 fn pushback(retry_after: Option<Duration>) -> MetadataMap {
     let millis = retry_after.map_or(-1, |time| i64::try_from(time.as_millis()).unwrap_or(i64::MAX));
     let mut metadata = MetadataMap::new();
@@ -225,12 +272,28 @@ mod tests {
         let pushback = |error: EncodeError| {
             let status = status(&error);
             assert_eq!(status.code(), Code::ResourceExhausted);
-            status.metadata().get(RETRY_PUSHBACK).unwrap().to_str().unwrap().to_owned()
+            status
+                .metadata()
+                .get(RETRY_PUSHBACK)
+                .unwrap()
+                .to_str()
+                .unwrap()
+                .to_owned()
         };
         let (wait, left) = (Duration::from_millis(1500), Duration::from_secs(1));
         assert_eq!(pushback(EncodeError::Overloaded { ahead: 5, wait, left }), "500");
-        assert_eq!(pushback(EncodeError::QueueFull { needed: 1, waiting: 2, limit: 2 }), "1000");
+        assert_eq!(
+            pushback(EncodeError::QueueFull {
+                needed: 1,
+                waiting: 2,
+                limit: 2
+            }),
+            "1000"
+        );
         assert_eq!(pushback(EncodeError::TooLarge { needed: 3, limit: 2 }), "-1");
-        assert_eq!(status(&EncodeError::Deadline { waited_ms: 5 }).code(), Code::DeadlineExceeded);
+        assert_eq!(
+            status(&EncodeError::Deadline { waited_ms: 5 }).code(),
+            Code::DeadlineExceeded
+        );
     }
 }

@@ -49,10 +49,15 @@ impl Handle {
         let came = Instant::now();
         let info = self.info();
         if input.kind() != info.kind {
-            return Err(EncodeError::OtherKind { served: info.kind, model: info.name.clone() });
+            return Err(EncodeError::OtherKind {
+                served: info.kind,
+                model: info.name.clone(),
+            });
         }
         if matches!(input, Input::Passages { .. }) && !self.running.opened.pools_means(tower) {
-            return Err(EncodeError::NoMeans { model: info.name.clone() });
+            return Err(EncodeError::NoMeans {
+                model: info.name.clone(),
+            });
         }
         if matches!(&input, Input::Pairs { query, .. } if query.trim().is_empty()) {
             return Err(EncodeError::EmptyQuery);
@@ -70,7 +75,14 @@ impl Handle {
             Tower::Answer => info.max_tokens,
         };
         let cost = at_most(&input.at_most(longest), prompt_bytes, longest);
-        Ok(SubmittedJob { tower, input, options, dim, cost, came })
+        Ok(SubmittedJob {
+            tower,
+            input,
+            options,
+            dim,
+            cost,
+            came,
+        })
     }
 
     /// Embeds an admitted request, for a task.
@@ -99,11 +111,21 @@ impl Handle {
 
     /// Tokenizes on the pool, then queues.
     fn enqueue(&self, job: SubmittedJob, receiver: Receiver, mut permit: Permit, entry: QueueEntry) {
-        let (tokenizer, backend) = (Arc::clone(&self.running.opened.tokenizer), Arc::clone(&self.running.backend));
+        let (tokenizer, backend) = (
+            Arc::clone(&self.running.opened.tokenizer),
+            Arc::clone(&self.running.backend),
+        );
         let admission = self.running.admission.clone();
         self.running.splitters.spawn(move || {
             let started = Instant::now();
-            let SubmittedJob { tower, input, options, dim, came, .. } = job;
+            let SubmittedJob {
+                tower,
+                input,
+                options,
+                dim,
+                came,
+                ..
+            } = job;
             let mut tokenize = || -> Result<InContext, EncodeError> {
                 let texts = split(&tokenizer, tower, &input, options, came)?;
                 let tokenized = InContext::of(&tokenizer, &input, (tower, options, came), texts)?;
@@ -124,7 +146,16 @@ impl Handle {
                 ..blank(&texts, &contexts, dim)
             };
             let reply = Arc::new(PendingReply::new(encoded, late, queued, receiver, Some(permit)));
-            entry(&backend, QueuedRequest { tower, texts, contexts, deadline: options.deadline, reply });
+            entry(
+                &backend,
+                QueuedRequest {
+                    tower,
+                    texts,
+                    contexts,
+                    deadline: options.deadline,
+                    reply,
+                },
+            );
         });
     }
 }
@@ -144,19 +175,38 @@ impl InContext {
         mut texts: Vec<Tokens>,
     ) -> Result<Self, EncodeError> {
         let Input::Passages { documents, weight, .. } = input else {
-            return Ok(Self { texts, contexts: Vec::new(), late: None });
+            return Ok(Self {
+                texts,
+                contexts: Vec::new(),
+                late: None,
+            });
         };
-        let in_time = || if Instant::now() < options.deadline { Ok(()) } else { Err(late(came)) };
+        let in_time = || {
+            if Instant::now() < options.deadline {
+                Ok(())
+            } else {
+                Err(late(came))
+            }
+        };
         let tokens = context_tokens(tokenizer, tower, documents, texts.len(), &in_time);
         let ContextTokens { contexts, rows, cut } = tokens?;
         for (position, (text, cut)) in texts.iter_mut().zip(cut).enumerate() {
             if cut && options.truncation == Truncation::Refuse {
                 let limit = contexts.iter().map(|window| window.ids.len()).max().unwrap_or_default();
-                return Err(EncodeError::TooLong { position, tokens: limit, more: true, limit });
+                return Err(EncodeError::TooLong {
+                    position,
+                    tokens: limit,
+                    more: true,
+                    limit,
+                });
             }
             text.truncated |= cut;
         }
-        Ok(Self { texts, contexts, late: Some(LateRows { rows, weight: *weight }) })
+        Ok(Self {
+            texts,
+            contexts,
+            late: Some(LateRows { rows, weight: *weight }),
+        })
     }
 
     fn tokens(&self) -> usize {
@@ -172,7 +222,11 @@ pub(crate) fn blank(texts: &[Tokens], contexts: &[Tokens], dim: usize) -> Encode
         document_tokens: contexts.iter().map(|window| window.ids.len() as u64).sum(),
         dim,
         tokens: texts.iter().map(|text| text.ids.len() as u32).collect(),
-        truncated: (0..).zip(texts).filter(|(_, text)| text.truncated).map(|(number, _)| number).collect(),
+        truncated: (0..)
+            .zip(texts)
+            .filter(|(_, text)| text.truncated)
+            .map(|(number, _)| number)
+            .collect(),
         queue_us: 0,
         tokenize_us: 0,
         embed_us: 0,
@@ -188,7 +242,13 @@ fn split(
     came: Instant,
 ) -> Result<Vec<Tokens>, EncodeError> {
     let failed = |error| EncodeError::Model(Arc::new(error));
-    let in_time = || if Instant::now() < options.deadline { Ok(()) } else { Err(late(came)) };
+    let in_time = || {
+        if Instant::now() < options.deadline {
+            Ok(())
+        } else {
+            Err(late(came))
+        }
+    };
     let fits = |position, tokens: Tokens, whole: &dyn Fn() -> Result<(usize, bool), crate::Error>| {
         // A tokenizer may drop all of a text, and put nothing around it.
         if tokens.ids.is_empty() {
@@ -196,7 +256,12 @@ fn split(
         }
         if tokens.truncated && options.truncation == Truncation::Refuse {
             let (whole, more) = whole().map_err(failed)?;
-            return Err(EncodeError::TooLong { position, tokens: whole, more, limit: tokens.ids.len() });
+            return Err(EncodeError::TooLong {
+                position,
+                tokens: whole,
+                more,
+                limit: tokens.ids.len(),
+            });
         }
         Ok(tokens)
     };
@@ -212,8 +277,12 @@ fn split(
         Input::TokenIds(texts) => {
             let one = |(position, ids): (usize, &Vec<u32>)| {
                 in_time()?;
-                let tokens = tokenizer.surround(tower, ids).map_err(|error| refusal(position, error))?;
-                fits(position, tokens, &|| Ok((tokenizer.whole_length_of(tower, ids.len())?, false)))
+                let tokens = tokenizer
+                    .surround(tower, ids)
+                    .map_err(|error| refusal(position, error))?;
+                fits(position, tokens, &|| {
+                    Ok((tokenizer.whole_length_of(tower, ids.len())?, false))
+                })
             };
             texts.par_iter().enumerate().map(one).collect()
         }
@@ -231,8 +300,18 @@ fn split(
 
 fn refusal(position: usize, error: GivenError) -> EncodeError {
     match error {
-        GivenError::Unknown { place, id, vocabulary } => EncodeError::UnknownToken { position, place, id, vocabulary },
-        GivenError::Special { place, id, token } => EncodeError::SpecialToken { position, place, id, token },
+        GivenError::Unknown { place, id, vocabulary } => EncodeError::UnknownToken {
+            position,
+            place,
+            id,
+            vocabulary,
+        },
+        GivenError::Special { place, id, token } => EncodeError::SpecialToken {
+            position,
+            place,
+            id,
+            token,
+        },
         GivenError::Failed(error) => EncodeError::Model(Arc::new(error)),
     }
 }

@@ -1,7 +1,7 @@
 //! Length-sorted batches under a token budget.
 //!
-//! Tokens are packed, on the CPU without padding; attention still works on rows of one length at a time, so texts of like length
-//! belong together. The budget counts rows times the longest: what a batch has at most.
+//! Tokens are packed, on the CPU without padding; attention still works on rows of one length at a time, so texts of
+//! like length belong together. The budget counts rows times the longest: what a batch has at most.
 
 use std::ops::Range;
 
@@ -21,13 +21,23 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// On one core, budgets from 256 to 4096 tokens cost the same user time within 6 % (all-MiniLM-L6-v2, SciFact; `embed
-    /// --threads 1 --batch-tokens N`): small enough, then, that a question after bulk work waits a fraction of a second.
-    pub const CPU: Self = Self { tokens: 2048, rows: 256 };
+    /// On one core, budgets from 256 to 4096 tokens cost the same user time within 6 % (all-MiniLM-L6-v2, SciFact;
+    /// `embed --threads 1 --batch-tokens N`): small enough, then, that a question after bulk work waits a fraction of a
+    /// second.
+    pub const CPU: Self = Self {
+        tokens: 2048,
+        rows: 256,
+    };
     /// int8 reads and writes more for each product, and is a tenth faster while that stays in the cache.
-    pub const CPU_INT8: Self = Self { tokens: 1024, rows: 256 };
+    pub const CPU_INT8: Self = Self {
+        tokens: 1024,
+        rows: 256,
+    };
     /// Large enough to fill a GPU.
-    pub const GPU: Self = Self { tokens: 65_536, rows: 4096 };
+    pub const GPU: Self = Self {
+        tokens: 65_536,
+        rows: 4096,
+    };
 
     /// The default for a device and a number type.
     pub fn of(device: Device, dtype: Dtype) -> Self {
@@ -43,7 +53,10 @@ impl Budget {
         if workers <= 1 {
             return self;
         }
-        Self { tokens: self.tokens.min((left / (2 * workers)).max(SMALLEST_SHARE)), rows: self.rows }
+        Self {
+            tokens: self.tokens.min((left / (2 * workers)).max(SMALLEST_SHARE)),
+            rows: self.rows,
+        }
     }
 
     /// Whether a batch of `rows` rows, the longest of `longest` tokens, fits.
@@ -51,7 +64,8 @@ impl Budget {
         rows <= 1 || (rows <= self.rows && rows.saturating_mul(longest) <= self.tokens)
     }
 
-    /// The same where texts are short and of any lengths, so that none is padded to the longest: by the sum of their tokens.
+    /// The same where texts are short and of any lengths, so that none is padded to the longest: by the sum of their
+    /// tokens.
     pub(crate) fn fits_short(&self, rows: usize, tokens: usize) -> bool {
         rows <= 1 || (rows <= self.rows && tokens <= self.tokens)
     }
@@ -72,7 +86,8 @@ pub struct TokenBatch {
 }
 
 impl TokenBatch {
-    /// Sorts `rows` by length; `prompt_tokens` of each belong to the prompt. Rows without a token are left out of `ids`.
+    /// Sorts `rows` by length; `prompt_tokens` of each belong to the prompt. Rows without a token are left out of
+    /// `ids`.
     pub(crate) fn new(rows: &[&Tokens], prompt_tokens: usize) -> Self {
         let mut order: Vec<usize> = (0..rows.len()).collect();
         let length = |row: usize| rows.get(row).map_or(0, |row| row.ids.len());
@@ -80,10 +95,16 @@ impl TokenBatch {
         let has_spans = rows.iter().any(|row| !row.spans.is_empty());
         let sorted = || order.iter().filter_map(|&row| rows.get(row));
         Self {
-            ids: sorted().flat_map(|row| row.ids.iter().map(|&id| i64::from(id))).collect(),
+            ids: sorted()
+                .flat_map(|row| row.ids.iter().map(|&id| i64::from(id)))
+                .collect(),
             lengths: sorted().map(|row| row.ids.len() as i64).collect(),
             seconds: sorted().map(|row| row.second).collect(),
-            spans: if has_spans { sorted().map(|row| row.spans.clone()).collect() } else { Vec::new() },
+            spans: if has_spans {
+                sorted().map(|row| row.spans.clone()).collect()
+            } else {
+                Vec::new()
+            },
             order,
             prompt_tokens,
         }
@@ -96,7 +117,11 @@ impl TokenBatch {
 
     /// Vectors that are made of them.
     pub(crate) fn vectors(&self) -> usize {
-        if self.spans.is_empty() { self.rows() } else { self.spans.iter().map(Vec::len).sum() }
+        if self.spans.is_empty() {
+            self.rows()
+        } else {
+            self.spans.iter().map(Vec::len).sum()
+        }
     }
 
     /// In each row, the tokens that get a vector of their own; nothing where each row has one vector.
@@ -162,8 +187,8 @@ impl TokenBatch {
 
 /// Cuts texts of these lengths into batches of positions: longest first, so that a device too small fails at once.
 ///
-/// Where several `workers` take batches in parallel, each batch has a share of what is left at most (guided self-scheduling,
-/// Polychronopoulos and Kuck 1987): the last ones are small, and no worker waits long for another.
+/// Where several `workers` take batches in parallel, each batch has a share of what is left at most (guided
+/// self-scheduling, Polychronopoulos and Kuck 1987): the last ones are small, and no worker waits long for another.
 pub(crate) fn plan(lengths: &[usize], budget: Budget, workers: usize) -> Vec<Vec<usize>> {
     let mut order: Vec<usize> = (0..lengths.len()).collect();
     let length = |position: usize| lengths.get(position).copied().unwrap_or(0);
@@ -174,7 +199,9 @@ pub(crate) fn plan(lengths: &[usize], budget: Budget, workers: usize) -> Vec<Vec
     for position in order {
         match batches.last_mut() {
             Some(batch)
-                if batch.first().is_some_and(|&longest| budget_of_batch.fits(batch.len() + 1, length(longest))) =>
+                if batch
+                    .first()
+                    .is_some_and(|&longest| budget_of_batch.fits(batch.len() + 1, length(longest))) =>
             {
                 batch.push(position);
             }
@@ -195,20 +222,33 @@ mod tests {
     use super::*;
 
     fn tokens(ids: &[u32]) -> Tokens {
-        Tokens { ids: ids.to_vec(), ..Tokens::default() }
+        Tokens {
+            ids: ids.to_vec(),
+            ..Tokens::default()
+        }
     }
 
     #[test]
     fn rows_are_packed_longest_first_and_know_their_places() {
         let batch = TokenBatch::new(&[&tokens(&[4]), &tokens(&[1, 2, 3]), &tokens(&[5])], 0);
-        assert_eq!((batch.rows(), batch.ids(), batch.lengths()), (3, &[1, 2, 3, 4, 5][..], &[3, 1, 1][..]));
+        assert_eq!(
+            (batch.rows(), batch.ids(), batch.lengths()),
+            (3, &[1, 2, 3, 4, 5][..], &[3, 1, 1][..])
+        );
         assert_eq!(batch.places(), [1, 0, 2]);
     }
 
     #[test]
     fn the_second_texts_of_pairs_have_a_type_of_their_own() {
         let pair = |ids: &[u32], second| Tokens { second, ..tokens(ids) };
-        let batch = TokenBatch::new(&[&pair(&[1, 2], None), &pair(&[1, 2, 3, 4], Some(3)), &pair(&[1], Some(0))], 0);
+        let batch = TokenBatch::new(
+            &[
+                &pair(&[1, 2], None),
+                &pair(&[1, 2, 3, 4], Some(3)),
+                &pair(&[1], Some(0)),
+            ],
+            0,
+        );
         assert_eq!(batch.types(), Some(vec![0, 0, 0, 1, 0, 0, 1]));
         assert_eq!(TokenBatch::new(&[&pair(&[1, 2], None)], 0).types(), None);
     }
@@ -216,14 +256,20 @@ mod tests {
     #[test]
     fn like_lengths_go_together() {
         let budget = Budget { tokens: 20, rows: 3 };
-        assert_eq!(plan(&[10, 2, 10, 2, 2, 2], budget, 1), [vec![0, 2], vec![1, 3, 4], vec![5]]);
+        assert_eq!(
+            plan(&[10, 2, 10, 2, 2, 2], budget, 1),
+            [vec![0, 2], vec![1, 3, 4], vec![5]]
+        );
         assert_eq!(plan(&[100, 1], budget, 1), [vec![0], vec![1]], "one text always fits");
         assert!(plan(&[], budget, 2).is_empty());
     }
 
     #[test]
     fn the_last_batches_of_several_workers_are_small() {
-        let budget = Budget { tokens: 2048, rows: 256 };
+        let budget = Budget {
+            tokens: 2048,
+            rows: 256,
+        };
         let sizes = |workers| -> Vec<usize> { plan(&[128; 96], budget, workers).iter().map(Vec::len).collect() };
         assert_eq!(sizes(1), [16; 6]);
         assert_eq!(sizes(2), [16, 16, 16, 12, 9, 6, 5, 4, 3, 2, 2, 2, 2, 1]);

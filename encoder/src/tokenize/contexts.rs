@@ -52,7 +52,10 @@ impl Tokenizer {
         documents: &[PassagesOfDocument<'_>],
         passages: usize,
     ) -> Result<ContextTokens, Error> {
-        let windows = documents.par_iter().map(|of| self.windows_of(tower, of)).collect::<Result<_, _>>()?;
+        let windows = documents
+            .par_iter()
+            .map(|of| self.windows_of(tower, of))
+            .collect::<Result<_, _>>()?;
         Ok(ContextTokens::of(documents, windows, passages))
     }
 
@@ -65,11 +68,17 @@ impl Tokenizer {
         let mut numbers: HashMap<u128, usize> = HashMap::new();
         let mut documents: Vec<PassagesOfDocument<'_>> = Vec::new();
         for (number, place) in passages.iter().enumerate() {
-            let passage = PassageBytes { number, bytes: place.bytes() };
+            let passage = PassageBytes {
+                number,
+                bytes: place.bytes(),
+            };
             let document = *numbers.entry(place.digest()).or_insert(documents.len());
             match documents.get_mut(document) {
                 Some(of) => of.passages.push(passage),
-                None => documents.push(PassagesOfDocument { document: place.document(), passages: vec![passage] }),
+                None => documents.push(PassagesOfDocument {
+                    document: place.document(),
+                    passages: vec![passage],
+                }),
             }
         }
         self.contexts(tower, &documents, passages.len())
@@ -79,12 +88,21 @@ impl Tokenizer {
 impl ContextTokens {
     /// Of documents with these windows; `passages` is the number of their passages in all.
     pub(crate) fn of(documents: &[PassagesOfDocument<'_>], windows: Vec<Vec<DocumentWindow>>, passages: usize) -> Self {
-        let mut found = Self { contexts: Vec::new(), rows: vec![0; passages], cut: vec![false; passages] };
+        let mut found = Self {
+            contexts: Vec::new(),
+            rows: vec![0; passages],
+            cut: vec![false; passages],
+        };
         let mut vectors = 0;
         for (of, windows) in documents.iter().zip(windows) {
-            for DocumentWindow { tokens, passages: held, .. } in windows {
+            for DocumentWindow {
+                tokens, passages: held, ..
+            } in windows
+            {
                 for place in &held {
-                    let Some(PassageBytes { number, .. }) = of.passages.get(*place) else { continue };
+                    let Some(PassageBytes { number, .. }) = of.passages.get(*place) else {
+                        continue;
+                    };
                     if let Some(row) = found.rows.get_mut(*number) {
                         *row = vectors;
                     }
@@ -108,12 +126,18 @@ pub(crate) fn add_contexts(own: &mut [f32], late: &[f32], rows: &[usize], dim: u
     }
 }
 
-/// `own + weight * late`, of unit length: the vector of a passage by itself, and the mean of its tokens in its document.
+/// `own + weight * late`, of unit length: the vector of a passage by itself, and the mean of its tokens in its
+/// document.
 fn add_weighted(own: &mut [f32], late: &[f32], weight: f32) {
     for (value, late) in own.iter_mut().zip(late) {
         *value += weight * late;
     }
-    let length = own.iter().map(|value| f64::from(*value) * f64::from(*value)).sum::<f64>().sqrt().max(1e-12);
+    let length = own
+        .iter()
+        .map(|value| f64::from(*value) * f64::from(*value))
+        .sum::<f64>()
+        .sqrt()
+        .max(1e-12);
     for value in own.iter_mut() {
         *value = (f64::from(*value) / length) as f32;
     }

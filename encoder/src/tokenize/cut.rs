@@ -1,8 +1,8 @@
 //! Finds places where a text can be split before tokenization without changing a token before them.
 //!
-//! A network reads some hundred tokens, a text may have a megabyte. It is enough to tokenize a part of it, if the tokens of
-//! the part are those with which the whole text begins, and are more than the network reads. They are where everything that
-//! the tokenizer does looks at no more than one side of the cut:
+//! A network reads some hundred tokens, a text may have a megabyte. It is enough to tokenize a part of it, if the
+//! tokens of the part are those with which the whole text begins, and are more than the network reads. They are where
+//! everything that the tokenizer does looks at no more than one side of the cut:
 //!
 //! | step | why it does not look across |
 //! |---|---|
@@ -29,14 +29,16 @@ const GROWTH: usize = 4;
 /// The separator of the tokens of a text.
 #[derive(Debug, Clone)]
 pub(super) enum Cuts {
-    /// BERT's pre-tokenizer: whitespace, ASCII punctuation but these characters, and Chinese characters if they stand alone.
+    /// BERT's pre-tokenizer: whitespace, ASCII punctuation but these characters, and Chinese characters if they stand
+    /// alone.
     Bert { chinese: bool, punctuation: String },
     /// A space after a letter or digit.
     Spaces,
 }
 
 impl Cuts {
-    /// `None` where a text must be tokenized whole. That texts are brought to lower case first, character by character, changes nothing.
+    /// `None` where a text must be tokenized whole. That texts are brought to lower case first, character by character,
+    /// changes nothing.
     pub(super) fn of(tokenizer: &Tokenizer) -> Option<Self> {
         let normalizer = serde_json::to_value(tokenizer.get_normalizer()).ok()?;
         let pre_tokenizer = serde_json::to_value(tokenizer.get_pre_tokenizer()).ok()?;
@@ -52,16 +54,27 @@ impl Cuts {
             }
             // A token that has to be a word asks whether the next character is one's; whitespace never is.
             let words = added.iter().any(|token| token.single_word);
-            let tail = |c: char| added.iter().any(|token| token.content.chars().skip(1).any(|other| other == c));
+            let tail = |c: char| {
+                added
+                    .iter()
+                    .any(|token| token.content.chars().skip(1).any(|other| other == c))
+            };
             let punctuation = ('!'..='~').filter(|c| c.is_ascii_punctuation() && !tail(*c) && !words);
             let apart = normalizer.get("handle_chinese_chars") == Some(&Value::Bool(true));
             let chinese = apart && !words && !inside(&stands_alone);
-            return Some(Self::Bert { chinese, punctuation: punctuation.collect() });
+            return Some(Self::Bert {
+                chinese,
+                punctuation: punctuation.collect(),
+            });
         }
         let blank = |c: char| c.is_whitespace() || c == META;
         let across = |token: &AddedToken| {
             let next = token.content.chars().skip(1);
-            token.content.chars().zip(next).any(|(before, after)| !blank(before) && blank(after))
+            token
+                .content
+                .chars()
+                .zip(next)
+                .any(|(before, after)| !blank(before) && blank(after))
         };
         (!added.iter().any(across)
             && normalizes_locally(&normalizer, has_metaspace(&pre_tokenizer))
@@ -111,13 +124,21 @@ impl Cuts {
 
     /// The longest prefix within the byte limit.
     pub(super) fn at_most<'a>(&self, text: &'a str, bytes: usize) -> Option<&'a str> {
-        if text.len() > bytes { self.beginning(text, bytes) } else { None }
+        if text.len() > bytes {
+            self.beginning(text, bytes)
+        } else {
+            None
+        }
     }
 }
 
 /// The `type` of a step; empty where there is none.
 fn kind(step: &Value) -> &str {
-    if step.is_null() { "" } else { step.get("type").and_then(Value::as_str).unwrap_or("unknown") }
+    if step.is_null() {
+        ""
+    } else {
+        step.get("type").and_then(Value::as_str).unwrap_or("unknown")
+    }
 }
 
 /// Characters that BERT's normalizer puts spaces around; there are more.
@@ -125,9 +146,9 @@ fn stands_alone(c: char) -> bool {
     matches!(c, '\u{3400}'..='\u{4dbf}' | '\u{4e00}'..='\u{9fff}')
 }
 
-/// A letter or digit that stays one under every normal form and makes no grapheme with a space after it. Left out with their
-/// neighbours: letters that are written before a cluster (`Grapheme_Cluster_Break=Prepend`), and those whose compatibility
-/// form holds a space.
+/// A letter or digit that stays one under every normal form and makes no grapheme with a space after it. Left out with
+/// their neighbours: letters that are written before a cluster (`Grapheme_Cluster_Break=Prepend`), and those whose
+/// compatibility form holds a space.
 fn ends_a_word(c: char) -> bool {
     c.is_alphanumeric() && !matches!(c, '\u{37a}' | '\u{d4e}' | '\u{fb50}'..='\u{feff}' | '\u{11000}'..='\u{11fff}')
 }

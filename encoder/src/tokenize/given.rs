@@ -34,7 +34,11 @@ impl Tokenizer {
         let inner = &self.splitter(tower).inner;
         let unknown = ids.iter().enumerate().find(|&(_, &id)| inner.id_to_token(id).is_none());
         if let Some((place, &id)) = unknown {
-            return Err(GivenError::Unknown { place, id, vocabulary: inner.get_vocab_size(true) });
+            return Err(GivenError::Unknown {
+                place,
+                id,
+                vocabulary: inner.get_vocab_size(true),
+            });
         }
         let around = self.around(tower).map_err(GivenError::Failed)?;
         let doubled = [(0, &around.before), (ids.len().saturating_sub(1), &around.after)]
@@ -44,15 +48,21 @@ impl Tokenizer {
             let token = inner.id_to_token(id).unwrap_or_default();
             return Err(GivenError::Special { place, id, token });
         }
-        let longest = inner.get_truncation().map_or(usize::MAX, |truncation| truncation.max_length);
+        let longest = inner
+            .get_truncation()
+            .map_or(usize::MAX, |truncation| truncation.max_length);
         let content = [&around.prompt, ids].concat();
         let room = longest.saturating_sub(around.before.len() + around.after.len());
         let truncated = room < content.len();
-        Ok(Tokens { ids: around.put(self.splitter(tower).kept(&content, room)), truncated, ..Tokens::default() })
+        Ok(Tokens {
+            ids: around.put(self.splitter(tower).kept(&content, room)),
+            truncated,
+            ..Tokens::default()
+        })
     }
 
-    /// Two texts that are tokenized already, each with its special tokens, as one input: what [`Tokenizer::encode_pair`] makes of texts
-    /// that end where these were cut.
+    /// Two texts that are tokenized already, each with its special tokens, as one input: what
+    /// [`Tokenizer::encode_pair`] makes of texts that end where these were cut.
     pub fn pair_of(&self, question: &Tokens, answer: &Tokens) -> Result<Tokens, Error> {
         let around = self.around(Tower::Answer)?;
         let content = |tokens: &Tokens| {
@@ -62,7 +72,9 @@ impl Tokenizer {
         };
         let inner = &self.splitter(Tower::Answer).inner;
         let pair = inner.post_process(content(question), Some(content(answer)), true);
-        let pair = pair.map_err(|error| Error::Tokenize { reason: error.to_string() })?;
+        let pair = pair.map_err(|error| Error::Tokenize {
+            reason: error.to_string(),
+        })?;
         let mut pair = self.splitter(Tower::Answer).tokens_of(&pair);
         pair.truncated |= question.truncated || answer.truncated;
         Ok(pair)
@@ -88,8 +100,8 @@ impl Tokenizer {
         Ok(tokens)
     }
 
-    /// Tokens of a text before it is cut, prompt and special tokens included; and whether it has more: of a long text only
-    /// the first [`COUNTED`] bytes are tokenized, where it can be cut.
+    /// Tokens of a text before it is cut, prompt and special tokens included; and whether it has more: of a long text
+    /// only the first [`COUNTED`] bytes are tokenized, where it can be cut.
     pub(crate) fn whole_length(&self, tower: Tower, text: &str) -> Result<(usize, bool), Error> {
         let (splitter, text) = (self.splitter(tower), format!("{}{text}", self.prompt(tower).text));
         let beginning = splitter.cuts.as_ref().and_then(|cuts| cuts.at_most(&text, COUNTED));
@@ -97,11 +109,16 @@ impl Tokenizer {
         Ok((splitter.special + content.len(), beginning.is_some()))
     }
 
-    /// As [`Tokenizer::whole_length`], of a question and an answer together: the special tokens of the pair, and both texts without theirs.
+    /// As [`Tokenizer::whole_length`], of a question and an answer together: the special tokens of the pair, and both
+    /// texts without theirs.
     pub(crate) fn whole_length_of_pair(&self, question: &str, answer: &str) -> Result<(usize, bool), Error> {
         let splitter = self.splitter(Tower::Answer);
         let pair = splitter.pair_encoding([question, answer])?;
-        let mut tokens = pair.get_special_tokens_mask().iter().filter(|&&special| special == 1).count();
+        let mut tokens = pair
+            .get_special_tokens_mask()
+            .iter()
+            .filter(|&&special| special == 1)
+            .count();
         let mut more = false;
         for text in [question, answer] {
             let (length, cut) = self.whole_length(Tower::Answer, text)?;
@@ -117,19 +134,33 @@ impl Tokenizer {
     }
 
     fn around(&self, tower: Tower) -> Result<Around, Error> {
-        let failed = |error: tokenizers::Error| Error::Tokenize { reason: error.to_string() };
+        let failed = |error: tokenizers::Error| Error::Tokenize {
+            reason: error.to_string(),
+        };
         let prompt = &self.prompt(tower).text;
-        let prompt = if prompt.is_empty() { Vec::new() } else { self.splitter(tower).content(prompt)? };
+        let prompt = if prompt.is_empty() {
+            Vec::new()
+        } else {
+            self.splitter(tower).content(prompt)?
+        };
         // Whatever the tokenizer puts around one token, it puts around every text.
         let alone = Encoding::from_tokens(vec![Token::new(0, String::new(), (0, 0))], 0);
-        let dressed = self.splitter(tower).inner.post_process(alone, None, true).map_err(failed)?;
+        let dressed = self
+            .splitter(tower)
+            .inner
+            .post_process(alone, None, true)
+            .map_err(failed)?;
         let (ids, mask) = (dressed.get_ids(), dressed.get_special_tokens_mask());
         let Some(at) = mask.iter().position(|&special| special == 0) else {
             let reason = "the tokenizer's template has no place for a text".to_owned();
             return Err(Error::Tokenize { reason });
         };
         let (before, after) = (ids.get(..at).unwrap_or_default(), ids.get(at + 1..).unwrap_or_default());
-        Ok(Around { before: before.to_vec(), prompt, after: after.to_vec() })
+        Ok(Around {
+            before: before.to_vec(),
+            prompt,
+            after: after.to_vec(),
+        })
     }
 }
 

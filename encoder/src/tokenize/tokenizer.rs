@@ -67,18 +67,29 @@ pub(crate) struct Splitter {
 impl Splitter {
     /// Opens the tokenizer in `folder`, as transformers does.
     ///
-    /// The digest covers `tokenizer.json` with sorted keys, without the truncation and padding that the last user left in it, and with
-    /// what the other files of the tokenizer make of it.
+    /// The digest covers `tokenizer.json` with sorted keys, without the truncation and padding that the last user left
+    /// in it, and with what the other files of the tokenizer make of it.
     pub(crate) fn open(folder: &Path, settings: &SplitterSettings) -> Result<Self, Error> {
         let opened = files::open(folder, &settings.source, settings.vocab_size)?;
-        let OpenedTokenizer { mut inner, mut facts, path, truncates_left, gives_types } = opened;
-        let refuse = |reason: String| Error::Tokenizer { path: path.clone(), reason };
+        let OpenedTokenizer {
+            mut inner,
+            mut facts,
+            path,
+            truncates_left,
+            gives_types,
+        } = opened;
+        let refuse = |reason: String| Error::Tokenizer {
+            path: path.clone(),
+            reason,
+        };
         if let (true, false, Some(facts)) = (settings.has_types, gives_types, facts.as_object_mut()) {
             facts.insert("token_type_ids".to_owned(), false.into());
         }
 
         let max_tokens = settings.max_tokens;
-        let special = inner.get_post_processor().map_or(0, |processor| processor.added_tokens(false));
+        let special = inner
+            .get_post_processor()
+            .map_or(0, |processor| processor.added_tokens(false));
         if max_tokens <= special {
             let reason = format!("a longest input of {max_tokens} tokens leaves none for the text");
             return Err(refuse(reason));
@@ -90,17 +101,39 @@ impl Splitter {
                 settings.vocab_size
             )));
         }
-        let direction = if truncates_left { TruncationDirection::Left } else { TruncationDirection::Right };
-        let truncation = TruncationParams { max_length: max_tokens, direction, ..TruncationParams::default() };
-        inner.with_padding(None).with_truncation(Some(truncation)).map_err(|error| refuse(error.to_string()))?;
+        let direction = if truncates_left {
+            TruncationDirection::Left
+        } else {
+            TruncationDirection::Right
+        };
+        let truncation = TruncationParams {
+            max_length: max_tokens,
+            direction,
+            ..TruncationParams::default()
+        };
+        inner
+            .with_padding(None)
+            .with_truncation(Some(truncation))
+            .map_err(|error| refuse(error.to_string()))?;
         // To see which tokens are the last ones takes the whole text.
         let cuts = if truncates_left { None } else { Cuts::of(&inner) };
-        if let (true, Some(facts)) = (settings.lower_case && files::lower_case_first(&mut inner), facts.as_object_mut())
-        {
+        if let (true, Some(facts)) = (
+            settings.lower_case && files::lower_case_first(&mut inner),
+            facts.as_object_mut(),
+        ) {
             facts.insert("lower_case_first".to_owned(), true.into());
         }
         let digest = sha256(sorted(&facts).to_string().as_bytes());
-        Ok(Self { inner, max_tokens, truncates_left, gives_types, cuts, special, path, digest })
+        Ok(Self {
+            inner,
+            max_tokens,
+            truncates_left,
+            gives_types,
+            cuts,
+            special,
+            path,
+            digest,
+        })
     }
 
     /// SHA-256 over what decides the tokens.
@@ -138,7 +171,9 @@ impl Splitter {
     fn bare(&self, text: &str, offsets: OffsetType) -> Result<tokenizers::Encoding, Error> {
         let inner = &self.inner;
         self.guarded(|| {
-            let mut parts = inner.get_added_vocabulary().extract_and_normalize(inner.get_normalizer(), text);
+            let mut parts = inner
+                .get_added_vocabulary()
+                .extract_and_normalize(inner.get_normalizer(), text);
             if let Some(step) = inner.get_pre_tokenizer() {
                 step.pre_tokenize(&mut parts)?;
             }
@@ -147,10 +182,11 @@ impl Splitter {
         })
     }
 
-    /// Two texts as one input, the longer one cut first where both do not fit. Of a long text only the necessary part is tokenized.
+    /// Two texts as one input, the longer one cut first where both do not fit. Of a long text only the necessary part
+    /// is tokenized.
     pub(super) fn pair_encoding(&self, [first, second]: [&str; 2]) -> Result<tokenizers::Encoding, Error> {
-        // Of a text that fills the longest input alone no more than that is kept next to another one. Where both do, the longer one keeps
-        // a token more, and only the whole texts tell which that is.
+        // Of a text that fills the longest input alone no more than that is kept next to another one. Where both do,
+        // the longer one keeps a token more, and only the whole texts tell which that is.
         let parts = [self.enough(first)?, self.enough(second)?];
         let [first, second] = match parts {
             [Some(first), None] if !self.split_whole(second)?.truncated => [first, second],
@@ -187,15 +223,23 @@ impl Splitter {
 
     /// The library trusts the tables in its files, and panics where they are damaged.
     fn guarded<T>(&self, work: impl FnOnce() -> tokenizers::Result<T>) -> Result<T, Error> {
-        let damaged = |_| Error::Tokenize { reason: format!("tokenizer `{}`: it is damaged", self.path.display()) };
+        let damaged = |_| Error::Tokenize {
+            reason: format!("tokenizer `{}`: it is damaged", self.path.display()),
+        };
         let done = catch_unwind(AssertUnwindSafe(work)).map_err(damaged)?;
-        done.map_err(|error| Error::Tokenize { reason: format!("tokenizer `{}`: {error}", self.path.display()) })
+        done.map_err(|error| Error::Tokenize {
+            reason: format!("tokenizer `{}`: {error}", self.path.display()),
+        })
     }
 
     /// What is kept of a content that has room for `room` tokens.
     pub(super) fn kept<'a>(&self, content: &'a [u32], room: usize) -> &'a [u32] {
         let over = content.len().saturating_sub(room);
-        let kept = if self.truncates_left { content.get(over..) } else { content.get(..content.len() - over) };
+        let kept = if self.truncates_left {
+            content.get(over..)
+        } else {
+            content.get(..content.len() - over)
+        };
         kept.unwrap_or_default()
     }
 
@@ -218,16 +262,24 @@ impl Splitter {
         let tokens = self.split(prompt)?;
         let is_special = |id: &u32| {
             let added = self.inner.get_added_vocabulary();
-            self.inner.id_to_token(*id).is_some_and(|token| added.is_special_token(&token))
+            self.inner
+                .id_to_token(*id)
+                .is_some_and(|token| added.is_special_token(&token))
         };
         let trailing = usize::from(tokens.ids.last().is_some_and(is_special));
         let tokens = tokens.ids.len() - trailing;
         if tokens + self.special > self.max_tokens {
             let limit = self.max_tokens;
             let reason = format!("the {tower} prompt fills the longest input of {limit} tokens");
-            return Err(Error::Tokenizer { path: self.path.clone(), reason });
+            return Err(Error::Tokenizer {
+                path: self.path.clone(),
+                reason,
+            });
         }
-        Ok(Prompt { text: prompt.to_owned(), tokens })
+        Ok(Prompt {
+            text: prompt.to_owned(),
+            tokens,
+        })
     }
 }
 
@@ -252,19 +304,28 @@ impl Tokenizer {
             Ok(TokenizerSide { splitter, prompt })
         };
         let [question, answer] = splitters;
-        Ok(Self { question: side(Tower::Question, question)?, answer: side(Tower::Answer, answer)? })
+        Ok(Self {
+            question: side(Tower::Question, question)?,
+            answer: side(Tower::Answer, answer)?,
+        })
     }
 
     /// Splits one text of a tower: prompt before it, special tokens around it, cut at the tower's longest input.
     pub fn encode(&self, tower: Tower, text: &str) -> Result<Tokens, Error> {
         let TokenizerSide { splitter, prompt } = self.side(tower);
-        if prompt.text.is_empty() { splitter.split(text) } else { splitter.split(&format!("{}{text}", prompt.text)) }
+        if prompt.text.is_empty() {
+            splitter.split(text)
+        } else {
+            splitter.split(&format!("{}{text}", prompt.text))
+        }
     }
 
     /// Splits a question and an answer as one input, for a cross encoder.
     pub fn encode_pair(&self, question: &str, answer: &str) -> Result<Tokens, Error> {
         let splitter = &self.answer.splitter;
-        splitter.pair_encoding([question, answer]).map(|encoding| splitter.tokens_of(&encoding))
+        splitter
+            .pair_encoding([question, answer])
+            .map(|encoding| splitter.tokens_of(&encoding))
     }
 
     /// Those of the question tower and the answer tower.

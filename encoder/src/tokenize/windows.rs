@@ -1,9 +1,10 @@
-//! Documents as the model reads them for late chunking: windows as long as its longest input, and the tokens of each passage in them.
+//! Documents as the model reads them for late chunking: windows as long as its longest input, and the tokens of each
+//! passage in them.
 //!
-//! Late chunking pools the token vectors of a passage in its document, so that they know what stands around it (Günther et al. 2024,
-//! arXiv:2409.04701). A document that is longer than the model reads has several windows, three quarters of a window apart. A passage is read in the last one
-//! that begins a quarter of a window before it, in the next one where that does not hold all of it, or else in a window of its own: whichever other passages
-//! are read with it.
+//! Late chunking pools the token vectors of a passage in its document, so that they know what stands around it (Günther
+//! et al. 2024, arXiv:2409.04701). A document that is longer than the model reads has several windows, three quarters
+//! of a window apart. A passage is read in the last one that begins a quarter of a window before it, in the next one
+//! where that does not hold all of it, or else in a window of its own: whichever other passages are read with it.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -12,7 +13,8 @@ use super::tokenizer::{Splitter, Tokenizer, Tokens};
 use crate::config::Tower;
 use crate::error::Error;
 
-/// Most tokens that a window has to spare, and its share of the longest input, inverse: cut out of its document, a text may have some more.
+/// Most tokens that a window has to spare, and its share of the longest input, inverse: cut out of its document, a text
+/// may have some more.
 const SPARE: (usize, usize) = (16, 16);
 /// Of a window's length, the part that stands before its first new passage: the inverse.
 const BEFORE: usize = 4;
@@ -54,14 +56,21 @@ impl Tokenizer {
             let window = *numbers.entry(bytes.clone()).or_insert(held.len());
             match held.get_mut(window) {
                 Some(HeldPassages { passages, .. }) => passages.push(number),
-                None => held.push(HeldPassages { bytes, passages: vec![number] }),
+                None => held.push(HeldPassages {
+                    bytes,
+                    passages: vec![number],
+                }),
             }
         }
         let mut windows = Vec::with_capacity(held.len());
         for HeldPassages { bytes, passages } in held {
             let spans: Vec<Range<usize>> = passages.iter().map(bytes_of).collect();
             let tokens = splitter.spans((document, &prompt.text), &bytes, &spans)?;
-            windows.push(DocumentWindow { tokens, passages, bytes });
+            windows.push(DocumentWindow {
+                tokens,
+                passages,
+                bytes,
+            });
         }
         Ok(windows)
     }
@@ -87,15 +96,20 @@ fn window(document: &str, offsets: &[(usize, usize)], passage: Range<usize>, roo
     let number = first.saturating_sub(before) / apart;
     let begins = [number, number + 1].map(|number| (number * apart).min(last));
     let holds_all = |begin: &usize| *begin <= first && end <= *begin + room;
-    let own = || first.saturating_sub(before).max(end.saturating_sub(room).min(first)).min(last);
+    let own = || {
+        first
+            .saturating_sub(before)
+            .max(end.saturating_sub(room).min(first))
+            .min(last)
+    };
     let begin = begins.into_iter().find(holds_all).unwrap_or_else(own);
     let end = offsets.get(begin + room - 1).map_or(document.len(), |(_, end)| *end);
     let begin = offsets.get(begin).map_or(0, |(begin, _)| *begin);
     word_begin(document, document.floor_char_boundary(begin), passage.start)..document.ceil_char_boundary(end)
 }
 
-/// Where the next word begins after a place that is within one, which would otherwise be cut into other tokens: not after `most`. The place itself where a word
-/// of usual length has no end, as in scripts without spaces.
+/// Where the next word begins after a place that is within one, which would otherwise be cut into other tokens: not
+/// after `most`. The place itself where a word of usual length has no end, as in scripts without spaces.
 fn word_begin(document: &str, at: usize, most: usize) -> usize {
     let at = at.min(most);
     let (before, after) = document.split_at(at);
@@ -103,7 +117,10 @@ fn word_begin(document: &str, at: usize, most: usize) -> usize {
         return at;
     }
     let near = document.floor_char_boundary(at + LONG_WORD) - at;
-    after.get(..near).and_then(|near| near.find(char::is_whitespace)).map_or(at, |end| most.min(at + end))
+    after
+        .get(..near)
+        .and_then(|near| near.find(char::is_whitespace))
+        .map_or(at, |end| most.min(at + end))
 }
 
 impl Splitter {
@@ -145,14 +162,17 @@ fn places_of_text(encoding: &tokenizers::Encoding) -> Vec<TokenPlace> {
     let mut places = Vec::with_capacity(is_special.len());
     for (token, (begin, end)) in encoding.get_offsets().iter().enumerate() {
         if is_special.get(token) != Some(&1) {
-            places.push(TokenPlace { token, bytes: *begin..*end });
+            places.push(TokenPlace {
+                token,
+                bytes: *begin..*end,
+            });
         }
     }
     places
 }
 
-/// The tokens from the first to the last that has some of these bytes. Tokens of no bytes, such as a space whose place was trimmed, belong to what they
-/// stand in.
+/// The tokens from the first to the last that has some of these bytes. Tokens of no bytes, such as a space whose place
+/// was trimmed, belong to what they stand in.
 fn span_of(places: &[TokenPlace], passage: Range<usize>) -> Option<Range<usize>> {
     let overlaps = |place: &&TokenPlace| {
         let TokenPlace { bytes, .. } = place;

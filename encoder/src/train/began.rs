@@ -1,7 +1,7 @@
 //! `run.json`: what a run began with, so that nothing it has made is handed to a run of other settings.
 //!
-//! It is written before anything else of a run. A checkpoint has the same record, but the first one may be far away: until then the
-//! directory already has the initial model, and negatives that were mined with it.
+//! It is written before anything else of a run. A checkpoint has the same record, but the first one may be far away:
+//! until then the directory already has the initial model, and negatives that were mined with it.
 
 use std::io;
 use std::path::Path;
@@ -30,27 +30,51 @@ pub(super) struct Began {
 }
 
 impl Began {
-    /// What a run by these settings begins with in `out`, where `saved` is the last checkpoint; refuses a directory in which another run
-    /// has made something that this one would take over.
+    /// What a run by these settings begins with in `out`, where `saved` is the last checkpoint; refuses a directory in
+    /// which another run has made something that this one would take over.
     ///
-    /// Without a checkpoint no step is taken over. The initial model is, and what was mined with it, and each depends on some of the
-    /// settings alone: a mistake in the others may be corrected.
+    /// Without a checkpoint no step is taken over. The initial model is, and what was mined with it, and each depends
+    /// on some of the settings alone: a mistake in the others may be corrected.
     pub(super) fn of(out: &Path, facts: &str, saved: Option<&TrainingState>) -> Result<Self, TrainError> {
         let (then, model) = match (saved, read(out)?) {
             (Some(state), _) => (Some(state.config.clone()), Some(state.model.clone())),
             (None, Some(began)) => (Some(began.config), began.model),
             (None, None) => (None, None),
         };
-        let now = Self { format: FORMAT, config: facts.to_owned(), model };
-        let made = if saved.is_some() { Some(("checkpoints", Made::Trained)) } else { made(out) };
-        let Some((what, made)) = made else { return Ok(Self { model: None, ..now }) };
+        let now = Self {
+            format: FORMAT,
+            config: facts.to_owned(),
+            model,
+        };
+        let made = if saved.is_some() {
+            Some(("checkpoints", Made::Trained))
+        } else {
+            made(out)
+        };
+        let Some((what, made)) = made else {
+            return Ok(Self { model: None, ..now });
+        };
         let path = || out.to_owned();
-        let Some(then) = then else { return Err(TrainError::UnknownRun { path: path(), made: what }) };
+        let Some(then) = then else {
+            return Err(TrainError::UnknownRun {
+                path: path(),
+                made: what,
+            });
+        };
         if let Some((setting, then, now)) = difference(&then, facts, made) {
-            return Err(TrainError::OtherSetting { path: path(), setting, then, now });
+            return Err(TrainError::OtherSetting {
+                path: path(),
+                setting,
+                then,
+                now,
+            });
         }
         // The initial model may be made again, and nothing else depends on it yet.
-        if made == Made::Start { Ok(Self { model: None, ..now }) } else { Ok(now) }
+        if made == Made::Start {
+            Ok(Self { model: None, ..now })
+        } else {
+            Ok(now)
+        }
     }
 
     /// Notes the model that was opened; refuses another one than that which has made what is there.
@@ -58,7 +82,12 @@ impl Began {
         match self.model.replace(model.to_owned()) {
             Some(then) if then != model => {
                 let (setting, now) = ("fingerprint of the model".to_owned(), model.to_owned());
-                Err(TrainError::OtherSetting { path: out.to_owned(), setting, then, now })
+                Err(TrainError::OtherSetting {
+                    path: out.to_owned(),
+                    setting,
+                    then,
+                    now,
+                })
             }
             _ => Ok(self),
         }
@@ -75,12 +104,19 @@ impl Began {
 fn made(out: &Path) -> Option<(&'static str, Made)> {
     let has_mined = || {
         let entries = fs_err::read_dir(out.join("mined")).into_iter().flatten().flatten();
-        entries.map(|entry| entry.path()).any(|path| path.extension().is_some_and(|end| end == "jsonl"))
+        entries
+            .map(|entry| entry.path())
+            .any(|path| path.extension().is_some_and(|end| end == "jsonl"))
     };
     let has = |name: &&str| out.join(name).exists();
-    let model_dir = ["final", "best"].into_iter().find(has).map(|name| (name, Made::Trained));
+    let model_dir = ["final", "best"]
+        .into_iter()
+        .find(has)
+        .map(|name| (name, Made::Trained));
     let mined = || has_mined().then_some(("mined", Made::Mined));
-    model_dir.or_else(mined).or_else(|| has(&"start").then_some(("start", Made::Start)))
+    model_dir
+        .or_else(mined)
+        .or_else(|| has(&"start").then_some(("start", Made::Start)))
 }
 
 fn read(out: &Path) -> Result<Option<Began>, TrainError> {
@@ -89,10 +125,17 @@ fn read(out: &Path) -> Result<Option<Began>, TrainError> {
         return Ok(None);
     }
     let refuse = |reason: String| {
-        let reason = format!("`{}` is not valid: {reason}. Remove the directory, or name another", path.display());
+        let reason = format!(
+            "`{}` is not valid: {reason}. Remove the directory, or name another",
+            path.display()
+        );
         TrainError::Io(io::Error::new(io::ErrorKind::InvalidData, reason))
     };
     let began: Began = serde_json::from_slice(&fs_err::read(&path)?).map_err(|error| refuse(error.to_string()))?;
     let got = began.format;
-    if got == FORMAT { Ok(Some(began)) } else { Err(refuse(format!("format must be {FORMAT}, got: {got}"))) }
+    if got == FORMAT {
+        Ok(Some(began))
+    } else {
+        Err(refuse(format!("format must be {FORMAT}, got: {got}")))
+    }
 }

@@ -1,9 +1,9 @@
-//! Gradient cache (Gao et al. 2021, "Scaling Deep Contrastive Learning Batch Size under Memory Limited Setup"): the gradients
-//! of a whole batch in the memory of a part of it.
+//! Gradient cache (Gao et al. 2021, "Scaling Deep Contrastive Learning Batch Size under Memory Limited Setup"): the
+//! gradients of a whole batch in the memory of a part of it.
 //!
-//! All texts are embedded part by part without a tape; the loss of the vectors gives a gradient at each of them; then every
-//! part is embedded once more, with a tape, and its vectors' gradients are sent back. As there is no dropout, both passes give
-//! the same vectors, and the sum over the parts is the gradient of the batch.
+//! All texts are embedded part by part without a tape; the loss of the vectors gives a gradient at each of them; then
+//! every part is embedded once more, with a tape, and its vectors' gradients are sent back. As there is no dropout,
+//! both passes give the same vectors, and the sum over the parts is the gradient of the batch.
 
 use tch::{TchError, Tensor};
 
@@ -43,8 +43,12 @@ pub(super) fn gradients(
     (epoch, chunk): (f64, usize),
 ) -> Result<(Gradients, ObjectiveLoss), Error> {
     let parts = parts(batch, chunk);
-    let embedded: Vec<PartRows> =
-        tch::no_grad(|| parts.iter().map(|part| embed(towers, batch, part)).collect::<Result<_, _>>())?;
+    let embedded: Vec<PartRows> = tch::no_grad(|| {
+        parts
+            .iter()
+            .map(|part| embed(towers, batch, part))
+            .collect::<Result<_, _>>()
+    })?;
     let failed = "caching gradients";
     let vectors = whole(&parts, embedded).map_err(torch(failed))?;
     let loss = objective.loss(&vectors, batch, epoch)?;
@@ -59,7 +63,9 @@ pub(super) fn gradients(
         let mut sent = sent_back(part, &rows, &at.rows).map_err(torch(failed))?;
         // What the loss itself gives the temperature goes with the first part.
         if let Some((log, gradient)) = temperature.zip(at.temperature.take()) {
-            sent = sent.f_add(&log.f_mul(&gradient).map_err(torch(failed))?).map_err(torch(failed))?;
+            sent = sent
+                .f_add(&log.f_mul(&gradient).map_err(torch(failed))?)
+                .map_err(torch(failed))?;
         }
         let gradients = Gradients::of(&sent, learned).map_err(torch(failed))?;
         match &mut sum {
@@ -67,7 +73,10 @@ pub(super) fn gradients(
             Some(sum) => sum.add(gradients).map_err(torch(failed))?,
         }
     }
-    let nothing = || Error::Torch { action: failed, source: TchError::Shape("a batch without a text".into()) };
+    let nothing = || Error::Torch {
+        action: failed,
+        source: TchError::Shape("a batch without a text".into()),
+    };
     Ok((sum.ok_or_else(nothing)?, loss))
 }
 
@@ -80,7 +89,13 @@ fn parts(batch: &TrainBatch, chunk: usize) -> Vec<BatchPart> {
         places.chunks(chunk.max(1)).map(<[usize]>::to_vec).collect()
     };
     let of_pairs = cut((0..pairs).collect()).into_iter().map(BatchPart::Pairs);
-    of_pairs.chain(cut((pairs..batch.answers.len()).collect()).into_iter().map(BatchPart::Negatives)).collect()
+    of_pairs
+        .chain(
+            cut((pairs..batch.answers.len()).collect())
+                .into_iter()
+                .map(BatchPart::Negatives),
+        )
+        .collect()
 }
 
 fn embed(towers: StepTowers<'_>, batch: &TrainBatch, part: &BatchPart) -> Result<PartRows, Error> {
@@ -92,7 +107,12 @@ fn embed(towers: StepTowers<'_>, batch: &TrainBatch, part: &BatchPart) -> Result
             let questions: Vec<&Tokens> = places.filter_map(|place| batch.questions.get(place)).collect();
             let vectors = towers.pairs(&questions, &answers)?;
             let [cross_questions, cross_answers] = vectors.cross.map_or([None, None], |cross| cross.map(Some));
-            Ok([Some(vectors.questions), Some(vectors.answers), cross_questions, cross_answers])
+            Ok([
+                Some(vectors.questions),
+                Some(vectors.answers),
+                cross_questions,
+                cross_answers,
+            ])
         }
     }
 }
@@ -110,14 +130,22 @@ fn whole(parts: &[BatchPart], embedded: Vec<PartRows>) -> Result<EmbeddedBatch, 
     }
     let leaf = |(places, tensors): (Vec<i64>, Vec<Tensor>)| -> Result<Option<Tensor>, TchError> {
         let Some(first) = tensors.first() else { return Ok(None) };
-        let places = Tensor::f_from_slice(&places)?.f_argsort(0, false)?.f_to_device(first.device())?;
+        let places = Tensor::f_from_slice(&places)?
+            .f_argsort(0, false)?
+            .f_to_device(first.device())?;
         let rows = tch::no_grad(|| joined(&tensors)?.f_index_select(0, &places))?;
         rows.f_detach()?.f_set_requires_grad(true).map(Some)
     };
     let [questions, answers, cross_questions, cross_answers] = columns.map(leaf);
     let lacking = || TchError::Shape("a batch without questions".into());
-    let cross = cross_questions?.zip(cross_answers?).map(|(questions, answers)| [questions, answers]);
-    Ok(EmbeddedBatch { questions: questions?.ok_or_else(lacking)?, answers: answers?.ok_or_else(lacking)?, cross })
+    let cross = cross_questions?
+        .zip(cross_answers?)
+        .map(|(questions, answers)| [questions, answers]);
+    Ok(EmbeddedBatch {
+        questions: questions?.ok_or_else(lacking)?,
+        answers: answers?.ok_or_else(lacking)?,
+        cross,
+    })
 }
 
 struct AtVectors {
@@ -128,14 +156,30 @@ struct AtVectors {
 /// The loss's gradients at the vectors and at the temperature.
 fn at_vectors(loss: &Tensor, vectors: &EmbeddedBatch, temperature: Option<&Tensor>) -> Result<AtVectors, TchError> {
     let cross = vectors.cross.iter().flatten();
-    let leaves: Vec<&Tensor> = [&vectors.questions, &vectors.answers].into_iter().chain(cross).collect();
+    let leaves: Vec<&Tensor> = [&vectors.questions, &vectors.answers]
+        .into_iter()
+        .chain(cross)
+        .collect();
     let crossed = leaves.len() > 2;
-    let inputs: Vec<Tensor> = leaves.into_iter().chain(temperature).map(Tensor::shallow_clone).collect();
+    let inputs: Vec<Tensor> = leaves
+        .into_iter()
+        .chain(temperature)
+        .map(Tensor::shallow_clone)
+        .collect();
     let gradients = Tensor::f_run_backward(&[loss], &inputs, true, false)?;
-    let mut gradients = gradients.into_iter().map(|gradient| gradient.defined().then_some(gradient));
+    let mut gradients = gradients
+        .into_iter()
+        .map(|gradient| gradient.defined().then_some(gradient));
     let mut next = || gradients.next().flatten();
-    let rows = if crossed { [next(), next(), next(), next()] } else { [next(), next(), None, None] };
-    Ok(AtVectors { rows, temperature: if temperature.is_some() { next() } else { None } })
+    let rows = if crossed {
+        [next(), next(), next(), next()]
+    } else {
+        [next(), next(), None, None]
+    };
+    Ok(AtVectors {
+        rows,
+        temperature: if temperature.is_some() { next() } else { None },
+    })
 }
 
 /// A number whose gradient at the vectors of a part is the loss's.

@@ -1,8 +1,9 @@
-//! A batch through a cross encoder: each question with its positive and its own negatives, and a softmax over these candidates.
+//! A batch through a cross encoder: each question with its positive and its own negatives, and a softmax over these
+//! candidates.
 //!
-//! `L = -1/b sum_i log( exp(s_i0) / sum_c exp(s_ic) )`, candidate 0 the positive: localized contrastive estimation (Gao, Dai and Callan
-//! 2021, "Rethink Training of BERT Rerankers in Multi-Stage Retrieval Pipeline", equation 3). Questions know nothing of each other, so
-//! that some of them at a time give the same gradients.
+//! `L = -1/b sum_i log( exp(s_i0) / sum_c exp(s_ic) )`, candidate 0 the positive: localized contrastive estimation
+//! (Gao, Dai and Callan 2021, "Rethink Training of BERT Rerankers in Multi-Stage Retrieval Pipeline", equation 3).
+//! Questions know nothing of each other, so that some of them at a time give the same gradients.
 
 use tch::{Kind, Reduction, TchError, Tensor};
 
@@ -48,7 +49,8 @@ fn groups(candidates: &[Vec<usize>], chunk: usize) -> Vec<std::ops::Range<usize>
     groups
 }
 
-/// The gradients of a batch and its loss; `chunk` pairs are scored at a time with what backpropagation needs, and all where it is 0.
+/// The gradients of a batch and its loss; `chunk` pairs are scored at a time with what backpropagation needs, and all
+/// where it is 0.
 pub(super) fn gradients(
     learned: &Model,
     tensors: &[Tensor],
@@ -62,13 +64,16 @@ pub(super) fn gradients(
         let (first, own) = (group.start, all.get(group).unwrap_or_default());
         let mut pairs: Vec<Tokens> = Vec::new();
         for (at, answers) in own.iter().enumerate() {
-            let Some(question) = batch.questions.get(first + at) else { continue };
+            let Some(question) = batch.questions.get(first + at) else {
+                continue;
+            };
             for answer in answers.iter().filter_map(|&answer| batch.answers.get(answer)) {
                 pairs.push(tokenizer.pair_of(question, answer)?);
             }
         }
-        let logits =
-            learned.forward(Tower::Answer, &pairs.iter().collect::<Vec<_>>(), VectorLength::Raw)?.into_vectors();
+        let logits = learned
+            .forward(Tower::Answer, &pairs.iter().collect::<Vec<_>>(), VectorLength::Raw)?
+            .into_vectors();
         let lengths: Vec<usize> = own.iter().map(Vec::len).collect();
         let scores = by_question(&logits, &lengths).map_err(torch("arranging scores"))?;
         let loss = loss(&scores, all.len()).map_err(torch("computing a loss"))?;
@@ -81,12 +86,22 @@ pub(super) fn gradients(
         right.push(best_first(&scores, all.len()).map_err(torch("measuring scores"))?);
     }
     let total = |parts: &[Tensor]| Tensor::f_stack(parts, 0)?.f_sum(None::<Kind>);
-    let (whole, right) =
-        total(&losses).and_then(|whole| Ok((whole, total(&right)?))).map_err(torch("computing a loss"))?;
-    let nothing =
-        || Error::Torch { action: "running backward", source: TchError::Shape("a batch without a text".into()) };
+    let (whole, right) = total(&losses)
+        .and_then(|whole| Ok((whole, total(&right)?)))
+        .map_err(torch("computing a loss"))?;
+    let nothing = || Error::Torch {
+        action: "running backward",
+        source: TchError::Shape("a batch without a text".into()),
+    };
     let parts = vec![("candidates", whole.shallow_clone())];
-    Ok((sum.ok_or_else(nothing)?, ObjectiveLoss { whole, parts, measures: vec![("p-at-1", right)] }))
+    Ok((
+        sum.ok_or_else(nothing)?,
+        ObjectiveLoss {
+            whole,
+            parts,
+            measures: vec![("p-at-1", right)],
+        },
+    ))
 }
 
 /// Scores `[pairs, 1]` as `[questions, most]`; minus infinity where a question has fewer candidates.
@@ -108,7 +123,10 @@ fn by_question(logits: &Tensor, lengths: &[usize]) -> Result<Tensor, TchError> {
 
 /// The share of the mean over all `questions` that these have.
 fn loss(scores: &Tensor, questions: usize) -> Result<Tensor, TchError> {
-    let targets = Tensor::f_zeros([scores.size().first().copied().unwrap_or(0)], (Kind::Int64, scores.device()))?;
+    let targets = Tensor::f_zeros(
+        [scores.size().first().copied().unwrap_or(0)],
+        (Kind::Int64, scores.device()),
+    )?;
     let sum = scores.f_cross_entropy_loss(&targets, None::<Tensor>, Reduction::Sum, NO_TARGET, 0.0)?;
     sum.f_div_scalar(questions.max(1) as f64)
 }
@@ -142,8 +160,14 @@ mod tests {
         assert!((loss(&scores, 2).unwrap().double_value(&[]) - expected).abs() < 1e-6);
         assert!((best_first(&scores, 2).unwrap().double_value(&[]) - 0.5).abs() < 1e-9);
         // Question by question the same.
-        let apart = [by_question(&logits.narrow(0, 0, 3), &[3]), by_question(&logits.narrow(0, 3, 2), &[2])];
-        let apart: f64 = apart.into_iter().map(|scores| loss(&scores.unwrap(), 2).unwrap().double_value(&[])).sum();
+        let apart = [
+            by_question(&logits.narrow(0, 0, 3), &[3]),
+            by_question(&logits.narrow(0, 3, 2), &[2]),
+        ];
+        let apart: f64 = apart
+            .into_iter()
+            .map(|scores| loss(&scores.unwrap(), 2).unwrap().double_value(&[]))
+            .sum();
         assert!((apart - expected).abs() < 1e-6);
         assert_eq!(scores.device(), Device::Cpu);
     }

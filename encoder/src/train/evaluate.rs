@@ -1,4 +1,5 @@
-//! Exact search over a BEIR folder: every question against every document; and a cross encoder's order of the best of them.
+//! Exact search over a BEIR folder: every question against every document; and a cross encoder's order of the best of
+//! them.
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -71,12 +72,17 @@ struct EvaluatedTexts {
 impl EvaluatedTexts {
     /// Texts by key.
     fn by_key(&self) -> HashMap<&str, &str> {
-        self.keys.iter().map(String::as_str).zip(self.texts.iter().map(String::as_str)).collect()
+        self.keys
+            .iter()
+            .map(String::as_str)
+            .zip(self.texts.iter().map(String::as_str))
+            .collect()
     }
 }
 
 impl Evaluator {
-    /// Reads a BEIR folder: the questions that a split has judged, and all documents with their titles, as they are indexed.
+    /// Reads a BEIR folder: the questions that a split has judged, and all documents with their titles, as they are
+    /// indexed.
     pub fn open(folder: &Path, split: &str, encoder: &Model) -> Result<Self, TrainError> {
         Self::open_in(&EvaluatedContext::default(), folder, split, encoder)
     }
@@ -90,7 +96,10 @@ impl Evaluator {
     ) -> Result<Self, TrainError> {
         let tokenizer = encoder.tokenizer();
         if !folder.is_dir() {
-            return Err(TrainError::NoFolder { path: folder.to_owned(), split: split.to_owned() });
+            return Err(TrainError::NoFolder {
+                path: folder.to_owned(),
+                split: split.to_owned(),
+            });
         }
         let beir = BeirFolder::open(folder)?;
         let qrels = qrels::read(&beir.qrels(split)?)?;
@@ -99,7 +108,12 @@ impl Evaluator {
             .filter(|query| qrels.contains_key(&query.key))
             .map(|query| (query.key, query.text))
             .unzip();
-        let refuse = |reason: String| Err(TrainError::Evaluation { path: folder.to_owned(), reason });
+        let refuse = |reason: String| {
+            Err(TrainError::Evaluation {
+                path: folder.to_owned(),
+                reason,
+            })
+        };
         if context.late_weight().is_some() && !encoder.pools_means(Tower::Answer) {
             return refuse(format!(
                 "context `{context}`: expected a model whose vectors are the means of its token vectors, of which passages have some. Use `title`"
@@ -107,13 +121,22 @@ impl Evaluator {
         }
         let asked: HashSet<&String> = keys.iter().collect();
         if let Some(key) = qrels.keys().find(|key| !asked.contains(key)) {
-            return refuse(format!("split `{split}` judges question `{key}`, which `queries.jsonl` lacks"));
+            return refuse(format!(
+                "split `{split}` judges question `{key}`, which `queries.jsonl` lacks"
+            ));
         }
         let encode = |tower: Tower, texts: &[String]| -> Result<Vec<Tokens>, Error> {
             texts.par_iter().map(|text| tokenizer.encode(tower, text)).collect()
         };
-        let questions = EvaluatedTexts { tokens: encode(Tower::Question, &texts)?, keys, texts };
-        let read = ReadOptions { documents: documents.clone(), ..ReadOptions::default() };
+        let questions = EvaluatedTexts {
+            tokens: encode(Tower::Question, &texts)?,
+            keys,
+            texts,
+        };
+        let read = ReadOptions {
+            documents: documents.clone(),
+            ..ReadOptions::default()
+        };
         let (mut keys, mut texts, mut tokens) = (Vec::new(), Vec::new(), Vec::new());
         let mut places: Vec<PassagePlace> = Vec::new();
         for document in CorpusReader::open(&beir.corpus()?, &read)? {
@@ -132,13 +155,25 @@ impl Evaluator {
             keys.push(document.key);
         }
         check_judged(folder, split, &qrels, &keys)?;
-        let documents = EvaluatedTexts { tokens: encode(Tower::Answer, &tokens)?, keys, texts };
+        let documents = EvaluatedTexts {
+            tokens: encode(Tower::Answer, &tokens)?,
+            keys,
+            texts,
+        };
         let contexts = |weight| {
             let places: Vec<&PassagePlace> = places.iter().collect();
-            tokenizer.contexts_of_passages(Tower::Answer, &places).map(|tokens| (tokens, weight))
+            tokenizer
+                .contexts_of_passages(Tower::Answer, &places)
+                .map(|tokens| (tokens, weight))
         };
         let late = context.late_weight().map(contexts).transpose()?;
-        Ok(Self { path: folder.to_owned(), questions, documents, late, qrels })
+        Ok(Self {
+            path: folder.to_owned(),
+            questions,
+            documents,
+            late,
+            qrels,
+        })
     }
 
     /// How many questions and documents there are.
@@ -146,13 +181,19 @@ impl Evaluator {
         (self.questions.keys.len(), self.documents.keys.len())
     }
 
-    /// The best documents of each question by inner product; nothing when embedding was told to stop. With a context that reads documents `embed` has
-    /// to give vectors of unit length.
+    /// The best documents of each question by inner product; nothing when embedding was told to stop. With a context
+    /// that reads documents `embed` has to give vectors of unit length.
     pub fn search(&self, embed: &Embed<'_>, dim: usize, device: Device) -> Result<Option<TrecRun>, TrainError> {
-        let Some(questions) = embed(Tower::Question, &self.questions.tokens)? else { return Ok(None) };
-        let Some(mut documents) = embed(Tower::Answer, &self.documents.tokens)? else { return Ok(None) };
+        let Some(questions) = embed(Tower::Question, &self.questions.tokens)? else {
+            return Ok(None);
+        };
+        let Some(mut documents) = embed(Tower::Answer, &self.documents.tokens)? else {
+            return Ok(None);
+        };
         if let Some((tokens, weight)) = &self.late {
-            let Some(late) = embed(Tower::Answer, &tokens.contexts)? else { return Ok(None) };
+            let Some(late) = embed(Tower::Answer, &tokens.contexts)? else {
+                return Ok(None);
+            };
             add_contexts(&mut documents, &late, &tokens.rows, dim, *weight);
         }
         let best = best_answers(&questions, &documents, dim, DEPTH, device)?;
@@ -165,9 +206,9 @@ impl Evaluator {
         Ok(Some(run))
     }
 
-    /// The best `depth` hits of each question in the order of the logits that a cross encoder gives them, the others after them in the order
-    /// that they had; nothing when scoring was told to stop. Equal logits leave the order, too. A hit's score is its logit; after those they fall
-    /// by one from hit to hit.
+    /// The best `depth` hits of each question in the order of the logits that a cross encoder gives them, the others
+    /// after them in the order that they had; nothing when scoring was told to stop. Equal logits leave the order, too.
+    /// A hit's score is its logit; after those they fall by one from hit to hit.
     pub fn rerank(
         &self,
         run: &TrecRun,
@@ -187,10 +228,15 @@ impl Evaluator {
             for (key, hits) in window {
                 let question = questions.get(key.as_str()).ok_or_else(|| refuse("question", key))?;
                 for (key, _) in hits.iter().take(depth) {
-                    pairs.push((question, documents.get(key.as_str()).ok_or_else(|| refuse("document", key))?));
+                    pairs.push((
+                        question,
+                        documents.get(key.as_str()).ok_or_else(|| refuse("document", key))?,
+                    ));
                 }
             }
-            let tokens = pairs.par_iter().map(|(question, text)| tokenizer.encode_pair(question, text));
+            let tokens = pairs
+                .par_iter()
+                .map(|(question, text)| tokenizer.encode_pair(question, text));
             let tokens = tokens.collect::<Result<Vec<Tokens>, Error>>()?;
             let Some(logits) = score(&tokens)? else { return Ok(None) };
             let mut logits = logits.into_iter();
@@ -233,7 +279,10 @@ fn check_judged(folder: &Path, split: &str, qrels: &Qrels, keys: &[String]) -> R
         Err(reason) => {
             let held = keys.first().map(String::as_str).unwrap_or_default();
             let reason = format!("split `{split}`: {reason}. A key of the corpus is `{held}`");
-            Err(TrainError::Evaluation { path: folder.to_owned(), reason })
+            Err(TrainError::Evaluation {
+                path: folder.to_owned(),
+                reason,
+            })
         }
     }
 }

@@ -1,9 +1,10 @@
 //! Memory that one step frees is kept for the next.
 //!
-//! The binaries' allocator, mimalloc, gives back to the kernel what has been free for a second. A step takes longer, and most of its
-//! memory is activations: having the kernel clear their pages again was a sixth to a quarter of a step (all-MiniLM-L6-v2, 64 pairs of
-//! SQuAD, f32, two threads, medians of ten steps of `dyad-encoder train`; `MIMALLOC_PURGE_DELAY=1000`: 3.4, 3.7 and 4.1 s; `-1`, never:
-//! 2.8, 3.1 and 3.0; `60000`, in addition to the last of each: 3.2; 37,000 page faults a step against 2,000).
+//! The binaries' allocator, mimalloc, gives back to the kernel what has been free for a second. A step takes longer,
+//! and most of its memory is activations: having the kernel clear their pages again was a sixth to a quarter of a step
+//! (all-MiniLM-L6-v2, 64 pairs of SQuAD, f32, two threads, medians of ten steps of `dyad-encoder train`;
+//! `MIMALLOC_PURGE_DELAY=1000`: 3.4, 3.7 and 4.1 s; `-1`, never: 2.8, 3.1 and 3.0; `60000`, in addition to the last of
+//! each: 3.2; 37,000 page faults a step against 2,000).
 
 use std::ffi::{c_int, c_long};
 
@@ -53,7 +54,11 @@ mod tests {
     fn the_option_is_that_of_the_environment_variable() {
         let this = std::env::current_exe().unwrap();
         let other = "train::memory::tests::memory_is_kept_for_a_minute_unless_the_environment_says_how_long";
-        let output = Command::new(this).args(["--exact", other]).env(ENVIRONMENT, "1234").output().unwrap();
+        let output = Command::new(this)
+            .args(["--exact", other])
+            .env(ENVIRONMENT, "1234")
+            .output()
+            .unwrap();
         let printed = String::from_utf8_lossy(&output.stdout);
         assert!(output.status.success() && printed.contains("1 passed"), "{printed}");
     }

@@ -23,12 +23,13 @@
 //! | `log/` | bar, lines of JSON, TensorBoard |
 //! | `error.rs` | why a run cannot begin, go on or save |
 //!
-//! A run that goes on from a checkpoint takes the steps that it would have taken: batches are a function of the seed and a cursor,
-//! nothing else is random, and the optimizer's state is kept whole. On a CPU with the same number of threads they are the same to
-//! the bit: 0 threads are one per core, whatever the process did before. A GPU adds in an order of its own.
+//! A run that goes on from a checkpoint takes the steps that it would have taken: batches are a function of the seed
+//! and a cursor, nothing else is random, and the optimizer's state is kept whole. On a CPU with the same number of
+//! threads they are the same to the bit: 0 threads are one per core, whatever the process did before. A GPU adds in an
+//! order of its own.
 //!
-//! ENDX trains by inner products of vectors of any length, while a model serves vectors of unit length. So evaluation is by cosine,
-//! as served, unless `evaluation.similarity` asks for inner products.
+//! ENDX trains by inner products of vectors of any length, while a model serves vectors of unit length. So evaluation
+//! is by cosine, as served, unless `evaluation.similarity` asks for inner products.
 
 mod began;
 mod cache;

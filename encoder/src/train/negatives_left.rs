@@ -1,5 +1,5 @@
-//! What is left to tell a question's answer from: answers of a batch that are equal, or known to answer the question too, are masked,
-//! and where all are, the loss is 0 whatever the model does.
+//! What is left to tell a question's answer from: answers of a batch that are equal, or known to answer the question
+//! too, are masked, and where all are, the loss is 0 whatever the model does.
 
 use crate::data::TrainBatch;
 

@@ -58,7 +58,11 @@ impl Objective {
         };
         Ok(Self {
             // Vectors of unit length need not be made so once more.
-            in_batch: InBatch { similarity: Similarity::InnerProduct, temperature, symmetric: config.symmetric },
+            in_batch: InBatch {
+                similarity: Similarity::InnerProduct,
+                temperature,
+                symmetric: config.symmetric,
+            },
             weight: config.weight,
             distillation: config.distillation,
             endx: config.endx.map(|endx| (endx, cross())),
@@ -84,14 +88,22 @@ impl Objective {
         let device = vectors.questions.device();
         let (b, n) = (batch.questions.len() as i64, batch.answers.len() as i64);
         let excluded = if batch.excludes() {
-            Some(Tensor::f_from_slice(&batch.excluded)?.f_view([b, n])?.f_to_device(device)?)
+            Some(
+                Tensor::f_from_slice(&batch.excluded)?
+                    .f_view([b, n])?
+                    .f_to_device(device)?,
+            )
         } else {
             None
         };
         let scores = self.in_batch.similarity.scores(&vectors.questions, &vectors.answers)?;
         let softmax = self.in_batch.of_scores(&scores, excluded.as_ref())?;
         let mut parts = vec![("in-batch", softmax.shallow_clone())];
-        let mut dual = if self.distillation.is_some() { softmax.f_mul_scalar(self.weight)? } else { softmax };
+        let mut dual = if self.distillation.is_some() {
+            softmax.f_mul_scalar(self.weight)?
+        } else {
+            softmax
+        };
         if let Some(config) = &self.distillation
             && let Some(distilled) = self.distilled(config, &scores, batch)?
         {
@@ -99,33 +111,51 @@ impl Objective {
             parts.push(("distillation", distilled));
         }
         let (Some((endx, in_batch)), Some([questions, answers])) = (&self.endx, &vectors.cross) else {
-            return Ok(ObjectiveLoss { whole: dual, parts, measures: Vec::new() });
+            return Ok(ObjectiveLoss {
+                whole: dual,
+                parts,
+                measures: Vec::new(),
+            });
         };
         let of_pairs = excluded.map(|excluded| excluded.f_narrow(1, 0, b)).transpose()?;
         let scores = in_batch.similarity.scores(questions, answers)?;
         let cross = in_batch.of_scores(&scores, of_pairs.as_ref())?;
         let first = tch::no_grad(|| precision_at_1(&scores, of_pairs.as_ref()))?;
         let positives = vectors.answers.f_narrow(0, 0, b)?;
-        let own = MatchedPairs { questions: &vectors.questions, answers: &positives };
+        let own = MatchedPairs {
+            questions: &vectors.questions,
+            answers: &positives,
+        };
         let by = (in_batch.similarity, in_batch.temperature.value()?);
         let terms = endx.geometry.terms(own, MatchedPairs { questions, answers }, by)?;
         let geometry = terms.weighted(endx.weights.geometry_weights(epoch))?;
         let whole = endx.weights.combined(&dual, &cross, &geometry)?;
         let GeometryTerms { a_q, q_q, q_a, a_a } = terms;
         parts.extend([("cross", cross), ("geometry", geometry)]);
-        parts.extend([("geometry-a-q", a_q), ("geometry-q-q", q_q), ("geometry-q-a", q_a), ("geometry-a-a", a_a)]);
-        Ok(ObjectiveLoss { whole, parts, measures: vec![("cross-p-at-1", first)] })
+        parts.extend([
+            ("geometry-a-q", a_q),
+            ("geometry-q-q", q_q),
+            ("geometry-q-a", q_a),
+            ("geometry-a-a", a_a),
+        ]);
+        Ok(ObjectiveLoss {
+            whole,
+            parts,
+            measures: vec![("cross-p-at-1", first)],
+        })
     }
 
-    /// The loss of distillation over the questions whose positive and at least one negative the teacher has scored; `None`
-    /// where the batch has no such question.
+    /// The loss of distillation over the questions whose positive and at least one negative the teacher has scored;
+    /// `None` where the batch has no such question.
     fn distilled(
         &self,
         config: &DistillationConfig,
         scores: &Tensor,
         batch: &TrainBatch,
     ) -> Result<Option<Tensor>, TchError> {
-        let Some(candidates) = TeacherCandidates::of(batch) else { return Ok(None) };
+        let Some(candidates) = TeacherCandidates::of(batch) else {
+            return Ok(None);
+        };
         let device = scores.device();
         let shape = [candidates.rows.len() as i64, candidates.width as i64];
         let moved = |tensor: Tensor| tensor.f_view(shape)?.f_to_device(device);
@@ -144,14 +174,19 @@ impl Objective {
     }
 }
 
-/// Share of the questions that score no answer of the batch higher than their own, in `[b, b]`, where `left_out` are no competitors.
+/// Share of the questions that score no answer of the batch higher than their own, in `[b, b]`, where `left_out` are no
+/// competitors.
 fn precision_at_1(scores: &Tensor, left_out: Option<&Tensor>) -> Result<Tensor, TchError> {
     let own = scores.f_diagonal(0, 0, 1)?.f_unsqueeze(1)?;
     let mut beaten = scores.f_gt_tensor(&own)?;
     if let Some(left_out) = left_out {
         beaten = beaten.f_logical_and(&left_out.f_logical_not()?)?;
     }
-    beaten.f_any_dim(1, false)?.f_logical_not()?.f_to_kind(Kind::Float)?.f_mean(Kind::Float)
+    beaten
+        .f_any_dim(1, false)?
+        .f_logical_not()?
+        .f_to_kind(Kind::Float)?
+        .f_mean(Kind::Float)
 }
 
 /// The candidates that the teacher has scored, the positive first.
@@ -184,7 +219,11 @@ impl TeacherCandidates {
         }
         let width = of_question.iter().map(Vec::len).max().filter(|&width| width > 1)?;
         let (mut rows, mut columns, mut teacher, mut missing) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        for (row, candidates) in of_question.iter().enumerate().filter(|(_, candidates)| candidates.len() > 1) {
+        for (row, candidates) in of_question
+            .iter()
+            .enumerate()
+            .filter(|(_, candidates)| candidates.len() > 1)
+        {
             rows.push(row as i64);
             for place in 0..width {
                 let candidate = candidates.get(place);
@@ -193,7 +232,13 @@ impl TeacherCandidates {
                 missing.push(candidate.is_none());
             }
         }
-        Some(Self { rows, width, columns, teacher, missing })
+        Some(Self {
+            rows,
+            width,
+            columns,
+            teacher,
+            missing,
+        })
     }
 }
 
@@ -259,7 +304,9 @@ mod tests {
     }
 
     fn random(rows: i64) -> Tensor {
-        Tensor::arange(rows * 4, (Kind::Float, Device::Cpu)).sin().view([rows, 4])
+        Tensor::arange(rows * 4, (Kind::Float, Device::Cpu))
+            .sin()
+            .view([rows, 4])
     }
 
     #[test]
@@ -267,14 +314,39 @@ mod tests {
         let none = f32::NAN;
         // Halved by the scale.
         let teacher = [[10.0, none, 2.0], [none, 8.0, none]].concat();
-        let vectors = EmbeddedBatch { questions: random(2), answers: random(3) * 0.7, cross: None };
+        let vectors = EmbeddedBatch {
+            questions: random(2),
+            answers: random(3) * 0.7,
+            cross: None,
+        };
         let scores = vectors.questions.matmul(&vectors.answers.transpose(0, 1));
         let score = |row: i64, column: i64| scores.double_value(&[row, column]);
         for kind in [DistillationKind::MarginMse, DistillationKind::Kl] {
-            let distillation = Some(DistillationConfig { kind, weight: 2.0, temperature: 1.0, scale: 0.5 });
-            let objective = Objective::new(&LossConfig { distillation, ..config() }, &Compute::default()).unwrap();
-            let loss = objective.loss(&vectors, &batch(vec![0], 2, Some(teacher.clone())), 0.0).unwrap();
-            let value = |name: &str| loss.parts.iter().find(|(part, _)| *part == name).unwrap().1.double_value(&[]);
+            let distillation = Some(DistillationConfig {
+                kind,
+                weight: 2.0,
+                temperature: 1.0,
+                scale: 0.5,
+            });
+            let objective = Objective::new(
+                &LossConfig {
+                    distillation,
+                    ..config()
+                },
+                &Compute::default(),
+            )
+            .unwrap();
+            let loss = objective
+                .loss(&vectors, &batch(vec![0], 2, Some(teacher.clone())), 0.0)
+                .unwrap();
+            let value = |name: &str| {
+                loss.parts
+                    .iter()
+                    .find(|(part, _)| *part == name)
+                    .unwrap()
+                    .1
+                    .double_value(&[])
+            };
             let expected = match kind {
                 DistillationKind::MarginMse => (score(0, 0) - score(0, 2) - 4.0).powi(2),
                 DistillationKind::Kl => {
@@ -283,9 +355,16 @@ mod tests {
                     p * (p / own).ln() + (1.0 - p) * ((1.0 - p) / (1.0 - own)).ln()
                 }
             };
-            assert!((value("distillation") - expected).abs() < 1e-4, "{kind:?} {} {expected}", value("distillation"));
+            assert!(
+                (value("distillation") - expected).abs() < 1e-4,
+                "{kind:?} {} {expected}",
+                value("distillation")
+            );
             let whole = loss.whole.double_value(&[]);
-            assert!((whole - 0.5 * value("in-batch") - 2.0 * expected).abs() < 1e-4, "{kind:?}");
+            assert!(
+                (whole - 0.5 * value("in-batch") - 2.0 * expected).abs() < 1e-4,
+                "{kind:?}"
+            );
             // Where nothing was scored, the softmax is left.
             let loss = objective.loss(&vectors, &batch(vec![0], 2, None), 0.0).unwrap();
             assert_eq!(loss.parts.len(), 1);

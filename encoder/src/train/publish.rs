@@ -22,12 +22,17 @@ pub(super) fn lock(out: &Path) -> Result<DirLock, TrainError> {
     })
 }
 
-/// The directory that training begins from: the model itself, or two towers or a cross encoder that are made from it once.
+/// The directory that training begins from: the model itself, or two towers or a cross encoder that are made from it
+/// once.
 pub(super) fn start(config: &Config, out: &Path) -> Result<PathBuf, TrainError> {
     let model = &config.model;
     if model.path.as_os_str().is_empty() {
         let expected = "the directory of a model to begin from".to_owned();
-        return Err(TrainError::Setting { setting: "model.path".into(), expected, got: "nothing".into() });
+        return Err(TrainError::Setting {
+            setting: "model.path".into(),
+            expected,
+            got: "nothing".into(),
+        });
     }
     let as_it_is = match model.kind {
         TrainedKind::DualEncoder => model.sharing.is_none(),
@@ -45,7 +50,11 @@ pub(super) fn start(config: &Config, out: &Path) -> Result<PathBuf, TrainError> 
         return Ok(start);
     }
     if let Some(sharing) = model.sharing {
-        let creation = Creation { sharing, dim: model.dim, seed: config.seed };
+        let creation = Creation {
+            sharing,
+            dim: model.dim,
+            seed: config.seed,
+        };
         let (from, aggregation) = (&model.path, model.aggregation());
         match (model.init, model.new_encoder()) {
             (EncoderInit::Random, encoder) => create_from_scratch(from, &start, &creation, encoder, aggregation)?,

@@ -47,8 +47,8 @@ pub struct TrainingOutcome {
     pub was_finished: bool,
 }
 
-/// Trains by `config` in directory `out`, and goes on there where an earlier call was ended. `interrupted` is looked at between
-/// steps: once it is set, the run is saved and ends with [`TrainError::Interrupted`].
+/// Trains by `config` in directory `out`, and goes on there where an earlier call was ended. `interrupted` is looked at
+/// between steps: once it is set, the run is saved and ends with [`TrainError::Interrupted`].
 pub fn train(config: &Config, out: &Path, cancel: &JobCancellation) -> Result<TrainingOutcome, TrainError> {
     let _lock = lock(out)?;
     let facts = config.facts().map_err(std::io::Error::from)?;
@@ -70,7 +70,13 @@ pub fn train(config: &Config, out: &Path, cancel: &JobCancellation) -> Result<Tr
             );
         }
         let before = state.before.map(|before| before.value);
-        TrainingOutcome { steps: state.step, last: last.clone(), best: found, before, was_finished }
+        TrainingOutcome {
+            steps: state.step,
+            last: last.clone(),
+            best: found,
+            before,
+            was_finished,
+        }
     };
     if let Some((_, state)) = &saved
         && last.exists()
@@ -94,7 +100,12 @@ pub fn train(config: &Config, out: &Path, cancel: &JobCancellation) -> Result<Tr
     let model = learned.info().fingerprint.clone();
     began.with_model(out, &model)?.write(out)?;
     let evaluator = match &config.evaluation.data {
-        Some(data) => Some(Evaluator::open_in(&config.evaluation.context(), data, &config.evaluation.split, &learned)?),
+        Some(data) => Some(Evaluator::open_in(
+            &config.evaluation.context(),
+            data,
+            &config.evaluation.split,
+            &learned,
+        )?),
         None => None,
     };
     let hits = match &config.evaluation.run {
@@ -127,7 +138,13 @@ pub fn train(config: &Config, out: &Path, cancel: &JobCancellation) -> Result<Tr
     }
     learned.replace(&directory, &last)?;
     // There is at least one stage, and each leaves its state.
-    let nothing = || TrainingOutcome { steps: 0, last: last.clone(), best: None, before: None, was_finished: false };
+    let nothing = || TrainingOutcome {
+        steps: 0,
+        last: last.clone(),
+        best: None,
+        before: None,
+        was_finished: false,
+    };
     Ok(run.state.as_ref().map_or_else(nothing, |state| outcome(state, false)))
 }
 
@@ -164,14 +181,28 @@ impl TrainingRun<'_> {
         (learned, cross): (Model, Option<Cross>),
         saved: Option<(PathBuf, TrainingState)>,
     ) -> Result<(Model, Option<Cross>), TrainError> {
-        let Self { config, out, directory, compute, cancel, .. } = *self;
+        let Self {
+            config,
+            out,
+            directory,
+            compute,
+            cancel,
+            ..
+        } = *self;
         let context = context(&stage.data, &learned)?;
         let mined = match &stage.mine {
             None => None,
             Some(mine) => {
                 let go_on = || !cancel.is_cancelled();
                 let context = context.as_deref();
-                let miner = StageMiner { learned: &learned, directory, compute, context, out, seed: config.seed };
+                let miner = StageMiner {
+                    learned: &learned,
+                    directory,
+                    compute,
+                    context,
+                    out,
+                    seed: config.seed,
+                };
                 Some(self.or_interrupted(miner.mine(stage, mine, &go_on))?)
             }
         };
@@ -180,21 +211,39 @@ impl TrainingRun<'_> {
         let of_checkpoint = saved.as_ref().map(|(_, state)| &state.sampler);
         let sampler = sampler(stage, number, config.seed, pairs, of_checkpoint)?;
         let batches = sampler.batches();
-        let length = Length { steps: stage.training.steps(batches, stage.batch.accumulate), batches };
+        let length = Length {
+            steps: stage.training.steps(batches, stage.batch.accumulate),
+            batches,
+        };
         let mut step = TrainingStep::after(cross, learned, directory, stage, compute, length)?;
         let state = match saved {
             None => {
                 let fresh = TrainingState::new(self.facts.clone(), self.model.clone(), sampler.state());
-                let TrainingState { step, best, evaluated, .. } = self.state.take().unwrap_or_else(|| fresh.clone());
-                TrainingState { stage: number, step, best, evaluated, before: self.before, ..fresh }
+                let TrainingState {
+                    step, best, evaluated, ..
+                } = self.state.take().unwrap_or_else(|| fresh.clone());
+                TrainingState {
+                    stage: number,
+                    step,
+                    best,
+                    evaluated,
+                    before: self.before,
+                    ..fresh
+                }
             }
             Some((path, state)) => {
                 let tensors = Checkpoints::tensors(&path)?;
                 let restored = step.restore(tensors, state.stage_step);
-                restored.map_err(|reason| TrainError::Checkpoint { path: path.clone(), reason })?;
+                restored.map_err(|reason| TrainError::Checkpoint {
+                    path: path.clone(),
+                    reason,
+                })?;
                 tracing::info!("going on after {}", path.display());
                 // New settings of what does not matter are those of the next checkpoint.
-                TrainingState { config: self.facts.clone(), ..state }
+                TrainingState {
+                    config: self.facts.clone(),
+                    ..state
+                }
             }
         };
         self.log.begin(stage, state.stage_step, length.steps);
@@ -205,13 +254,21 @@ impl TrainingRun<'_> {
 
     fn or_interrupted<T>(&self, result: Result<T, TrainError>) -> Result<T, TrainError> {
         let step = self.state.as_ref().map_or(0, |state| state.step);
-        result.map_err(|error| if self.is_interrupted() { TrainError::Interrupted { step } } else { error })
+        result.map_err(|error| {
+            if self.is_interrupted() {
+                TrainError::Interrupted { step }
+            } else {
+                error
+            }
+        })
     }
 
     /// The loop. What is due after a step is done before the next one is begun, so that a run that goes on does it too.
     fn steps(&mut self, stage: &Stage, step: &mut TrainingStep, sampler: Sampler) -> Result<(), TrainError> {
         let config = self.config;
-        let Some(mut state) = self.state.take() else { return Ok(()) };
+        let Some(mut state) = self.state.take() else {
+            return Ok(());
+        };
         // A checkpoint that training went on from need not be written again.
         let mut stored = (state.stage_step > 0).then_some(state.step);
         let mut prefetch = Prefetch::batches(sampler, AHEAD)?;
@@ -240,8 +297,13 @@ impl TrainingRun<'_> {
             }
             if given_up && let Some(best) = state.best {
                 let (path, tensors) = self.checkpoints.best_tensors(best)?;
-                step.restore_towers(tensors).map_err(|reason| TrainError::Checkpoint { path, reason })?;
-                tracing::info!(step = best.step, patience, "no better evaluation: going on from the best weights");
+                step.restore_towers(tensors)
+                    .map_err(|reason| TrainError::Checkpoint { path, reason })?;
+                tracing::info!(
+                    step = best.step,
+                    patience,
+                    "no better evaluation: going on from the best weights"
+                );
             }
             if ended {
                 break;
@@ -250,7 +312,10 @@ impl TrainingRun<'_> {
             let masked = self.check_negatives(stage, &mut left, &batches, step.length())?;
             let mut report = step.run_all(&batches).map_err(|error| match error {
                 // Counted over all stages, as everything that the log names.
-                Error::GradientNotFinite { norm, .. } => Error::GradientNotFinite { step: state.step + 1, norm },
+                Error::GradientNotFinite { norm, .. } => Error::GradientNotFinite {
+                    step: state.step + 1,
+                    norm,
+                },
                 other => other,
             })?;
             if masked > 0.0 {
@@ -289,7 +354,10 @@ impl TrainingRun<'_> {
                 "no question has had a negative in its batch: all answers of a batch are the same text, or answer every question of it. Only the other terms of the loss teach anything"
             ),
             Some(Verdict::Nothing) => {
-                return Err(TrainError::NothingToLearn { stage: stage.name.clone(), batches: left.batches() });
+                return Err(TrainError::NothingToLearn {
+                    stage: stage.name.clone(),
+                    batches: left.batches(),
+                });
             }
             Some(Verdict::Masked(share)) => tracing::warn!(
                 stage = stage.name,
@@ -301,16 +369,25 @@ impl TrainingRun<'_> {
         Ok(masked)
     }
 
-    /// Evaluates where there is something to evaluate over, and keeps the model where it is the best: whether it is; `None` when
-    /// interrupted.
+    /// Evaluates where there is something to evaluate over, and keeps the model where it is the best: whether it is;
+    /// `None` when interrupted.
     fn evaluate(&mut self, step: &TrainingStep, state: &mut TrainingState) -> Result<Option<bool>, TrainError> {
-        let Some(evaluator) = &self.evaluator else { return Ok(Some(false)) };
-        let Some(measured) = self.measure(evaluator, step.learned())? else { return Ok(None) };
-        let value = measured.mean(self.config.evaluation.metric.metric()).unwrap_or_default();
+        let Some(evaluator) = &self.evaluator else {
+            return Ok(Some(false));
+        };
+        let Some(measured) = self.measure(evaluator, step.learned())? else {
+            return Ok(None);
+        };
+        let value = measured
+            .mean(self.config.evaluation.metric.metric())
+            .unwrap_or_default();
         let better = state.best.is_none_or(|best| value > best.value);
         state.evaluated = Some(state.step);
         if better {
-            state.best = Some(Best { step: state.step, value });
+            state.best = Some(Best {
+                step: state.step,
+                value,
+            });
             state.stale = 0;
             step.learned().replace(self.directory, &self.out.join("best"))?;
         } else {
@@ -322,7 +399,12 @@ impl TrainingRun<'_> {
 
     /// Each of [`METRICS`] of a model; `None` when interrupted.
     fn measure(&self, evaluator: &Evaluator, learned: &Model) -> Result<Option<Evaluation>, TrainError> {
-        let Self { config, compute, cancel, .. } = *self;
+        let Self {
+            config,
+            compute,
+            cancel,
+            ..
+        } = *self;
         let length = match config.evaluation.similarity {
             Similarity::Cosine => VectorLength::Unit,
             Similarity::InnerProduct => VectorLength::Raw,
@@ -346,10 +428,12 @@ impl TrainingRun<'_> {
         Ok(found.map(|found| evaluator.measure(&found)))
     }
 
-    /// The value of the model that the run begins from: `model.path`, where its weights are trained; else, and where it is not there any
-    /// more, the initialised model `start`. Nothing where nothing is evaluated.
+    /// The value of the model that the run begins from: `model.path`, where its weights are trained; else, and where it
+    /// is not there any more, the initialised model `start`. Nothing where nothing is evaluated.
     fn measure_before(&mut self, start: &Model) -> Result<Option<Best>, TrainError> {
-        let Some(evaluator) = &self.evaluator else { return Ok(None) };
+        let Some(evaluator) = &self.evaluator else {
+            return Ok(None);
+        };
         let model = &self.config.model;
         let is_trained = model.init == EncoderInit::Pretrained && model.encoder.is_none() && model.path.is_dir();
         let from = if is_trained && model.sharing.is_some() {
@@ -360,13 +444,18 @@ impl TrainingRun<'_> {
         let measured = self.measure(evaluator, from.as_ref().unwrap_or(start))?;
         let measured = measured.ok_or(TrainError::Interrupted { step: 0 })?;
         self.log.before(&named(&measured))?;
-        let value = measured.mean(self.config.evaluation.metric.metric()).unwrap_or_default();
+        let value = measured
+            .mean(self.config.evaluation.metric.metric())
+            .unwrap_or_default();
         Ok(Some(Best { step: 0, value }))
     }
 }
 
 fn named(measured: &Evaluation) -> Vec<(String, f64)> {
-    METRICS.iter().map(|metric| (metric.to_string(), measured.mean(*metric).unwrap_or_default())).collect()
+    METRICS
+        .iter()
+        .map(|metric| (metric.to_string(), measured.mean(*metric).unwrap_or_default()))
+        .collect()
 }
 
 fn next(prefetch: &mut Prefetch<TrainBatch>, count: usize) -> Result<Vec<TrainBatch>, TrainError> {

@@ -17,8 +17,8 @@ use crate::device::Compute;
 use crate::model::{Model, OpenMode};
 use crate::tokenize::{Budget, Tokenizer};
 
-/// Refuses what a stage cannot be run with, before any is, so that a long one is not followed by a mistake: its settings, and where it is
-/// `later` than the first its examples, which else are read at once.
+/// Refuses what a stage cannot be run with, before any is, so that a long one is not followed by a mistake: its
+/// settings, and where it is `later` than the first its examples, which else are read at once.
 pub(super) fn check(stage: &Stage, later: bool) -> Result<(), TrainError> {
     Objective::new(&stage.loss, &Compute::default())?;
     stage.optimizer.check()?;
@@ -41,7 +41,11 @@ pub(super) fn check(stage: &Stage, later: bool) -> Result<(), TrainError> {
         has_negatives(stage, with_negatives, examples)?;
     }
     if stage.batch.size > examples {
-        return Err(DataError::BatchSize { batch: stage.batch.size, examples }.into());
+        return Err(DataError::BatchSize {
+            batch: stage.batch.size,
+            examples,
+        }
+        .into());
     }
     Ok(())
 }
@@ -51,7 +55,11 @@ pub(super) fn suits(stage: &Stage, pairs: &TokenizedPairs) -> Result<(), DataErr
     if stage.loss.distillation.is_some() && !pairs.has_scores() {
         let expected = "scored by a teacher where `loss.distillation` is to learn from it".to_owned();
         let what = "the examples of the stage";
-        return Err(DataError::Option { what, expected, got: "no score".to_owned() });
+        return Err(DataError::Option {
+            what,
+            expected,
+            got: "no score".to_owned(),
+        });
     }
     has_negatives(stage, pairs.with_negatives(), pairs.len())
 }
@@ -62,12 +70,18 @@ fn has_negatives(stage: &Stage, with_negatives: usize, examples: usize) -> Resul
     if wanted == 0 || with_negatives > 0 {
         return Ok(());
     }
-    Err(DataError::NoNegatives { stage: stage.name.clone(), wanted, examples })
+    Err(DataError::NoNegatives {
+        stage: stage.name.clone(),
+        wanted,
+        examples,
+    })
 }
 
 /// The documents in which the passages of a stage stand, where its vectors know these.
 pub(super) fn context(data: &DataConfig, learned: &Model) -> Result<Option<Arc<ExampleContext>>, TrainError> {
-    let Some((context, documents)) = data.context.zip(data.documents.as_ref()) else { return Ok(None) };
+    let Some((context, documents)) = data.context.zip(data.documents.as_ref()) else {
+        return Ok(None);
+    };
     if context.late_weight().is_some() && !learned.pools_means(Tower::Answer) {
         return Err(TrainError::Setting {
             setting: "data.context".to_owned(),
@@ -91,7 +105,11 @@ pub(super) fn pairs(
         let skipped = reader.skipped();
         if skipped.total() > 0 {
             let first = skipped.first.as_deref().unwrap_or("by design of the format");
-            tracing::warn!(records = skipped.total(), first, "skipped records that cannot be trained on");
+            tracing::warn!(
+                records = skipped.total(),
+                first,
+                "skipped records that cannot be trained on"
+            );
         }
     }
     let pairs = builder.finish()?;
@@ -117,7 +135,10 @@ fn readers(data: &DataConfig, mined: Option<&Path>) -> Result<Vec<ExampleReader>
         options.format = ExampleFormat::Tevatron;
         return Ok(vec![ExampleReader::open(mined, &options)?]);
     }
-    data.paths.iter().map(|path| Ok(ExampleReader::open(path, &options)?)).collect()
+    data.paths
+        .iter()
+        .map(|path| Ok(ExampleReader::open(path, &options)?))
+        .collect()
 }
 
 /// Batches of a stage: from the first, or where a checkpoint stands.
@@ -130,8 +151,12 @@ pub(super) fn sampler(
 ) -> Result<Sampler, DataError> {
     // Another order in every stage, over the same data too.
     let seed = seed.wrapping_add((number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15));
-    let options =
-        SamplerOptions { seed, batch: stage.batch.size, negatives: stage.batch.negatives, last: stage.batch.last };
+    let options = SamplerOptions {
+        seed,
+        batch: stage.batch.size,
+        negatives: stage.batch.negatives,
+        last: stage.batch.last,
+    };
     match saved {
         Some(saved) => Sampler::restore(pairs, saved),
         None => Sampler::new(pairs, options),
@@ -168,13 +193,25 @@ impl StageMiner<'_> {
         }
         fs_err::create_dir_all(&folder)?;
         // What mines is what would be served: the weights as they are now, opened for inference.
-        let model = Model::of(&self.learned.checkpoint(self.directory)?, self.compute, OpenMode::Inference)?;
+        let model = Model::of(
+            &self.learned.checkpoint(self.directory)?,
+            self.compute,
+            OpenMode::Inference,
+        )?;
         let options = config.options(self.seed);
         let budget = Budget::of(self.compute.device, self.compute.dtype);
         let titles = stage.data.pairs().titles;
-        let encoder = MiningEncoder { model: &model, budget, titles, context: self.context };
+        let encoder = MiningEncoder {
+            model: &model,
+            budget,
+            titles,
+            context: self.context,
+        };
         let examples = || readers(&stage.data, None);
-        let candidates = config.corpus.as_deref().map_or(NegativeCandidates::Positives, NegativeCandidates::Corpus);
+        let candidates = config
+            .corpus
+            .as_deref()
+            .map_or(NegativeCandidates::Positives, NegativeCandidates::Corpus);
         let found = mine_file(encoder, &examples, candidates, &options, &file, go_on)?;
         tracing::info!(
             stage = stage.name,

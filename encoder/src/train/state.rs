@@ -5,8 +5,8 @@
 //!                           tensors.safetensors   what learns, and the optimizer's state
 //! ```
 //!
-//! There is no state of a random generator to keep: what is sampled is a function of the seed and the data's cursor, and the
-//! towers have no dropout. A folder is written next to its place, synced and renamed.
+//! There is no state of a random generator to keep: what is sampled is a function of the seed and the data's cursor,
+//! and the towers have no dropout. A folder is written next to its place, synced and renamed.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -40,7 +40,10 @@ pub(super) struct Best {
 mod exact {
     use serde::{Deserialize, Deserializer, Serializer, de};
 
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference to the field")]
+    #[expect(
+        clippy::trivially_copy_pass_by_ref,
+        reason = "serde hands over a reference to the field"
+    )]
     pub(super) fn serialize<S: Serializer>(value: &f64, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(value)
     }
@@ -67,7 +70,8 @@ pub(super) struct TrainingState {
     pub(super) stage_step: u64,
     pub(super) sampler: SamplerState,
     pub(super) best: Option<Best>,
-    /// The model that the run began from; absent where nothing is evaluated, and from checkpoints of before it was measured.
+    /// The model that the run began from; absent where nothing is evaluated, and from checkpoints of before it was
+    /// measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) before: Option<Best>,
     /// Evaluations of the stage since its best.
@@ -103,15 +107,25 @@ pub(super) struct Checkpoints {
 
 impl Checkpoints {
     pub(super) fn of(out: &Path, keep: usize) -> Self {
-        Self { folder: out.join("checkpoints"), keep: keep.max(1) }
+        Self {
+            folder: out.join("checkpoints"),
+            keep: keep.max(1),
+        }
     }
 
     /// The state of the last one; nothing where there is none.
     pub(super) fn last(&self) -> Result<Option<(PathBuf, TrainingState)>, TrainError> {
-        let Some((_, path)) = self.list()?.pop() else { return Ok(None) };
-        let refuse = |reason: String| TrainError::Checkpoint { path: path.clone(), reason };
+        let Some((_, path)) = self.list()?.pop() else {
+            return Ok(None);
+        };
+        let refuse = |reason: String| TrainError::Checkpoint {
+            path: path.clone(),
+            reason,
+        };
         let state: TrainingState = serde_json::from_slice(&fs_err::read(path.join(STATE))?).map_err(|error| {
-            refuse(format!("`{STATE}` is not valid: {error}. Remove the folder to resume from the one before"))
+            refuse(format!(
+                "`{STATE}` is not valid: {error}. Remove the folder to resume from the one before"
+            ))
         })?;
         if state.format != FORMAT {
             return Err(refuse(format!("format {FORMAT} is read here, got: {}", state.format)));
@@ -125,7 +139,10 @@ impl Checkpoints {
         if !path.is_dir() {
             let reason = "it holds the best weights, which the run is to go on from, and is missing. Put it back, or begin again in \
                           another directory";
-            return Err(TrainError::Checkpoint { path, reason: reason.to_owned() });
+            return Err(TrainError::Checkpoint {
+                path,
+                reason: reason.to_owned(),
+            });
         }
         let tensors = Self::tensors(&path)?;
         Ok((path, tensors))
@@ -147,7 +164,10 @@ impl Checkpoints {
     pub(super) fn save(&self, state: &TrainingState, values: &[(String, Tensor)]) -> Result<PathBuf, TrainError> {
         let path = self.of_step(state.step);
         let written = write(&self.folder, &path, state, values);
-        written.map_err(|source| TrainError::Save { path: path.clone(), source })?;
+        written.map_err(|source| TrainError::Save {
+            path: path.clone(),
+            source,
+        })?;
         self.retain(state.best.map(|best| best.step))?;
         Ok(path)
     }
@@ -163,15 +183,17 @@ impl Checkpoints {
         Ok(())
     }
 
-    /// Whole checkpoints by their steps, the last one last. One that a kill left under the name of what is to be replaced is
-    /// put back first.
+    /// Whole checkpoints by their steps, the last one last. One that a kill left under the name of what is to be
+    /// replaced is put back first.
     fn list(&self) -> Result<Vec<(u64, PathBuf)>, TrainError> {
         let mut found = BTreeMap::new();
         if self.folder.is_dir() {
             for entry in fs_err::read_dir(&self.folder)? {
                 let name = entry?.file_name().to_string_lossy().into_owned();
                 let path = self.folder.join(name.strip_suffix(".old").unwrap_or(&name));
-                let step = path.file_name().and_then(|name| name.to_str()?.strip_prefix(PREFIX)?.parse().ok());
+                let step = path
+                    .file_name()
+                    .and_then(|name| name.to_str()?.strip_prefix(PREFIX)?.parse().ok());
                 if let Some(step) = step {
                     AtomicDir::recover(&path)?;
                     found.insert(step, path);
@@ -196,10 +218,23 @@ mod tests {
     use crate::data::{Last, SamplerOptions};
 
     fn state(step: u64, best: Option<u64>) -> TrainingState {
-        let options = SamplerOptions { seed: 1, batch: 2, negatives: 0, last: Last::Drop };
-        let sampler = SamplerState { data: "d".into(), options, cursor: crate::data::Cursor::default() };
+        let options = SamplerOptions {
+            seed: 1,
+            batch: 2,
+            negatives: 0,
+            last: Last::Drop,
+        };
+        let sampler = SamplerState {
+            data: "d".into(),
+            options,
+            cursor: crate::data::Cursor::default(),
+        };
         let best = best.map(|step| Best { step, value: 0.1 + 0.2 });
-        TrainingState { step, best, ..TrainingState::new(String::new(), "m".into(), sampler) }
+        TrainingState {
+            step,
+            best,
+            ..TrainingState::new(String::new(), "m".into(), sampler)
+        }
     }
 
     fn names(folder: &Path) -> Vec<String> {
@@ -220,7 +255,10 @@ mod tests {
         for step in 1..=5 {
             checkpoints.save(&state(step, Some(2)), &values).unwrap();
         }
-        assert_eq!(names(folder.path()), ["step-00000002", "step-00000004", "step-00000005"]);
+        assert_eq!(
+            names(folder.path()),
+            ["step-00000002", "step-00000004", "step-00000005"]
+        );
         let (path, last) = checkpoints.last().unwrap().unwrap();
         assert_eq!(last, state(5, Some(2)), "to the bit of its numbers");
         assert_eq!(Checkpoints::tensors(&path).unwrap()["parameter/a"], values[0].1);
@@ -235,7 +273,10 @@ mod tests {
         // A tensor that cannot be stored fails after what was begun.
         let odd = [("parameter/a".to_owned(), Tensor::from(true))];
         let message = checkpoints.save(&state(2, None), &odd).unwrap_err().to_string();
-        assert!(message.contains("step-00000002") && message.contains("are intact"), "{message}");
+        assert!(
+            message.contains("step-00000002") && message.contains("are intact"),
+            "{message}"
+        );
         assert_eq!(names(folder.path()), ["step-00000001"]);
         assert_eq!(checkpoints.last().unwrap().unwrap().1.step, 1);
         // Killed between the two renames of a file system that cannot exchange directories.
@@ -247,6 +288,12 @@ mod tests {
         fs_err::create_dir(folder.path().join("checkpoints/step-00000009.partial")).unwrap();
         assert_eq!(checkpoints.last().unwrap().unwrap().1.step, 1);
         fs_err::write(folder.path().join("checkpoints/step-00000001/state.json"), "{").unwrap();
-        assert!(checkpoints.last().unwrap_err().to_string().contains("`state.json` is not valid"));
+        assert!(
+            checkpoints
+                .last()
+                .unwrap_err()
+                .to_string()
+                .contains("`state.json` is not valid")
+        );
     }
 }

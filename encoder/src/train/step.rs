@@ -40,8 +40,8 @@ pub struct StepReport {
     pub loss: f64,
     /// The loss's parts, not weighted.
     pub parts: Vec<(&'static str, f64)>,
-    /// What else tells how it goes: of a cross encoder the share of the questions whose positive it scores best; of ENDX that share of its
-    /// cross-encoder branch within the batch, and the gradients' norms of both sides.
+    /// What else tells how it goes: of a cross encoder the share of the questions whose positive it scores best; of
+    /// ENDX that share of its cross-encoder branch within the batch, and the gradients' norms of both sides.
     pub measures: Vec<(&'static str, f64)>,
     /// Norm of the gradients before clipping; `None` where they were not finite and the step was left out.
     pub norm: Option<f64>,
@@ -78,7 +78,8 @@ pub struct TrainingStep {
 }
 
 impl TrainingStep {
-    /// A first step. `directory` is what `learned` was opened from: an ENDX stage initialises its cross-encoder branch over it.
+    /// A first step. `directory` is what `learned` was opened from: an ENDX stage initialises its cross-encoder branch
+    /// over it.
     pub fn new(
         learned: Model,
         directory: &Path,
@@ -106,10 +107,17 @@ impl TrainingStep {
         };
         let cross_parameters = || cross.iter().flat_map(Cross::parameters);
         let trained = |parameters: &mut dyn Iterator<Item = &Parameter>| parameters.filter(|own| !own.frozen).count();
-        let (towers, more) = (trained(&mut learned.parameters().iter()), trained(&mut cross_parameters()));
+        let (towers, more) = (
+            trained(&mut learned.parameters().iter()),
+            trained(&mut cross_parameters()),
+        );
         let of_cross = cross.is_some().then_some(towers..towers + more);
-        let mut parameters: Vec<Parameter> =
-            learned.parameters().iter().chain(cross_parameters()).map(Parameter::shallow_clone).collect();
+        let mut parameters: Vec<Parameter> = learned
+            .parameters()
+            .iter()
+            .chain(cross_parameters())
+            .map(Parameter::shallow_clone)
+            .collect();
         parameters.extend(objective.temperature().parameter());
         let optimizer = Optimizer::new(&stage.optimizer, &parameters, &stage.training.groups())?;
         let optimizer = optimizer.with_threads(compute.workers());
@@ -190,23 +198,34 @@ impl TrainingStep {
             }
             if let Some(cross) = &self.of_cross {
                 let norm = |places| gradients.norm_of(places).map_err(torch("measuring gradients"));
-                report.measures.extend([("norm-dual", norm(0..cross.start)?), ("norm-cross", norm(cross.clone())?)]);
+                report.measures.extend([
+                    ("norm-dual", norm(0..cross.start)?),
+                    ("norm-cross", norm(cross.clone())?),
+                ]);
             }
             let outcome = match &self.of_cross {
                 Some(cross) if self.each_side => {
-                    self.clipping.apply_each(&mut gradients, &sides(cross, self.tensors.len()), step)?
+                    self.clipping
+                        .apply_each(&mut gradients, &sides(cross, self.tensors.len()), step)?
                 }
                 _ => self.clipping.apply(&mut gradients, step)?,
             };
             if let ClipOutcome::Apply { norm } = outcome {
                 self.optimizer.step_with(&gradients, factor)?;
-                self.objective.temperature().keep_in_bounds().map_err(torch("bounding the temperature"))?;
+                self.objective
+                    .temperature()
+                    .keep_in_bounds()
+                    .map_err(torch("bounding the temperature"))?;
                 report.norm = Some(norm);
             }
         }
         self.taken = step;
         report.rate = self.optimizer.rate() * factor;
-        report.temperature = self.objective.temperature().value().map_err(torch("reading the temperature"))?;
+        report.temperature = self
+            .objective
+            .temperature()
+            .value()
+            .map_err(torch("reading the temperature"))?;
         Ok(report)
     }
 
@@ -237,8 +256,14 @@ impl TrainingStep {
     pub(super) fn state(&self) -> Vec<(String, Tensor)> {
         let learning = self.parameters.iter().filter(|parameter| !parameter.frozen);
         let own = learning.map(|parameter| (PARAMETER, parameter.name.clone(), parameter.tensor.shallow_clone()));
-        let of_optimizer = self.optimizer.state().into_iter().map(|(name, tensor)| (OPTIMIZER, name, tensor));
-        own.chain(of_optimizer).map(|(prefix, name, tensor)| (format!("{prefix}{name}"), tensor)).collect()
+        let of_optimizer = self
+            .optimizer
+            .state()
+            .into_iter()
+            .map(|(name, tensor)| (OPTIMIZER, name, tensor));
+        own.chain(of_optimizer)
+            .map(|(prefix, name, tensor)| (format!("{prefix}{name}"), tensor))
+            .collect()
     }
 
     /// Restores a state after `taken` steps; the error says what does not fit, and then nothing is changed.
@@ -251,7 +276,9 @@ impl TrainingStep {
                 None => return Err(format!("tensor `{name}` has no place: it is of another architecture")),
             }
         }
-        self.optimizer.restore(&of_optimizer).map_err(|error| error.to_string())?;
+        self.optimizer
+            .restore(&of_optimizer)
+            .map_err(|error| error.to_string())?;
         copy(pairs)?;
         self.taken = taken;
         Ok(())
@@ -273,7 +300,9 @@ fn matched(parameters: &[Parameter], state: &mut BTreeMap<String, Tensor>) -> Re
         let shown = |tensor: &Tensor| format!("{:?} {:?}", tensor.kind(), tensor.size());
         let (expected, got) = (shown(tensor), shown(&saved));
         if expected != got {
-            return Err(format!("tensor `{name}` must be {expected}, got: {got}. It is of another architecture"));
+            return Err(format!(
+                "tensor `{name}` must be {expected}, got: {got}. It is of another architecture"
+            ));
         }
         pairs.push((tensor.shallow_clone(), saved));
     }
@@ -281,7 +310,11 @@ fn matched(parameters: &[Parameter], state: &mut BTreeMap<String, Tensor>) -> Re
 }
 
 fn copy(mut pairs: Vec<(Tensor, Tensor)>) -> Result<(), String> {
-    let copied = tch::no_grad(|| pairs.iter_mut().try_for_each(|(own, saved)| own.f_copy_(saved).map(drop)));
+    let copied = tch::no_grad(|| {
+        pairs
+            .iter_mut()
+            .try_for_each(|(own, saved)| own.f_copy_(saved).map(drop))
+    });
     copied.map_err(|error: TchError| error.to_string())
 }
 

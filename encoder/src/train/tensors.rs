@@ -20,7 +20,12 @@ pub(super) fn write(path: &Path, tensors: &[(String, Tensor)]) -> Result<(), Err
         Ok((name.clone(), to_checkpoint(tensor, kind).ok_or_else(unknown)?))
     };
     let tensors = tensors.iter().map(data).collect::<Result<_, Error>>()?;
-    WeightFile { path: path.to_owned(), metadata: None, tensors }.write(path)
+    WeightFile {
+        path: path.to_owned(),
+        metadata: None,
+        tensors,
+    }
+    .write(path)
 }
 
 /// Reads all of them, to the processor's memory; the error says what is wrong with the file.
@@ -29,7 +34,9 @@ pub(super) fn read(path: &Path) -> Result<BTreeMap<String, Tensor>, String> {
     let broken = |error: &dyn std::fmt::Display| format!("`{name}` is damaged or cut short ({error})");
     let file = WeightFile::open(path).map_err(|error| broken(&error))?;
     let tensor = |(name, data): &(String, _)| match to_torch(data) {
-        Some(tensor) => tensor.map(|tensor| (name.clone(), tensor)).map_err(|error| broken(&error)),
+        Some(tensor) => tensor
+            .map(|tensor| (name.clone(), tensor))
+            .map_err(|error| broken(&error)),
         None => Err(broken(&format!("type {}", data.dtype()))),
     };
     file.tensors.iter().map(tensor).collect()
@@ -46,9 +53,16 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("tensors.safetensors");
         let kinds = [Kind::Int64, Kind::BFloat16, Kind::Float, Kind::Double];
-        let of = |kind| Tensor::from_slice(&[1.5_f32, -0.0, 3e-39, 7.0, 8.0, 9.0]).view([2, 3]).to_kind(kind);
-        let mut given: Vec<(String, Tensor)> =
-            kinds.iter().enumerate().map(|(at, &kind)| (format!("t{at}"), of(kind).transpose(0, 1))).collect();
+        let of = |kind| {
+            Tensor::from_slice(&[1.5_f32, -0.0, 3e-39, 7.0, 8.0, 9.0])
+                .view([2, 3])
+                .to_kind(kind)
+        };
+        let mut given: Vec<(String, Tensor)> = kinds
+            .iter()
+            .enumerate()
+            .map(|(at, &kind)| (format!("t{at}"), of(kind).transpose(0, 1)))
+            .collect();
         given.push(("step".into(), Tensor::from(7_i64)));
         given.push(("empty".into(), Tensor::zeros([0, 4], (Kind::Float, Device::Cpu))));
         write(&path, &given).unwrap();
@@ -57,7 +71,13 @@ mod tests {
         for (name, tensor) in &given {
             let back = &read_back[name];
             assert_eq!((back.kind(), back.size()), (tensor.kind(), tensor.size()), "{name}");
-            let bytes = |tensor: &Tensor| to_checkpoint(tensor, tensor.kind()).unwrap().bytes().unwrap().into_owned();
+            let bytes = |tensor: &Tensor| {
+                to_checkpoint(tensor, tensor.kind())
+                    .unwrap()
+                    .bytes()
+                    .unwrap()
+                    .into_owned()
+            };
             assert_eq!(bytes(back), bytes(tensor), "{name}");
         }
         let bytes = fs_err::read(&path).unwrap();
@@ -65,6 +85,11 @@ mod tests {
         assert!(read(&path).unwrap_err().contains("damaged or cut short"));
         fs_err::write(&path, b"").unwrap();
         assert!(read(&path).unwrap_err().contains("tensors.safetensors"));
-        assert!(write(&path, &[("b".into(), Tensor::from(true))]).unwrap_err().to_string().contains("`b`"));
+        assert!(
+            write(&path, &[("b".into(), Tensor::from(true))])
+                .unwrap_err()
+                .to_string()
+                .contains("`b`")
+        );
     }
 }

@@ -50,7 +50,10 @@ impl<'a> BatchAnswers<'a> {
         for context in &self.contexts {
             let number = *numbers.entry(&context.ids).or_insert(windows.len());
             if number == windows.len() {
-                windows.push(Tokens { spans: Vec::new(), ..(*context).clone() });
+                windows.push(Tokens {
+                    spans: Vec::new(),
+                    ..(*context).clone()
+                });
             }
             if let Some(window) = windows.get_mut(number) {
                 places.push((number, window.spans.len()));
@@ -71,7 +74,12 @@ impl<'a> BatchAnswers<'a> {
     /// Tokens that are read for them.
     pub(super) fn count(&self) -> usize {
         let (windows, _) = self.windows();
-        self.tokens.iter().copied().chain(&windows).map(|tokens| tokens.ids.len()).sum()
+        self.tokens
+            .iter()
+            .copied()
+            .chain(&windows)
+            .map(|tokens| tokens.ids.len())
+            .sum()
     }
 }
 
@@ -81,7 +89,11 @@ impl StepTowers<'_> {
         let asked = self.states(Tower::Question, questions)?;
         let Some(cross) = self.cross else {
             let questions = asked.vectors().shallow_clone();
-            return Ok(EmbeddedBatch { questions, answers: self.answers(answers)?, cross: None });
+            return Ok(EmbeddedBatch {
+                questions,
+                answers: self.answers(answers)?,
+                cross: None,
+            });
         };
         // No answer is read in its document next to a cross-encoder branch.
         let answers = &answers.tokens;
@@ -139,5 +151,9 @@ fn added(own: &Tensor, late: &Tensor, rows: &[i64], weight: f32) -> Result<Tenso
 
 /// Concatenated rows.
 pub(super) fn joined(parts: &[Tensor]) -> Result<Tensor, TchError> {
-    if let [only] = parts { Ok(only.shallow_clone()) } else { Tensor::f_cat(parts, 0) }
+    if let [only] = parts {
+        Ok(only.shallow_clone())
+    } else {
+        Tensor::f_cat(parts, 0)
+    }
 }

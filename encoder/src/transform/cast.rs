@@ -16,8 +16,8 @@ const INDEX_NAME: &str = ".safetensors.index.json";
 /// The types that are converted, and those that they may become.
 const FLOATS: [Dtype; 4] = [Dtype::F64, Dtype::F32, Dtype::F16, Dtype::BF16];
 
-/// All numbers with a fraction become `dtype` (f32, f16 or bf16), rounded to the nearest; all others stay, and so do names, shapes and
-/// the files' own remarks.
+/// All numbers with a fraction become `dtype` (f32, f16 or bf16), rounded to the nearest; all others stay, and so do
+/// names, shapes and the files' own remarks.
 ///
 /// A number that `dtype` has no value for (beyond 65,504 in f16) is refused with its tensor's name when that is read.
 pub(crate) fn cast(mut checkpoint: Checkpoint, dtype: Dtype) -> Result<Checkpoint, Error> {
@@ -46,12 +46,16 @@ fn converted(path: &Path, name: &str, tensor: &TensorData, dtype: Dtype) -> Tens
     TensorData::computed(dtype, tensor.shape().to_vec(), move || {
         let values = source.to_floats()?;
         let (bytes, lost): (Vec<u8>, bool) = match dtype {
-            Dtype::F16 => {
-                pairs(&values, |value| f16::from_f32(value).to_bits(), |bits| f16::from_bits(bits).is_finite())
-            }
-            Dtype::BF16 => {
-                pairs(&values, |value| bf16::from_f32(value).to_bits(), |bits| bf16::from_bits(bits).is_finite())
-            }
+            Dtype::F16 => pairs(
+                &values,
+                |value| f16::from_f32(value).to_bits(),
+                |bits| f16::from_bits(bits).is_finite(),
+            ),
+            Dtype::BF16 => pairs(
+                &values,
+                |value| bf16::from_f32(value).to_bits(),
+                |bits| bf16::from_bits(bits).is_finite(),
+            ),
             _ => (values.iter().flat_map(|value| value.to_le_bytes()).collect(), false),
         };
         if lost || source.exceeds_f32()? {
@@ -69,11 +73,15 @@ fn converted(path: &Path, name: &str, tensor: &TensorData, dtype: Dtype) -> Tens
 /// Numbers of two bytes, and whether one that was finite is not any more.
 fn pairs(values: &[f32], to: impl Fn(f32) -> u16, finite: impl Fn(u16) -> bool) -> (Vec<u8>, bool) {
     let bits: Vec<u16> = values.iter().map(|&value| to(value)).collect();
-    let lost = values.iter().zip(&bits).any(|(value, &bits)| value.is_finite() && !finite(bits));
+    let lost = values
+        .iter()
+        .zip(&bits)
+        .any(|(value, &bits)| value.is_finite() && !finite(bits));
     (bits.into_iter().flat_map(u16::to_le_bytes).collect(), lost)
 }
 
-/// Writes the type of the weights into a `config.json` that says one: transformers loads them in it. False where it says none.
+/// Writes the type of the weights into a `config.json` that says one: transformers loads them in it. False where it
+/// says none.
 pub(super) fn name_type(config: &mut Value, dtype: Dtype) -> bool {
     let name = match dtype {
         Dtype::F16 => "float16",
@@ -92,16 +100,36 @@ pub(super) fn name_type(config: &mut Value, dtype: Dtype) -> bool {
 
 /// Corrects the sizes that the indexes of split weights tell.
 fn recount(files: &mut BTreeMap<PathBuf, Content>) -> Result<(), Error> {
-    let size =
-        |content: &Content| if let Content::Weights(file) = content { Some(WeightFile::size(file)) } else { None };
-    let sizes: BTreeMap<PathBuf, usize> =
-        files.iter().filter_map(|(path, content)| Some((path.clone(), size(content)?))).collect();
-    for (path, content) in files.iter_mut().filter(|(path, _)| path.to_string_lossy().ends_with(INDEX_NAME)) {
+    let size = |content: &Content| {
+        if let Content::Weights(file) = content {
+            Some(WeightFile::size(file))
+        } else {
+            None
+        }
+    };
+    let sizes: BTreeMap<PathBuf, usize> = files
+        .iter()
+        .filter_map(|(path, content)| Some((path.clone(), size(content)?)))
+        .collect();
+    for (path, content) in files
+        .iter_mut()
+        .filter(|(path, _)| path.to_string_lossy().ends_with(INDEX_NAME))
+    {
         let Some(mut index) = content.json()? else { continue };
         let named = index.get("weight_map").and_then(Value::as_object);
-        let parts: BTreeSet<&str> = named.into_iter().flatten().filter_map(|(_, file)| file.as_str()).collect();
-        let total: usize = parts.iter().filter_map(|part| sizes.get(&path.with_file_name(part))).sum();
-        if let Some(size) = index.get_mut("metadata").and_then(|metadata| metadata.get_mut("total_size")) {
+        let parts: BTreeSet<&str> = named
+            .into_iter()
+            .flatten()
+            .filter_map(|(_, file)| file.as_str())
+            .collect();
+        let total: usize = parts
+            .iter()
+            .filter_map(|part| sizes.get(&path.with_file_name(part)))
+            .sum();
+        if let Some(size) = index
+            .get_mut("metadata")
+            .and_then(|metadata| metadata.get_mut("total_size"))
+        {
             *size = json!(total);
             *content = Content::Json(index);
         }
@@ -125,18 +153,34 @@ mod tests {
     #[test]
     fn numbers_are_rounded_to_even_and_all_else_is_kept() {
         // 1 + 2^-8 lies between two bf16 values and goes to the even one, 1 + 3 * 2^-8 up to the next even one.
-        let values = floats(&[1.0, 1.0 + 2f32.powi(-8), 1.0 + 3.0 * 2f32.powi(-8), -3e38, f32::NAN, 0.0]);
+        let values = floats(&[
+            1.0,
+            1.0 + 2f32.powi(-8),
+            1.0 + 3.0 * 2f32.powi(-8),
+            -3e38,
+            f32::NAN,
+            0.0,
+        ]);
         let narrow = cast_one(Dtype::BF16, &values);
-        assert_eq!((narrow.dtype(), narrow.shape(), narrow.size()), (Dtype::BF16, &[6][..], 12));
+        assert_eq!(
+            (narrow.dtype(), narrow.shape(), narrow.size()),
+            (Dtype::BF16, &[6][..], 12)
+        );
         let read = narrow.to_floats().unwrap();
         assert_eq!(read[..3], [1.0, 1.0, 1.0 + 2f32.powi(-6)]);
-        assert!((read[3] / -3e38 - 1.0).abs() < 2f32.powi(-8) && read[4].is_nan() && read[5] == 0.0, "{read:?}");
+        assert!(
+            (read[3] / -3e38 - 1.0).abs() < 2f32.powi(-8) && read[4].is_nan() && read[5] == 0.0,
+            "{read:?}"
+        );
         // Back in f32 nothing more is lost.
         let again = cast_one(Dtype::BF16, &cast_one(Dtype::F32, &narrow));
         assert_eq!(again.bytes().unwrap(), narrow.bytes().unwrap());
         let whole = TensorData::computed(Dtype::I64, vec![1], || Ok(vec![7; 8]));
         let kept = cast_one(Dtype::F16, &whole);
-        assert_eq!((kept.dtype(), kept.bytes().unwrap()), (Dtype::I64, whole.bytes().unwrap()));
+        assert_eq!(
+            (kept.dtype(), kept.bytes().unwrap()),
+            (Dtype::I64, whole.bytes().unwrap())
+        );
         let empty = cast_one(Dtype::F16, &TensorData::floats(vec![0, 4], || Ok(Vec::new())));
         assert_eq!((empty.shape(), empty.bytes().unwrap().len()), (&[0, 4][..], 0));
     }
@@ -145,9 +189,15 @@ mod tests {
     fn a_number_beyond_f16_is_refused_by_its_tensor() {
         let large = floats(&[1.0, 70_000.0]);
         let message = cast_one(Dtype::F16, &large).bytes().unwrap_err().to_string();
-        assert!(message.contains("`large.weight`") && message.contains("`bf16`"), "{message}");
+        assert!(
+            message.contains("`large.weight`") && message.contains("`bf16`"),
+            "{message}"
+        );
         assert!(cast_one(Dtype::BF16, &large).bytes().is_ok());
-        assert!(cast_one(Dtype::F16, &floats(&[f32::INFINITY])).bytes().is_ok(), "it was infinite before");
+        assert!(
+            cast_one(Dtype::F16, &floats(&[f32::INFINITY])).bytes().is_ok(),
+            "it was infinite before"
+        );
         let wide = |value: f64| TensorData::computed(Dtype::F64, vec![1], move || Ok(value.to_le_bytes().to_vec()));
         for dtype in [Dtype::F32, Dtype::F16, Dtype::BF16] {
             assert!(cast_one(dtype, &wide(1e300)).bytes().is_err(), "{dtype}");

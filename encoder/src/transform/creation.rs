@@ -7,10 +7,11 @@ use crate::config::{Module, MultiHopConfig, PoolingConfig, Sharing};
 pub struct Creation {
     /// Sharing of the towers.
     pub sharing: Sharing,
-    /// Values per vector. Where each tower of the source brings a projection of that many (DPR's `encode_proj`) and the pooling
-    /// is kept, that projection is taken, and no new one is made.
+    /// Values per vector. Where each tower of the source brings a projection of that many (DPR's `encode_proj`) and the
+    /// pooling is kept, that projection is taken, and no new one is made.
     pub dim: usize,
-    /// Seed of all random values: projections (those of two towers differ), multi-hop attention, encoder, token vectors.
+    /// Seed of all random values: projections (those of two towers differ), multi-hop attention, encoder, token
+    /// vectors.
     pub seed: u64,
 }
 
@@ -22,8 +23,8 @@ pub enum Aggregation {
     Kept,
     /// The mean over all tokens.
     Mean,
-    /// Multi-hop self-attention (Lin et al. 2017), randomly initialised and part of the transformer where towers share: as many means
-    /// as `hops`, weighted through `inner` values. sentence-transformers cannot read a model that has it.
+    /// Multi-hop self-attention (Lin et al. 2017), randomly initialised and part of the transformer where towers share:
+    /// as many means as `hops`, weighted through `inner` values. sentence-transformers cannot read a model that has it.
     MultiHop {
         /// Values between the two maps.
         inner: usize,
@@ -38,9 +39,12 @@ impl Aggregation {
         match self {
             Self::Kept => None,
             Self::Mean => Some(Module::Pooling(PoolingConfig::mean())),
-            Self::MultiHop { inner, hops } => {
-                Some(Module::MultiHop(MultiHopConfig { in_features: 0, inner, hops, include_prompt: true }))
-            }
+            Self::MultiHop { inner, hops } => Some(Module::MultiHop(MultiHopConfig {
+                in_features: 0,
+                inner,
+                hops,
+                include_prompt: true,
+            })),
         }
     }
 }

@@ -1,5 +1,5 @@
-//! A cross encoder from a pretrained encoder: its transformer, and the head that scores a pair, with the form and the names of Hugging
-//! Face's `...ForSequenceClassification`.
+//! A cross encoder from a pretrained encoder: its transformer, and the head that scores a pair, with the form and the
+//! names of Hugging Face's `...ForSequenceClassification`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -15,16 +15,22 @@ use crate::config::{
 };
 use crate::error::Error;
 
-/// The transformer of the answer tower of `from` with a head: a pooler that it has is kept, the rest is normal with BERT's deviation, from
-/// the seed, with biases of 0 (Nogueira and Cho 2019). Its input is as long as there are positions; its score is the logit: it is trained
-/// by a softmax over the candidates of a question (Gao et al. 2021), and a sigmoid would make the best ones equal in f32.
+/// The transformer of the answer tower of `from` with a head: a pooler that it has is kept, the rest is normal with
+/// BERT's deviation, from the seed, with biases of 0 (Nogueira and Cho 2019). Its input is as long as there are
+/// positions; its score is the logit: it is trained by a softmax over the candidates of a question (Gao et al. 2021),
+/// and a sigmoid would make the best ones equal in f32.
 pub(crate) fn cross_encoder(from: &Checkpoint, seed: u64) -> Result<Checkpoint, Error> {
     let (at, placed, config) = from.layout.transformer(Tower::Answer)?;
     let path = placed.folder.join("config.json");
     let Some(Architecture::Bert(bert)) = dpr::as_bert(config).architecture.with_score() else {
         let supported = "an encoder of BERT's family";
         let got = config.architecture.fact()["model_type"].to_string();
-        return Err(Error::Unsupported { path, what: "model to make a cross encoder from", supported, got });
+        return Err(Error::Unsupported {
+            path,
+            what: "model to make a cross encoder from",
+            supported,
+            got,
+        });
     };
     let (class, prefix) = class(&bert);
     let mut files = BTreeMap::new();
@@ -43,27 +49,58 @@ pub(crate) fn cross_encoder(from: &Checkpoint, seed: u64) -> Result<Checkpoint, 
         files.insert(PathBuf::from(name), content);
     }
     files.entry("tokenizer_config.json".into()).or_insert_with(|| {
-        Content::Json(tokenizer_json(json!({}), &config.tokenizer.processor_kwargs, bert.max_positions()))
+        Content::Json(tokenizer_json(
+            json!({}),
+            &config.tokenizer.processor_kwargs,
+            bert.max_positions(),
+        ))
     });
     let weights = PathBuf::from(WEIGHTS);
     let tensors = tensors(from, at, &bert, (prefix, seed))?;
-    files.insert(weights.clone(), Content::Weights(WeightFile { path: weights.clone(), metadata: None, tensors }));
+    files.insert(
+        weights.clone(),
+        Content::Weights(WeightFile {
+            path: weights.clone(),
+            metadata: None,
+            tensors,
+        }),
+    );
     let (max_seq_length, lower_case) = (Some(bert.max_positions()), false);
     // What `sentence_bert_config.json` said of the tokenizer stands in its own files now.
-    let tokenizer =
-        TokenizerSource { processor_kwargs: Map::new(), config_kwargs: Map::new(), ..config.tokenizer.clone() };
-    let config = TransformerConfig { architecture: Architecture::Bert(bert), max_seq_length, lower_case, tokenizer };
-    let placed = |module| Placed { id: String::new(), folder: placed.folder.clone(), module };
+    let tokenizer = TokenizerSource {
+        processor_kwargs: Map::new(),
+        config_kwargs: Map::new(),
+        ..config.tokenizer.clone()
+    };
+    let config = TransformerConfig {
+        architecture: Architecture::Bert(bert),
+        max_seq_length,
+        lower_case,
+        tokenizer,
+    };
+    let placed = |module| Placed {
+        id: String::new(),
+        folder: placed.folder.clone(),
+        module,
+    };
     let layout = Layout {
         root: from.layout.root.clone(),
-        modules: vec![placed(Module::Transformer(Box::new(config))), placed(Module::Pooling(PoolingConfig::cls()))],
+        modules: vec![
+            placed(Module::Transformer(Box::new(config))),
+            placed(Module::Pooling(PoolingConfig::cls())),
+        ],
         routes: [vec![0, 1], vec![0, 1]],
         prompts: Prompts::default(),
         truncate_dim: None,
         similarity: None,
         unknown: Vec::new(),
     };
-    Ok(Checkpoint { layout, files, weights: vec![vec![weights], Vec::new()], manifest: None })
+    Ok(Checkpoint {
+        layout,
+        files,
+        weights: vec![vec![weights], Vec::new()],
+        manifest: None,
+    })
 }
 
 /// Name of the class, and what its encoder's tensors begin with.
@@ -109,9 +146,18 @@ fn tensors(
     let architecture = Architecture::Bert(bert.clone());
     let head: Vec<&str> = architecture.head().into_iter().map(|(name, _)| name).collect();
     let tensor = |(name, shape): (String, Vec<usize>)| {
-        let is_head = head.iter().any(|map| name.rsplit_once('.').is_some_and(|(of, _)| of == *map));
-        let stored = if is_head && !name.starts_with("pooler.") { name.clone() } else { format!("{prefix}{name}") };
-        let kept = known.get(&name).ok().filter(|tensor| tensor.shape() == shape.as_slice());
+        let is_head = head
+            .iter()
+            .any(|map| name.rsplit_once('.').is_some_and(|(of, _)| of == *map));
+        let stored = if is_head && !name.starts_with("pooler.") {
+            name.clone()
+        } else {
+            format!("{prefix}{name}")
+        };
+        let kept = known
+            .get(&name)
+            .ok()
+            .filter(|tensor| tensor.shape() == shape.as_slice());
         let data = match kept {
             Some(tensor) if !is_head || name.starts_with("pooler.") => tensor.clone(),
             _ if !is_head => known.get(&name)?.clone(),

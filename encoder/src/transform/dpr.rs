@@ -27,7 +27,10 @@ pub(super) fn as_bert(config: &TransformerConfig) -> TransformerConfig {
 
 /// The `config.json` that goes with [`as_bert`].
 pub(super) fn bert_json(mut config: Value) -> Value {
-    if let Some(fields) = config.as_object_mut().filter(|fields| fields.get("model_type") == Some(&json!("dpr"))) {
+    if let Some(fields) = config
+        .as_object_mut()
+        .filter(|fields| fields.get("model_type") == Some(&json!("dpr")))
+    {
         fields.insert("model_type".to_owned(), json!("bert"));
         fields.insert("architectures".to_owned(), json!(["BertModel"]));
         fields.shift_remove("projection_dim");
@@ -37,6 +40,11 @@ pub(super) fn bert_json(mut config: Value) -> Value {
 
 /// DPR's projection as the tensors of a `Dense` module.
 pub(super) fn projection(tensors: &ModuleTensors<'_>) -> Result<Vec<(String, TensorData)>, Error> {
-    let part = |part: &str| Ok((format!("linear.{part}"), tensors.get(&format!("{PROJECTION}{part}"))?.clone()));
+    let part = |part: &str| {
+        Ok((
+            format!("linear.{part}"),
+            tensors.get(&format!("{PROJECTION}{part}"))?.clone(),
+        ))
+    };
     ["weight", "bias"].into_iter().map(part).collect()
 }

@@ -53,17 +53,26 @@ pub(super) fn projection(input: usize, output: usize, seed: u64, name: &str) -> 
 
 /// Both maps of multi-hop attention, as torch initialises linear maps.
 pub(super) fn multihop(config: &MultiHopConfig, seed: u64) -> Vec<(String, TensorData)> {
-    let MultiHopConfig { in_features, inner, hops, .. } = *config;
+    let MultiHopConfig {
+        in_features,
+        inner,
+        hops,
+        ..
+    } = *config;
     let map = |name: &str, output: usize, input: usize| {
-        (name.to_owned(), TensorInit::uniform(input).tensor(seed, &format!("multihop/{name}"), &[output, input]))
+        (
+            name.to_owned(),
+            TensorInit::uniform(input).tensor(seed, &format!("multihop/{name}"), &[output, input]),
+        )
     };
     vec![map("w1.weight", inner, in_features), map("w2.weight", hops, inner)]
 }
 
-/// The tensors of the transformer that the `config.json` in `folder` describes, in the order in which it takes them. BERT's family:
-/// maps and tables normal with `initializer_range`, norms one, biases zero. T5: by its fan-in, with `initializer_factor` (Raffel et
-/// al. 2020). So has transformers them, but that normal values are not truncated there, and rows of padding, which nothing reads, are
-/// zero. Cells: uniform within one over the square root of the state, as torch has them, over token vectors of deviation one.
+/// The tensors of the transformer that the `config.json` in `folder` describes, in the order in which it takes them.
+/// BERT's family: maps and tables normal with `initializer_range`, norms one, biases zero. T5: by its fan-in, with
+/// `initializer_factor` (Raffel et al. 2020). So has transformers them, but that normal values are not truncated there,
+/// and rows of padding, which nothing reads, are zero. Cells: uniform within one over the square root of the state, as
+/// torch has them, over token vectors of deviation one.
 pub(super) fn transformer(
     architecture: &Architecture,
     folder: &Path,
@@ -80,7 +89,11 @@ pub(super) fn transformer(
         Architecture::Recurrent(_) => 1.0,
     };
     if file.flag("sinusoidal_pos_embds")?.unwrap_or(false) {
-        return Err(file.unsupported("initialising `sinusoidal_pos_embds`", "positions that are learned", "true"));
+        return Err(file.unsupported(
+            "initialising `sinusoidal_pos_embds`",
+            "positions that are learned",
+            "true",
+        ));
     }
     let specs = specs(architecture, &folder.join("config.json"))?.into_iter();
     let tensor = |(name, shape): TensorSpec| {
@@ -90,11 +103,14 @@ pub(super) fn transformer(
     Ok(specs.map(tensor).collect())
 }
 
-/// Names and shapes of the tensors that a transformer takes. Refused where they are more than anybody trains; the error names `path`.
+/// Names and shapes of the tensors that a transformer takes. Refused where they are more than anybody trains; the error
+/// names `path`.
 pub(super) fn specs(architecture: &Architecture, path: &Path) -> Result<Vec<TensorSpec>, Error> {
     let (mut specs, mut values) = (Vec::new(), 0_usize);
     for (name, shape) in architecture.tensors() {
-        let count = shape.iter().try_fold(1_usize, |count, &length| count.checked_mul(length));
+        let count = shape
+            .iter()
+            .try_fold(1_usize, |count, &length| count.checked_mul(length));
         let sum = count.and_then(|count| count.checked_add(values));
         let Some(sum) = sum.filter(|&sum| sum <= MOST_VALUES && specs.len() < MOST_TENSORS) else {
             return Err(Error::Unsupported {
@@ -125,7 +141,13 @@ fn init(architecture: &Architecture, range: f64, name: &str, shape: &[usize]) ->
 }
 
 fn t5_deviation(config: &T5Config, name: &str) -> f64 {
-    let T5Config { d_model, d_kv, d_ff, heads, .. } = *config;
+    let T5Config {
+        d_model,
+        d_kv,
+        d_ff,
+        heads,
+        ..
+    } = *config;
     let fan = match name.rsplit('.').nth(1).unwrap_or_default() {
         "shared" => 1,
         // Scores are not divided by the square root of a head's values, so that their maps begin smaller.

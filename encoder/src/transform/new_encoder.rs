@@ -1,5 +1,5 @@
-//! A model whose encoder is randomly initialised over the token vectors and the tokenizer of a pretrained model (ENDX's small
-//! encoders, Wang et al. 2021): LSTM, GRU, RNN, or a Transformer in BERT's form; and one of which all is.
+//! A model whose encoder is randomly initialised over the token vectors and the tokenizer of a pretrained model (ENDX's
+//! small encoders, Wang et al. 2021): LSTM, GRU, RNN, or a Transformer in BERT's form; and one of which all is.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -27,9 +27,9 @@ const HEAD_SIZE: usize = 32;
 /// A randomly initialised encoder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NewEncoder {
-    /// Torch's own cells, all values uniform within one over the square root of `hidden`, as torch has them. Token vectors get a root
-    /// mean square of one, which such cells are made for: those of BERT models, which normalise them, have 0.06, and a cell that sees
-    /// so little of its input hardly learns.
+    /// Torch's own cells, all values uniform within one over the square root of `hidden`, as torch has them. Token
+    /// vectors get a root mean square of one, which such cells are made for: those of BERT models, which normalise
+    /// them, have 0.06, and a cell that sees so little of its input hardly learns.
     Recurrent {
         /// LSTM, GRU or RNN.
         cell: RecurrentCell,
@@ -40,8 +40,8 @@ pub enum NewEncoder {
         /// Whether a second network reads from the end.
         bidirectional: bool,
     },
-    /// Post-normalised layers with learned positions, as wide as the token vectors; linear maps uniform within one over the
-    /// square root of their input. sentence-transformers reads it as a BERT.
+    /// Post-normalised layers with learned positions, as wide as the token vectors; linear maps uniform within one over
+    /// the square root of their input. sentence-transformers reads it as a BERT.
     Transformer {
         /// One above the other.
         layers: usize,
@@ -55,8 +55,9 @@ pub(crate) enum TokenVectors {
     Random,
 }
 
-/// A plain model of one tower: `encoder` over the token vectors and the tokenizer of the question tower of `from`, and the mean over
-/// tokens. Without an `encoder` it is the transformer that `config.json` describes, and all of it is random.
+/// A plain model of one tower: `encoder` over the token vectors and the tokenizer of the question tower of `from`, and
+/// the mean over tokens. Without an `encoder` it is the transformer that `config.json` describes, and all of it is
+/// random.
 pub(crate) fn new_encoder(
     from: &Checkpoint,
     encoder: Option<NewEncoder>,
@@ -73,14 +74,26 @@ pub(crate) fn new_encoder(
         }
     }
     let (json, architecture, tensors) = if let Some(encoder) = encoder {
-        let json = config.tokenizer.named(encoder.json(config, max_tokens, &placed.folder)?);
+        let json = config
+            .tokenizer
+            .named(encoder.json(config, max_tokens, &placed.folder)?);
         let path = placed.folder.join("config.json");
         let architecture = Architecture::from_json(&JsonFile::new(path, json.clone())?)?;
-        let source = NewEncoderSource { from, at, table: config.architecture.token_table(), tokens, seed };
+        let source = NewEncoderSource {
+            from,
+            at,
+            table: config.architecture.token_table(),
+            tokens,
+            seed,
+        };
         let tensors = source.tensors(encoder, &architecture, &placed.folder)?;
         (json, architecture, tensors)
     } else {
-        let content = files.get(Path::new("config.json")).map(Content::json).transpose()?.flatten();
+        let content = files
+            .get(Path::new("config.json"))
+            .map(Content::json)
+            .transpose()?
+            .flatten();
         let mut json = dpr::bert_json(config.tokenizer.named(content.unwrap_or_default()));
         // What is random is f32, whatever the pretrained weights are.
         name_type(&mut json, Dtype::F32);
@@ -95,13 +108,44 @@ pub(crate) fn new_encoder(
     let weights = PathBuf::from(WEIGHTS);
     files.insert("config.json".into(), Content::Json(json));
     files.insert("sentence_bert_config.json".into(), Content::Json(settings));
-    files.insert(weights.clone(), Content::Weights(WeightFile { path: weights.clone(), metadata: None, tensors }));
-    let tokenizer = TokenizerSource { config_kwargs: serde_json::Map::new(), ..config.tokenizer.clone() };
-    let transformer = TransformerConfig { architecture, max_seq_length: Some(max_tokens), tokenizer, ..config.clone() };
-    let modules = [Module::Transformer(Box::new(transformer)), Module::Pooling(PoolingConfig::mean())];
-    let modules = modules.map(|module| Placed { id: String::new(), folder: placed.folder.clone(), module });
-    let layout = Layout { modules: modules.into(), routes: [vec![0, 1], vec![0, 1]], ..from.layout.clone() };
-    Ok(Checkpoint { layout, files, weights: vec![vec![weights], Vec::new()], manifest: None })
+    files.insert(
+        weights.clone(),
+        Content::Weights(WeightFile {
+            path: weights.clone(),
+            metadata: None,
+            tensors,
+        }),
+    );
+    let tokenizer = TokenizerSource {
+        config_kwargs: serde_json::Map::new(),
+        ..config.tokenizer.clone()
+    };
+    let transformer = TransformerConfig {
+        architecture,
+        max_seq_length: Some(max_tokens),
+        tokenizer,
+        ..config.clone()
+    };
+    let modules = [
+        Module::Transformer(Box::new(transformer)),
+        Module::Pooling(PoolingConfig::mean()),
+    ];
+    let modules = modules.map(|module| Placed {
+        id: String::new(),
+        folder: placed.folder.clone(),
+        module,
+    });
+    let layout = Layout {
+        modules: modules.into(),
+        routes: [vec![0, 1], vec![0, 1]],
+        ..from.layout.clone()
+    };
+    Ok(Checkpoint {
+        layout,
+        files,
+        weights: vec![vec![weights], Vec::new()],
+        manifest: None,
+    })
 }
 
 impl NewEncoder {
@@ -117,9 +161,22 @@ impl NewEncoder {
             });
         }
         Ok(match self {
-            Self::Recurrent { cell, layers, hidden, bidirectional } => {
+            Self::Recurrent {
+                cell,
+                layers,
+                hidden,
+                bidirectional,
+            } => {
                 let (vocab_size, embedding_size, hidden_size) = (rows, width, hidden);
-                RecurrentConfig { cell, vocab_size, embedding_size, hidden_size, layers, bidirectional }.fact()
+                RecurrentConfig {
+                    cell,
+                    vocab_size,
+                    embedding_size,
+                    hidden_size,
+                    layers,
+                    bidirectional,
+                }
+                .fact()
             }
             Self::Transformer { layers } => bert(rows, width, layers, max_tokens),
         })
@@ -165,11 +222,16 @@ impl NewEncoderSource<'_> {
             let tensor = if name == architecture.token_table() {
                 self.token_vectors(encoder, &shape)?
             } else {
-                encoder.init(&name, &shape, width).tensor(self.seed, &format!("encoder/{name}"), &shape)
+                encoder
+                    .init(&name, &shape, width)
+                    .tensor(self.seed, &format!("encoder/{name}"), &shape)
             };
             Ok((name, tensor))
         };
-        initialize::specs(architecture, &folder.join("config.json"))?.into_iter().map(tensor).collect()
+        initialize::specs(architecture, &folder.join("config.json"))?
+            .into_iter()
+            .map(tensor)
+            .collect()
     }
 
     fn token_vectors(&self, encoder: NewEncoder, shape: &[usize]) -> Result<TensorData, Error> {

@@ -22,15 +22,20 @@ pub(super) struct TowerOrigin<'a> {
 }
 
 impl<'a> TowerOrigin<'a> {
-    /// A tower of `checkpoint`, with another aggregator where one is given, whose values are new and for token vectors of any size. The
-    /// own projection was made for the old one.
+    /// A tower of `checkpoint`, with another aggregator where one is given, whose values are new and for token vectors
+    /// of any size. The own projection was made for the old one.
     pub(super) fn new(checkpoint: &'a Checkpoint, tower: Tower, aggregator: Option<&Module>) -> Result<Self, Error> {
         let layout = &checkpoint.layout;
         let (at, placed, config) = layout.transformer(tower)?;
-        let second = layout.routes[tower.index()].get(1).and_then(|&at| Some((at, layout.modules.get(at)?)));
+        let second = layout.routes[tower.index()]
+            .get(1)
+            .and_then(|&at| Some((at, layout.modules.get(at)?)));
         let Some((pooling, known)) = second else {
             let fix = "A tower needs a transformer and a pooling";
-            return Err(Error::MissingFile { path: layout.root.join("config.json"), fix });
+            return Err(Error::MissingFile {
+                path: layout.root.join("config.json"),
+                fix,
+            });
         };
         let (mut aggregator, kept, own_projection) = match aggregator {
             Some(other) => (other.clone(), None, None),
@@ -39,7 +44,15 @@ impl<'a> TowerOrigin<'a> {
         if let (Module::MultiHop(settings), None) = (&mut aggregator, kept) {
             settings.in_features = config.architecture.hidden_size();
         }
-        Ok(Self { checkpoint, at, placed, config, aggregator, kept, own_projection })
+        Ok(Self {
+            checkpoint,
+            at,
+            placed,
+            config,
+            aggregator,
+            kept,
+            own_projection,
+        })
     }
 
     /// The tensors of its transformer.
@@ -71,7 +84,12 @@ impl<'a> TowerOrigin<'a> {
     pub(super) fn dense(&self, dim: usize, own: bool) -> DenseConfig {
         if own {
             let (in_features, out_features) = (self.pooled(), dim);
-            return DenseConfig { in_features, out_features, bias: true, activation: Activation::Identity };
+            return DenseConfig {
+                in_features,
+                out_features,
+                bias: true,
+                activation: Activation::Identity,
+            };
         }
         DenseConfig::projection(self.pooled(), dim)
     }

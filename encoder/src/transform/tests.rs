@@ -23,11 +23,26 @@ fn tiny(folder: &Path) -> Checkpoint {
     fs_err::write(folder.join("vocab.txt"), "[PAD]\n").unwrap();
     let tensor = |(name, shape): (String, Vec<usize>)| {
         let (count, seed) = (shape.iter().product::<usize>(), name.len() as f32);
-        (name, TensorData::floats(shape, move || Ok((0..count).map(|at| (at as f32 + seed).sin()).collect())))
+        (
+            name,
+            TensorData::floats(shape, move || {
+                Ok((0..count).map(|at| (at as f32 + seed).sin()).collect())
+            }),
+        )
     };
-    let tensors = Architecture::from_json(&JsonFile::required(&path).unwrap()).unwrap().tensors().map(tensor).collect();
+    let tensors = Architecture::from_json(&JsonFile::required(&path).unwrap())
+        .unwrap()
+        .tensors()
+        .map(tensor)
+        .collect();
     let path = folder.join(WEIGHTS);
-    WeightFile { path: path.clone(), metadata: None, tensors }.write(&path).unwrap();
+    WeightFile {
+        path: path.clone(),
+        metadata: None,
+        tensors,
+    }
+    .write(&path)
+    .unwrap();
     Checkpoint::read(folder).unwrap()
 }
 
@@ -36,7 +51,11 @@ fn digests(checkpoint: &Checkpoint) -> BTreeMap<String, String> {
     let mut digests = BTreeMap::new();
     for (at, records) in checkpoint.records().unwrap() {
         let id = &checkpoint.layout.modules[at].id;
-        digests.extend(records.into_iter().map(|record| (format!("{id}/{}", record.name), record.sha256)));
+        digests.extend(
+            records
+                .into_iter()
+                .map(|record| (format!("{id}/{}", record.name), record.sha256)),
+        );
     }
     digests
 }
@@ -49,20 +68,43 @@ fn made(source: &Checkpoint, sharing: Sharing, seed: u64) -> Checkpoint {
 fn every_sharing_is_read_as_it_was_made() {
     let folder = tempfile::tempdir().unwrap();
     let source = tiny(folder.path());
-    for sharing in [Sharing::SDE, Sharing::ADE, Sharing::ADE_STE, Sharing::ADE_FTE, Sharing::ADE_SPL] {
+    for sharing in [
+        Sharing::SDE,
+        Sharing::ADE,
+        Sharing::ADE_STE,
+        Sharing::ADE_FTE,
+        Sharing::ADE_SPL,
+    ] {
         let made = made(&source, sharing, 5);
         let to = tempfile::tempdir().unwrap();
         made.write(to.path()).unwrap();
-        let read = Checkpoint { manifest: made.manifest.clone(), ..Checkpoint::read(to.path()).unwrap() };
+        let read = Checkpoint {
+            manifest: made.manifest.clone(),
+            ..Checkpoint::read(to.path()).unwrap()
+        };
         assert_eq!(digests(&read), digests(&made), "{sharing}");
         assert_eq!(read.layout.towers().unwrap().map(|route| route.dim), [3, 3]);
         assert_eq!(read.layout.is_siamese(), sharing == Sharing::SDE);
         let ties = &read.manifest.as_ref().unwrap().shared_tensors;
-        let expected = if sharing == Sharing::ADE_STE { vec![TABLE] } else { Vec::new() };
-        assert_eq!(ties.iter().map(|tie| tie.tensor.as_str()).collect::<Vec<_>>(), expected, "{sharing}");
-        let projections = digests(&read).into_iter().filter(|(name, _)| name.ends_with("linear.weight"));
+        let expected = if sharing == Sharing::ADE_STE {
+            vec![TABLE]
+        } else {
+            Vec::new()
+        };
+        assert_eq!(
+            ties.iter().map(|tie| tie.tensor.as_str()).collect::<Vec<_>>(),
+            expected,
+            "{sharing}"
+        );
+        let projections = digests(&read)
+            .into_iter()
+            .filter(|(name, _)| name.ends_with("linear.weight"));
         let projections: std::collections::BTreeSet<String> = projections.map(|(_, digest)| digest).collect();
-        assert_eq!(projections.len(), if sharing.projection == Tie::Shared { 1 } else { 2 }, "{sharing}");
+        assert_eq!(
+            projections.len(),
+            if sharing.projection == Tie::Shared { 1 } else { 2 },
+            "{sharing}"
+        );
     }
 }
 
@@ -88,7 +130,10 @@ fn tied_tensors_that_differ_are_refused() {
         }
     }
     let message = made.records().unwrap_err().to_string();
-    assert!(message.contains(TABLE) && message.contains("query_0_Transformer"), "{message}");
+    assert!(
+        message.contains(TABLE) && message.contains("query_0_Transformer"),
+        "{message}"
+    );
 }
 
 #[test]
@@ -100,10 +145,18 @@ fn values_find_their_tensors_and_those_that_are_tied_to_them() {
     let trained = with_values(made.clone(), &of(&format!("query_0_Transformer/{TABLE}"))).unwrap();
     let (before, after) = (digests(&made), digests(&trained));
     let changed: Vec<&String> = before.keys().filter(|name| before[*name] != after[*name]).collect();
-    assert_eq!(changed, [&format!("document_0_Transformer/{TABLE}"), &format!("query_0_Transformer/{TABLE}")]);
+    assert_eq!(
+        changed,
+        [
+            &format!("document_0_Transformer/{TABLE}"),
+            &format!("query_0_Transformer/{TABLE}")
+        ]
+    );
     let message = with_values(made.clone(), &of("nowhere/w")).unwrap_err().to_string();
     assert!(message.contains("nowhere/w"), "{message}");
-    let message = with_values(made, &of("query_2_Dense/linear.weight")).unwrap_err().to_string();
+    let message = with_values(made, &of("query_2_Dense/linear.weight"))
+        .unwrap_err()
+        .to_string();
     assert!(message.contains("[3, 4]") && message.contains("[7, 4]"), "{message}");
 }
 
@@ -114,8 +167,13 @@ fn half_precision_is_half_the_bytes_and_says_so() {
     let half = cast(made.clone(), Dtype::BF16).unwrap();
     let bytes = |checkpoint: &Checkpoint| -> usize {
         let tensors = (0..checkpoint.layout.modules.len()).map(|at| checkpoint.tensors(at).unwrap());
-        tensors.flat_map(|module| module.tensors.values().map(|tensor| tensor.size()).collect::<Vec<_>>()).sum()
+        tensors
+            .flat_map(|module| module.tensors.values().map(|tensor| tensor.size()).collect::<Vec<_>>())
+            .sum()
     };
     assert_eq!(bytes(&half) * 2, bytes(&made));
-    assert_eq!(digests(&cast(cast(half.clone(), Dtype::F32).unwrap(), Dtype::BF16).unwrap()), digests(&half));
+    assert_eq!(
+        digests(&cast(cast(half.clone(), Dtype::F32).unwrap(), Dtype::BF16).unwrap()),
+        digests(&half)
+    );
 }

@@ -1,5 +1,5 @@
-//! Two towers from a pretrained model: of one tower, both start from the same tensors; of two, each from its own. The projection is
-//! random, or the model's own.
+//! Two towers from a pretrained model: of one tower, both start from the same tensors; of two, each from its own. The
+//! projection is random, or the model's own.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -20,15 +20,18 @@ const CLASSIC: &str = "sentence_transformers.models.";
 /// Package of the classes that only we have.
 const OURS: &str = "dyad.models.";
 
-/// Two towers: the transformer of `from` and its pooling or `aggregator`, one projection or two without bias and randomly initialised by
-/// variance scaling (scale 1.0, fan in, truncated normal: Dong et al. 2022, section 4.1), and unit length.
+/// Two towers: the transformer of `from` and its pooling or `aggregator`, one projection or two without bias and
+/// randomly initialised by variance scaling (scale 1.0, fan in, truncated normal: Dong et al. 2022, section 4.1), and
+/// unit length.
 ///
-/// Towers of `from` that differ (a pair of DPR, a `Router`) each become a tower; what the new ones share is that of the question
-/// tower. In the classic layout of sentence-transformers, with a `Router` unless the towers are one; a DPR encoder becomes a BERT,
-/// which sentence-transformers reads.
+/// Towers of `from` that differ (a pair of DPR, a `Router`) each become a tower; what the new ones share is that of the
+/// question tower. In the classic layout of sentence-transformers, with a `Router` unless the towers are one; a DPR
+/// encoder becomes a BERT, which sentence-transformers reads.
 pub(crate) fn towers(from: &Checkpoint, creation: &Creation, aggregator: Option<&Module>) -> Result<Checkpoint, Error> {
-    let origins =
-        [TowerOrigin::new(from, Tower::Question, aggregator)?, TowerOrigin::new(from, Tower::Answer, aggregator)?];
+    let origins = [
+        TowerOrigin::new(from, Tower::Question, aggregator)?,
+        TowerOrigin::new(from, Tower::Answer, aggregator)?,
+    ];
     if !from.layout.is_siamese() && [creation.sharing.token, creation.sharing.transformer].contains(&Tie::Shared) {
         let root = from.layout.root.display();
         tracing::warn!(from = %root, "its towers differ: what the new ones share is that of the question tower");
@@ -42,8 +45,19 @@ pub(crate) fn towers(from: &Checkpoint, creation: &Creation, aggregator: Option<
         similarity: Some("cosine".to_owned()),
         unknown: Vec::new(),
     };
-    let made = Checkpoint { layout, files: BTreeMap::new(), weights: Vec::new(), manifest: None };
-    Builder { from, origins: &origins, creation, made }.build()
+    let made = Checkpoint {
+        layout,
+        files: BTreeMap::new(),
+        weights: Vec::new(),
+        manifest: None,
+    };
+    Builder {
+        from,
+        origins: &origins,
+        creation,
+        made,
+    }
+    .build()
 }
 
 struct Builder<'a> {
@@ -79,7 +93,11 @@ impl Builder<'_> {
         let aggregator = self.origins[0].aggregator.class();
         let ids = [String::new(), format!("1_{aggregator}"), "2_Dense".to_owned()];
         let [transformer, pooling, dense] = &ids;
-        let mut route = vec![self.transformer(transformer, 0)?, self.aggregator(pooling, 0)?, self.dense(dense, 0)?];
+        let mut route = vec![
+            self.transformer(transformer, 0)?,
+            self.aggregator(pooling, 0)?,
+            self.dense(dense, 0)?,
+        ];
         route.push(self.module("3_Normalize", Module::Normalize, Vec::new()));
         self.made.layout.routes = [route.clone(), route];
         self.modules_json(&["Transformer", aggregator, "Dense", "Normalize"]);
@@ -92,7 +110,11 @@ impl Builder<'_> {
         let towers = ["query", "document"];
         let ids = |shared: bool, at: usize, classes: [&str; 2]| {
             let named = |tower: usize| format!("{}_{at}_{}", towers[tower], classes[tower]);
-            if shared { [0, 0].map(|_| format!("shared_{at}_{}", classes[0])) } else { [named(0), named(1)] }
+            if shared {
+                [0, 0].map(|_| format!("shared_{at}_{}", classes[0]))
+            } else {
+                [named(0), named(1)]
+            }
         };
         let transformers = ids(sharing.has_one_transformer(), 0, ["Transformer"; 2]);
         // What has values is held as the transformer is; a pooling has none.
@@ -110,7 +132,11 @@ impl Builder<'_> {
         ];
         for (ids, make) in kinds {
             let question = make(self, &ids[0], 0)?;
-            let answer = if ids[0] == ids[1] { question } else { make(self, &ids[1], 1)? };
+            let answer = if ids[0] == ids[1] {
+                question
+            } else {
+                make(self, &ids[1], 1)?
+            };
             routes[0].push(question);
             routes[1].push(answer);
         }
@@ -125,12 +151,24 @@ impl Builder<'_> {
         let structure: serde_json::Map<String, Value> = towers
             .iter()
             .enumerate()
-            .map(|(at, tower)| ((*tower).to_owned(), json!([transformers[at], poolings[at], projections[at]])))
+            .map(|(at, tower)| {
+                (
+                    (*tower).to_owned(),
+                    json!([transformers[at], poolings[at], projections[at]]),
+                )
+            })
             .collect();
         let parameters = json!({"default_route": "document", "allow_empty_key": true});
-        self.json("router_config.json", json!({"types": types, "structure": structure, "parameters": parameters}));
+        self.json(
+            "router_config.json",
+            json!({"types": types, "structure": structure, "parameters": parameters}),
+        );
         self.modules_json(&["Router", "Normalize"]);
-        if sharing.has_one_transformer() { Ok(Vec::new()) } else { self.shared(&transformers) }
+        if sharing.has_one_transformer() {
+            Ok(Vec::new())
+        } else {
+            self.shared(&transformers)
+        }
     }
 
     /// The tensors that two transformers have in common.
@@ -142,10 +180,17 @@ impl Builder<'_> {
         names.sort();
         names.sort_by_key(|name| name != table);
         let is_shared = |name: &String| {
-            let tie = if name == table { sharing.token } else { sharing.transformer };
+            let tie = if name == table {
+                sharing.token
+            } else {
+                sharing.transformer
+            };
             tie == Tie::Shared
         };
-        let tie = |tensor: String| SharedTensorRecord { tensor, modules: modules.to_vec() };
+        let tie = |tensor: String| SharedTensorRecord {
+            tensor,
+            modules: modules.to_vec(),
+        };
         Ok(names.into_iter().filter(is_shared).map(tie).collect())
     }
 
@@ -169,7 +214,10 @@ impl Builder<'_> {
             self.made.files.insert(folder.join(name), content.clone());
         }
         if !as_it_is {
-            self.file(folder.join("config.json"), Content::Json(config_json(self.from, others)?));
+            self.file(
+                folder.join("config.json"),
+                Content::Json(config_json(self.from, others)?),
+            );
             weights = vec![self.weights(folder, transformer_tensors(table, others)?)];
         }
         let config = dpr::as_bert(others.config);
@@ -195,7 +243,11 @@ impl Builder<'_> {
         let (settings, tensors) = match &origin.aggregator {
             Module::MultiHop(config) => {
                 let tensors = match origin.aggregator_tensors()? {
-                    Some(kept) => kept.tensors.into_iter().map(|(name, tensor)| (name, tensor.clone())).collect(),
+                    Some(kept) => kept
+                        .tensors
+                        .into_iter()
+                        .map(|(name, tensor)| (name, tensor.clone()))
+                        .collect(),
                     None => initialize::multihop(config, self.creation.seed),
                 };
                 (config.classic(), tensors)
@@ -204,15 +256,22 @@ impl Builder<'_> {
             _ => (Value::Null, Vec::new()),
         };
         self.file(Path::new(id).join("config.json"), Content::Json(settings));
-        let weights = if tensors.is_empty() { Vec::new() } else { vec![self.weights(Path::new(id), tensors)] };
+        let weights = if tensors.is_empty() {
+            Vec::new()
+        } else {
+            vec![self.weights(Path::new(id), tensors)]
+        };
         Ok(self.module(id, origin.aggregator.clone(), weights))
     }
 
     fn dense(&mut self, id: &str, tower: usize) -> Result<usize, Error> {
         let (dim, seed) = (self.creation.dim, self.creation.seed);
         // Both or none: towers of one kind.
-        let takes =
-            if self.creation.sharing.projection == Tie::Shared { &self.origins[..1] } else { &self.origins[..] };
+        let takes = if self.creation.sharing.projection == Tie::Shared {
+            &self.origins[..1]
+        } else {
+            &self.origins[..]
+        };
         let own = takes.iter().all(|origin| origin.own_projection == Some(dim));
         let origin = &self.origins[tower];
         let config = origin.dense(dim, own);
@@ -228,7 +287,11 @@ impl Builder<'_> {
 
     fn modules_json(&mut self, classes: &[&str]) {
         let entry = |(at, class): (usize, &&str)| {
-            let path = if at == 0 { String::new() } else { format!("{at}_{class}") };
+            let path = if at == 0 {
+                String::new()
+            } else {
+                format!("{at}_{class}")
+            };
             json!({"idx": at, "name": at.to_string(), "path": path, "type": class_path(class)})
         };
         let entries = classes.iter().enumerate().map(entry).collect();
@@ -238,7 +301,11 @@ impl Builder<'_> {
     /// Adds a module; its place.
     fn module(&mut self, id: &str, module: Module, weights: Vec<PathBuf>) -> usize {
         let folder = self.made.layout.root.join(id);
-        self.made.layout.modules.push(Placed { id: id.to_owned(), folder, module });
+        self.made.layout.modules.push(Placed {
+            id: id.to_owned(),
+            folder,
+            module,
+        });
         self.made.weights.push(weights);
         self.made.layout.modules.len() - 1
     }
@@ -254,7 +321,14 @@ impl Builder<'_> {
     /// Adds a file of weights; its path.
     fn weights(&mut self, folder: &Path, tensors: Vec<(String, TensorData)>) -> PathBuf {
         let path = folder.join(WEIGHTS);
-        self.file(path.clone(), Content::Weights(WeightFile { path: path.clone(), metadata: None, tensors }));
+        self.file(
+            path.clone(),
+            Content::Weights(WeightFile {
+                path: path.clone(),
+                metadata: None,
+                tensors,
+            }),
+        );
         path
     }
 }
@@ -262,8 +336,8 @@ impl Builder<'_> {
 /// Adds one module of a tower.
 type Make<'a> = &'a dyn Fn(&mut Builder<'_>, &str, usize) -> Result<usize, Error>;
 
-/// The tensors of a transformer by the architecture's names, with the token table of the one in `table`, which must be of the same
-/// sizes.
+/// The tensors of a transformer by the architecture's names, with the token table of the one in `table`, which must be
+/// of the same sizes.
 fn transformer_tensors(table: &TowerOrigin<'_>, others: &TowerOrigin<'_>) -> Result<Vec<(String, TensorData)>, Error> {
     let (architecture, other) = (&others.config.architecture, &table.config.architecture);
     if architecture != other {
@@ -271,13 +345,23 @@ fn transformer_tensors(table: &TowerOrigin<'_>, others: &TowerOrigin<'_>) -> Res
             path: table.placed.folder.join("config.json"),
             what: "a tensor that two towers share",
             supported: "towers of one architecture and the same sizes",
-            got: format!("another `config.json` than `{}`", others.placed.folder.join("config.json").display()),
+            got: format!(
+                "another `config.json` than `{}`",
+                others.placed.folder.join("config.json").display()
+            ),
         });
     }
     let (weights, tables) = (others.tensors()?, table.tensors()?);
-    let names = architecture.tensors().map(|(name, _)| name).filter(|name| !name.starts_with(dpr::PROJECTION));
+    let names = architecture
+        .tensors()
+        .map(|(name, _)| name)
+        .filter(|name| !name.starts_with(dpr::PROJECTION));
     let tensor = |name: String| {
-        let source = if name == architecture.token_table() { &tables } else { &weights };
+        let source = if name == architecture.token_table() {
+            &tables
+        } else {
+            &weights
+        };
         let tensor = source.get(&name)?.clone();
         Ok((name, tensor))
     };
@@ -296,7 +380,11 @@ pub(super) fn transformer_files<'a>(
     from: &'a Checkpoint,
     folder: &'a Path,
 ) -> impl Iterator<Item = (&'a PathBuf, &'a Content)> {
-    let others = ["modules.json", "router_config.json", "config_sentence_transformers.json"];
+    let others = [
+        "modules.json",
+        "router_config.json",
+        "config_sentence_transformers.json",
+    ];
     let is_part = move |path: &Path| {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         path.parent() == Some(folder)

@@ -25,7 +25,12 @@ pub(crate) fn rewrite(path: &Path, change: impl FnOnce(&mut Tensors)) {
     let file = SafeTensors::deserialize(&bytes).unwrap();
     let mut tensors = file
         .iter()
-        .map(|(name, view)| (name.to_owned(), (view.dtype(), view.shape().to_vec(), view.data().to_vec())))
+        .map(|(name, view)| {
+            (
+                name.to_owned(),
+                (view.dtype(), view.shape().to_vec(), view.data().to_vec()),
+            )
+        })
         .collect();
     change(&mut tensors);
     let views: Vec<(&String, TensorView<'_>)> = tensors
@@ -37,10 +42,16 @@ pub(crate) fn rewrite(path: &Path, change: impl FnOnce(&mut Tensors)) {
 
 #[test]
 fn missing_files_are_named_with_the_fix() {
-    assert_says(&refusal(Path::new("/no/such/model")), &["`/no/such/model`", "deploy/model.sh"]);
+    assert_says(
+        &refusal(Path::new("/no/such/model")),
+        &["`/no/such/model`", "deploy/model.sh"],
+    );
     for (file, parts) in [
         ("config.json", ["config.json` is missing", "Fetch"]),
-        ("model.safetensors", ["model.safetensors` is missing", "deploy/model.sh"]),
+        (
+            "model.safetensors",
+            ["model.safetensors` is missing", "deploy/model.sh"],
+        ),
         ("tokenizer.json", ["tokenizer.json` is missing", "vocab.txt"]),
         ("1_Pooling/config.json", ["1_Pooling/config.json` is missing", "Fetch"]),
     ] {
@@ -55,10 +66,16 @@ fn missing_files_are_named_with_the_fix() {
     for other in ["spiece.model", "sentencepiece.bpe.model", "vocab.json"] {
         let folder = copy("plain");
         fs_err::rename(folder.path().join("tokenizer.json"), folder.path().join(other)).unwrap();
-        assert_says(&refusal(folder.path()), &["tokenizer.json` is missing", "is not read", "save_pretrained"]);
+        assert_says(
+            &refusal(folder.path()),
+            &["tokenizer.json` is missing", "is not read", "save_pretrained"],
+        );
     }
     fs_err::write(folder.path().join("model.safetensors.index.json"), "{}").unwrap();
-    assert_says(&refusal(folder.path()), &["model.safetensors.index.json", "`weight_map`"]);
+    assert_says(
+        &refusal(folder.path()),
+        &["model.safetensors.index.json", "`weight_map`"],
+    );
 }
 
 #[test]
@@ -68,7 +85,10 @@ fn weights_cut_short_anywhere_are_refused() {
     let whole = fs_err::read(&path).unwrap();
     for length in [0, 1, 7, 8, 9, 100, 1000, 5000, whole.len() - 1] {
         fs_err::write(&path, &whole[..length]).unwrap();
-        assert_says(&refusal(folder.path()), &["model.safetensors`", "not a complete safetensors file", "again"]);
+        assert_says(
+            &refusal(folder.path()),
+            &["model.safetensors`", "not a complete safetensors file", "again"],
+        );
     }
     fs_err::write(&path, [whole.as_slice(), b"x"].concat()).unwrap();
     assert_says(&refusal(folder.path()), &["not a complete safetensors file"]);
@@ -100,7 +120,10 @@ fn weights_of_another_architecture_are_refused_tensor_by_tensor() {
         refusal(folder.path())
     };
     let missing = weights(|tensors| drop(tensors.remove("encoder.layer.1.output.dense.bias")));
-    assert_says(&missing, &["lacks tensor `encoder.layer.1.output.dense.bias`", "config.json"]);
+    assert_says(
+        &missing,
+        &["lacks tensor `encoder.layer.1.output.dense.bias`", "config.json"],
+    );
     let unexpected = weights(|tensors| {
         let tensor = tensors["encoder.layer.0.output.dense.bias"].clone();
         drop(tensors.insert("encoder.layer.2.output.dense.bias".into(), tensor));
@@ -117,7 +140,10 @@ fn what_an_encoder_does_not_use_may_be_there() {
     let name = open(&tiny("classic-mean")).info().fingerprint.clone();
     let folder = copy("classic-mean");
     rewrite(&folder.path().join("model.safetensors"), |tensors| {
-        assert!(tensors.contains_key("pooler.dense.weight"), "the checkpoint has a pooler");
+        assert!(
+            tensors.contains_key("pooler.dense.weight"),
+            "the checkpoint has a pooler"
+        );
         tensors.insert("embeddings.position_ids".into(), (Dtype::I64, vec![1, 2], vec![0; 16]));
         let head = (Dtype::F32, vec![1], vec![0; 4]);
         tensors.insert("cls.predictions.bias".into(), head);
@@ -125,9 +151,17 @@ fn what_an_encoder_does_not_use_may_be_there() {
         let renamed = std::mem::take(tensors)
             .into_iter()
             .map(|(name, tensor)| {
-                let name =
-                    name.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta");
-                (if name.starts_with("cls.") { name } else { format!("bert.{name}") }, tensor)
+                let name = name
+                    .replace("LayerNorm.weight", "LayerNorm.gamma")
+                    .replace("LayerNorm.bias", "LayerNorm.beta");
+                (
+                    if name.starts_with("cls.") {
+                        name
+                    } else {
+                        format!("bert.{name}")
+                    },
+                    tensor,
+                )
             })
             .collect::<Tensors>();
         *tensors = renamed;
@@ -145,12 +179,21 @@ fn modules_that_are_not_known_are_refused_by_class() {
         });
         refusal(folder.path())
     };
-    for class in ["sentence_transformers.models.LayerNorm", "custom.package.MyModule", "Transformer"] {
+    for class in [
+        "sentence_transformers.models.LayerNorm",
+        "custom.package.MyModule",
+        "Transformer",
+    ] {
         assert_says(&with_class(class), &["modules.json", "module is not supported", class]);
     }
-    assert_says(&with_class("sentence_transformers.models.Pooling"), &["one `Pooling` or `MultiHopAttention` second"]);
+    assert_says(
+        &with_class("sentence_transformers.models.Pooling"),
+        &["one `Pooling` or `MultiHopAttention` second"],
+    );
     let folder = copy("classic-mean");
-    edit(&folder.path().join("modules.json"), |modules| modules[1]["path"] = json!("../elsewhere"));
+    edit(&folder.path().join("modules.json"), |modules| {
+        modules[1]["path"] = json!("../elsewhere")
+    });
     assert_says(&refusal(folder.path()), &["`path`", "inside the model directory"]);
     edit(&folder.path().join("modules.json"), |modules| *modules = json!({}));
     assert_says(&refusal(folder.path()), &["a list of modules"]);
@@ -162,11 +205,36 @@ type Wrong = (&'static str, &'static str, serde_json::Value, &'static str);
 #[test]
 fn settings_that_cannot_be_are_refused_by_field() {
     let wrong: [Wrong; 14] = [
-        ("config.json", "model_type", json!("gpt2"), "model type is not supported"),
-        ("config.json", "hidden_act", json!("swish"), "hidden activation is not supported"),
-        ("config.json", "position_embedding_type", json!("relative_key"), "`position_embedding_type` is not supported"),
-        ("config.json", "num_attention_heads", json!(5), "a divisor of `hidden_size`"),
-        ("config.json", "hidden_size", json!(-1), "field `hidden_size` must be a whole number"),
+        (
+            "config.json",
+            "model_type",
+            json!("gpt2"),
+            "model type is not supported",
+        ),
+        (
+            "config.json",
+            "hidden_act",
+            json!("swish"),
+            "hidden activation is not supported",
+        ),
+        (
+            "config.json",
+            "position_embedding_type",
+            json!("relative_key"),
+            "`position_embedding_type` is not supported",
+        ),
+        (
+            "config.json",
+            "num_attention_heads",
+            json!(5),
+            "a divisor of `hidden_size`",
+        ),
+        (
+            "config.json",
+            "hidden_size",
+            json!(-1),
+            "field `hidden_size` must be a whole number",
+        ),
         (
             "config.json",
             "num_hidden_layers",
@@ -175,11 +243,36 @@ fn settings_that_cannot_be_are_refused_by_field() {
         ),
         ("config.json", "vocab_size", json!("many"), "field `vocab_size`"),
         ("config.json", "vocab_size", json!(10), "the model's table has 10 rows"),
-        ("1_Pooling/config.json", "pooling_mode", json!("median"), "pooling is not supported"),
-        ("1_Pooling/config.json", "pooling_mode", json!([]), "a name or a list of names"),
-        ("sentence_bert_config.json", "max_seq_length", json!(2), "leaves none for the text"),
-        ("config_sentence_transformers.json", "prompts", json!(["query"]), "field `prompts` must be an object"),
-        ("config_sentence_transformers.json", "default_prompt_name", json!("absent"), "one of the `prompts`"),
+        (
+            "1_Pooling/config.json",
+            "pooling_mode",
+            json!("median"),
+            "pooling is not supported",
+        ),
+        (
+            "1_Pooling/config.json",
+            "pooling_mode",
+            json!([]),
+            "a name or a list of names",
+        ),
+        (
+            "sentence_bert_config.json",
+            "max_seq_length",
+            json!(2),
+            "leaves none for the text",
+        ),
+        (
+            "config_sentence_transformers.json",
+            "prompts",
+            json!(["query"]),
+            "field `prompts` must be an object",
+        ),
+        (
+            "config_sentence_transformers.json",
+            "default_prompt_name",
+            json!("absent"),
+            "one of the `prompts`",
+        ),
         (
             "config_sentence_transformers.json",
             "prompts",
@@ -198,19 +291,39 @@ fn settings_that_cannot_be_are_refused_by_field() {
 fn dense_layers_are_checked() {
     let dense = |field: &str, value: serde_json::Value| {
         let folder = copy("newer-dense");
-        edit(&folder.path().join("2_Dense/config.json"), |settings| settings[field] = value);
+        edit(&folder.path().join("2_Dense/config.json"), |settings| {
+            settings[field] = value
+        });
         refusal(folder.path())
     };
-    assert_says(&dense("in_features", json!(35)), &["2_Dense/config.json", "`in_features`", "36 values", "got: 35"]);
-    assert_says(&dense("activation_function", json!("evil.module.GELU")), &["activation is not supported", "evil"]);
-    assert_says(&dense("activation_function", json!("torch.nn.modules.activation.Mish")), &["Mish"]);
-    assert_says(&dense("use_residual", json!(true)), &["`use_residual` is not supported"]);
+    assert_says(
+        &dense("in_features", json!(35)),
+        &["2_Dense/config.json", "`in_features`", "36 values", "got: 35"],
+    );
+    assert_says(
+        &dense("activation_function", json!("evil.module.GELU")),
+        &["activation is not supported", "evil"],
+    );
+    assert_says(
+        &dense("activation_function", json!("torch.nn.modules.activation.Mish")),
+        &["Mish"],
+    );
+    assert_says(
+        &dense("use_residual", json!(true)),
+        &["`use_residual` is not supported"],
+    );
     assert_says(&dense("bias", json!(false)), &["does not use", "`linear.bias`"]);
 }
 
 #[test]
 fn files_that_are_not_json_are_named() {
-    for file in ["config.json", "modules.json", "tokenizer.json", "1_Pooling/config.json", "tokenizer_config.json"] {
+    for file in [
+        "config.json",
+        "modules.json",
+        "tokenizer.json",
+        "1_Pooling/config.json",
+        "tokenizer_config.json",
+    ] {
         let folder = copy("classic-mean");
         fs_err::write(folder.path().join(file), "{\"a\": ").unwrap();
         assert_says(&refusal(folder.path()), &[file, "not valid", "line 1"]);

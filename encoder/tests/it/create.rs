@@ -20,11 +20,22 @@ const TABLE: &str = "embeddings.word_embeddings.weight";
 const PAIR: [&str; 2] = ["question_encoder", "ctx_encoder"];
 
 fn creation(sharing: &str, dim: usize) -> Creation {
-    Creation { sharing: sharing.parse().unwrap(), dim, seed: 1 }
+    Creation {
+        sharing: sharing.parse().unwrap(),
+        dim,
+        seed: 1,
+    }
 }
 
 fn texts() -> Vec<String> {
-    ["the river", "who was the king of the city", "a light", "water and light in the city"].map(str::to_owned).to_vec()
+    [
+        "the river",
+        "who was the king of the city",
+        "a light",
+        "water and light in the city",
+    ]
+    .map(str::to_owned)
+    .to_vec()
 }
 
 /// Which tower (0 or 1) the answer tower of a pair has its parts from.
@@ -35,7 +46,11 @@ struct Parts {
     projection: usize,
 }
 
-const SEPARATE: Parts = Parts { table: 1, others: 1, projection: 1 };
+const SEPARATE: Parts = Parts {
+    table: 1,
+    others: 1,
+    projection: 1,
+};
 
 fn numbers(values: impl Iterator<Item = f32>) -> Vec<u8> {
     values.flat_map(f32::to_le_bytes).collect()
@@ -45,7 +60,11 @@ fn numbers(values: impl Iterator<Item = f32>) -> Vec<u8> {
 fn dress(tensors: &mut Tensors, prefix: &str, parts: Parts) {
     let shifted = |bytes: &[u8], tower: usize| {
         let values = bytes.as_chunks::<4>().0.iter().map(|value| f32::from_le_bytes(*value));
-        numbers(values.enumerate().map(|(at, value)| value + tower as f32 * 0.3 * ((at % 7) as f32 - 3.0) / 3.0))
+        numbers(
+            values
+                .enumerate()
+                .map(|(at, value)| value + tower as f32 * 0.3 * ((at % 7) as f32 - 3.0) / 3.0),
+        )
     };
     let old = std::mem::take(tensors);
     tensors.extend(old.into_iter().map(|(name, (dtype, shape, bytes))| {
@@ -54,17 +73,32 @@ fn dress(tensors: &mut Tensors, prefix: &str, parts: Parts) {
     }));
     let wave = |count: usize| numbers((0..count).map(move |at| ((at * (7 + 4 * parts.projection)) as f32).sin()));
     for (name, shape, values) in [("weight", vec![OWN, H], OWN * H), ("bias", vec![OWN], OWN)] {
-        tensors.insert(format!("{prefix}.encode_proj.{name}"), (Dtype::F32, shape, wave(values)));
+        tensors.insert(
+            format!("{prefix}.encode_proj.{name}"),
+            (Dtype::F32, shape, wave(values)),
+        );
     }
 }
 
 /// A pair of DPR, whose answer tower is made of these parts.
 fn pair(answer: Parts) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
-    for (name, parts) in PAIR.into_iter().zip([Parts { table: 0, others: 0, projection: 0 }, answer]) {
+    for (name, parts) in PAIR.into_iter().zip([
+        Parts {
+            table: 0,
+            others: 0,
+            projection: 0,
+        },
+        answer,
+    ]) {
         let to = folder.path().join(name);
         fs_err::create_dir(&to).unwrap();
-        for file in ["config.json", "tokenizer.json", "tokenizer_config.json", "model.safetensors"] {
+        for file in [
+            "config.json",
+            "tokenizer.json",
+            "tokenizer_config.json",
+            "model.safetensors",
+        ] {
             fs_err::copy(tiny("classic-mean").join(file), to.join(file)).unwrap();
         }
         edit(&to.join("config.json"), |config| {
@@ -83,7 +117,10 @@ fn near(a: &Path, b: &Path) -> [f64; 2] {
 }
 
 fn entries(folder: &Path) -> Vec<PathBuf> {
-    fs_err::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect()
+    fs_err::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect()
 }
 
 /// Each sharing is the pair whose answer tower has what is shared from the question tower.
@@ -98,26 +135,68 @@ fn a_pair_keeps_its_towers_and_projections_and_shares_what_is_asked() {
         ("ade", SEPARATE, 2),
         ("ade-fte", SEPARATE, 2),
         ("ade-ste", Parts { table: 0, ..SEPARATE }, 2),
-        ("ade-spl", Parts { projection: 0, ..SEPARATE }, 1),
-        ("token=separate,transformer=shared,projection=separate", Parts { others: 0, ..SEPARATE }, 2),
-        ("token=shared,transformer=shared,projection=separate", Parts { table: 0, others: 0, projection: 1 }, 2),
-        ("sde", Parts { table: 0, others: 0, projection: 0 }, 1),
+        (
+            "ade-spl",
+            Parts {
+                projection: 0,
+                ..SEPARATE
+            },
+            1,
+        ),
+        (
+            "token=separate,transformer=shared,projection=separate",
+            Parts { others: 0, ..SEPARATE },
+            2,
+        ),
+        (
+            "token=shared,transformer=shared,projection=separate",
+            Parts {
+                table: 0,
+                others: 0,
+                projection: 1,
+            },
+            2,
+        ),
+        (
+            "sde",
+            Parts {
+                table: 0,
+                others: 0,
+                projection: 0,
+            },
+            1,
+        ),
     ] {
         let folder = tempfile::tempdir().unwrap();
         let to = folder.path().join("model");
         create(source.path(), &to, &creation(sharing, OWN)).unwrap();
         let expected = pair(parts);
-        assert!(near(&to, expected.path()).iter().all(|cosine| *cosine > 0.999_999), "{sharing}");
+        assert!(
+            near(&to, expected.path()).iter().all(|cosine| *cosine > 0.999_999),
+            "{sharing}"
+        );
         if sharing != "ade" && sharing != "ade-fte" {
             assert!(near(&to, source.path())[1] < 0.999, "{sharing}: shared without effect");
         }
         let opened = open(&to);
-        let modules = opened.contents().modules.iter().filter(|module| module.class == "Dense");
+        let modules = opened
+            .contents()
+            .modules
+            .iter()
+            .filter(|module| module.class == "Dense");
         let sizes: Vec<u64> = modules.map(|module| module.parameters).collect();
         assert_eq!(sizes, vec![(OWN * H + OWN) as u64; dense], "{sharing}");
         // sentence-transformers runs BERT and not DPR.
-        let transformer = if sharing == "sde" { to.clone() } else { opened_transformer(&to) };
-        assert_eq!(read_json(&transformer.join("config.json"))["model_type"], "bert", "{sharing}");
+        let transformer = if sharing == "sde" {
+            to.clone()
+        } else {
+            opened_transformer(&to)
+        };
+        assert_eq!(
+            read_json(&transformer.join("config.json"))["model_type"],
+            "bert",
+            "{sharing}"
+        );
     }
 }
 
@@ -134,7 +213,10 @@ fn another_dimension_or_pooling_draws_a_projection() {
     let to = folder.path().join("random");
     create(source.path(), &to, &creation("ade", 6)).unwrap();
     let settings = read_json(&to.join("document_2_Dense/config.json"));
-    assert_eq!((&settings["out_features"], &settings["bias"]), (&json!(6), &json!(false)));
+    assert_eq!(
+        (&settings["out_features"], &settings["bias"]),
+        (&json!(6), &json!(false))
+    );
     let to = folder.path().join("mean");
     create_with(source.path(), &to, &creation("ade", OWN), Aggregation::Mean).unwrap();
     assert_eq!(read_json(&to.join("query_2_Dense/config.json"))["bias"], json!(false));
@@ -163,7 +245,12 @@ fn the_command_keeps_the_projection_unless_told_otherwise() {
     let run = |name: &str, more: &[&str]| {
         let to = folder.path().join(name);
         let mut command = Command::new(env!("CARGO_BIN_EXE_dyad-encoder"));
-        command.args(["create", "--sharing", "ade", "--model"]).arg(source.path()).arg("--out").arg(&to).args(more);
+        command
+            .args(["create", "--sharing", "ade", "--model"])
+            .arg(source.path())
+            .arg("--out")
+            .arg(&to)
+            .args(more);
         let output = command.output().unwrap();
         assert!(output.status.success(), "{output:?}");
         to
@@ -172,17 +259,27 @@ fn the_command_keeps_the_projection_unless_told_otherwise() {
     assert!(near(&kept, source.path()).iter().all(|cosine| *cosine > 0.999_999));
     assert_eq!(open(&run("other", &["--dim", "7"])).info().dim, 7);
     assert_eq!(open(&run("pooled", &["--pooling", "mean"])).info().dim, 768);
-    assert_eq!(open(&run("random", &["--encoder", "gru", "--hidden", "5"])).info().dim, 768);
+    assert_eq!(
+        open(&run("random", &["--encoder", "gru", "--hidden", "5"])).info().dim,
+        768
+    );
 }
 
 #[test]
 fn towers_of_different_sizes_share_no_tensor() {
     let source = pair(SEPARATE);
-    edit(&source.path().join("ctx_encoder/config.json"), |config| config["layer_norm_eps"] = json!(1e-6));
+    edit(&source.path().join("ctx_encoder/config.json"), |config| {
+        config["layer_norm_eps"] = json!(1e-6)
+    });
     let folder = tempfile::tempdir().unwrap();
     let to = folder.path().join("model");
-    let message = create(source.path(), &to, &creation("ade-ste", OWN)).unwrap_err().to_string();
-    assert!(message.contains("question_encoder/config.json") && message.contains("same sizes"), "{message}");
+    let message = create(source.path(), &to, &creation("ade-ste", OWN))
+        .unwrap_err()
+        .to_string();
+    assert!(
+        message.contains("question_encoder/config.json") && message.contains("same sizes"),
+        "{message}"
+    );
     assert_eq!(entries(folder.path()).len(), 0);
     create(source.path(), &to, &creation("ade", OWN)).unwrap();
 }
@@ -190,7 +287,9 @@ fn towers_of_different_sizes_share_no_tensor() {
 /// Vectors of Python for a pair with projection, through a model of ours.
 #[test]
 fn a_model_of_a_pair_gives_the_vectors_of_python() {
-    let Some(all) = path_of("DYAD_ST_CHECKPOINTS", "a_model_of_a_pair_gives_the_vectors_of_python") else { return };
+    let Some(all) = path_of("DYAD_ST_CHECKPOINTS", "a_model_of_a_pair_gives_the_vectors_of_python") else {
+        return;
+    };
     let folder = tempfile::tempdir().unwrap();
     let to = folder.path().join("model");
     create(&all.join("dpr-projected"), &to, &creation("ade", OWN)).unwrap();
@@ -209,8 +308,15 @@ fn refused(source: &Path) -> String {
     let folder = tempfile::tempdir().unwrap();
     let to = folder.path().join("model");
     let message = create(source, &to, &creation("ade", 6)).unwrap_err().to_string();
-    let rnn = NewEncoder::Recurrent { cell: RecurrentCell::Rnn, layers: 1, hidden: 5, bidirectional: false };
-    let over = create_over(source, &to, &creation("ade", 6), rnn, Aggregation::Kept).unwrap_err().to_string();
+    let rnn = NewEncoder::Recurrent {
+        cell: RecurrentCell::Rnn,
+        layers: 1,
+        hidden: 5,
+        bidirectional: false,
+    };
+    let over = create_over(source, &to, &creation("ade", 6), rnn, Aggregation::Kept)
+        .unwrap_err()
+        .to_string();
     assert_eq!(over, message);
     assert_eq!(entries(folder.path()).len(), 0, "{message}");
     message
@@ -228,13 +334,19 @@ fn a_source_that_is_not_sound_is_refused_before_anything_is_written() {
     });
     open(model.path());
     let message = refused(model.path());
-    assert!(message.contains(&format!("tensor `{TABLE}`")) && message.contains("not finite"), "{message}");
+    assert!(
+        message.contains(&format!("tensor `{TABLE}`")) && message.contains("not finite"),
+        "{message}"
+    );
     let dense = copy("newer-dense");
     rewrite(&dense.path().join("3_Dense/model.safetensors"), |tensors| {
         tensors.get_mut("linear.weight").unwrap().2[..4].copy_from_slice(&f32::INFINITY.to_le_bytes());
     });
     let message = refused(dense.path());
-    assert!(message.contains("3_Dense/model.safetensors") && message.contains("`linear.weight`"), "{message}");
+    assert!(
+        message.contains("3_Dense/model.safetensors") && message.contains("`linear.weight`"),
+        "{message}"
+    );
     // What no encoder reads may be anything.
     let pooler = copy("classic-mean");
     rewrite(&pooler.path().join("model.safetensors"), |tensors| {

@@ -1,4 +1,5 @@
-//! The sharings: which tensors are one, which learn, which stay equal; models that keep it all; the gate of golden vectors.
+//! The sharings: which tensors are one, which learn, which stay equal; models that keep it all; the gate of golden
+//! vectors.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -23,19 +24,39 @@ const TABLE: &str = "embeddings.word_embeddings.weight";
 fn made(sharing: &str) -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let to = folder.path().join("model");
-    create(&tiny("classic-mean"), &to, &Creation { sharing: sharing.parse().unwrap(), dim: DIM, seed: 1 }).unwrap();
+    create(
+        &tiny("classic-mean"),
+        &to,
+        &Creation {
+            sharing: sharing.parse().unwrap(),
+            dim: DIM,
+            seed: 1,
+        },
+    )
+    .unwrap();
     (folder, to)
 }
 
 fn learned(model_dir: &Path) -> Model {
-    Model::open_for_training(model_dir, &Compute { threads: Some(1), ..Compute::default() }).unwrap()
+    Model::open_for_training(
+        model_dir,
+        &Compute {
+            threads: Some(1),
+            ..Compute::default()
+        },
+    )
+    .unwrap()
 }
 
 /// Values of the table, of the other tensors of a transformer, and of a projection.
 fn sizes() -> [usize; 3] {
     let (_folder, model_dir) = made("ade");
     let mut sizes = [0; 3];
-    for parameter in learned(&model_dir).parameters().iter().filter(|parameter| parameter.name.starts_with("query")) {
+    for parameter in learned(&model_dir)
+        .parameters()
+        .iter()
+        .filter(|parameter| parameter.name.starts_with("query"))
+    {
         let part = match parameter.name.split_once('/').unwrap() {
             (_, TABLE) => 0,
             (module, _) if module.ends_with("Transformer") => 1,
@@ -54,7 +75,11 @@ fn models_say_whether_questions_are_embedded_otherwise() {
         let (_folder, model_dir) = made(sharing);
         assert_eq!(open(&model_dir).info().has_two_towers, sharing != "sde", "{sharing}");
     }
-    for (name, expected) in [("classic-mean", false), ("classic-prompt-left-out", true), ("newer-dense", true)] {
+    for (name, expected) in [
+        ("classic-mean", false),
+        ("classic-prompt-left-out", true),
+        ("newer-dense", true),
+    ] {
         assert_eq!(open(&tiny(name)).info().has_two_towers, expected, "{name}");
     }
 }
@@ -73,17 +98,41 @@ fn each_sharing_has_its_number_of_parameters() {
         let (_folder, model_dir) = made(sharing);
         let expected = tables * table + transformers * others + projections * projection;
         let learned = learned(&model_dir);
-        let values: usize = learned.parameters().iter().map(|parameter| parameter.tensor.numel()).sum();
+        let values: usize = learned
+            .parameters()
+            .iter()
+            .map(|parameter| parameter.tensor.numel())
+            .sum();
         assert_eq!(values, expected, "{sharing}");
         let encoder = open(&model_dir);
         assert_eq!(encoder.contents().parameters, expected as u64, "{sharing}");
-        assert_eq!((encoder.contents().sharing, learned.sharing()), (sharing.parse().ok(), sharing.parse().ok()));
-        let frozen: Vec<&str> =
-            learned.parameters().iter().filter(|p| p.frozen).map(|p| p.name.split_once('/').unwrap().1).collect();
-        assert_eq!(frozen, if sharing == "ade-fte" { vec![TABLE; 2] } else { vec![] }, "{sharing}");
-        assert!(learned.parameters().iter().all(|parameter| parameter.tensor.requires_grad() != parameter.frozen));
+        assert_eq!(
+            (encoder.contents().sharing, learned.sharing()),
+            (sharing.parse().ok(), sharing.parse().ok())
+        );
+        let frozen: Vec<&str> = learned
+            .parameters()
+            .iter()
+            .filter(|p| p.frozen)
+            .map(|p| p.name.split_once('/').unwrap().1)
+            .collect();
+        assert_eq!(
+            frozen,
+            if sharing == "ade-fte" { vec![TABLE; 2] } else { vec![] },
+            "{sharing}"
+        );
+        assert!(
+            learned
+                .parameters()
+                .iter()
+                .all(|parameter| parameter.tensor.requires_grad() != parameter.frozen)
+        );
         let places: std::collections::HashSet<_> = learned.parameters().iter().map(|p| p.tensor.data_ptr()).collect();
-        assert_eq!(places.len(), learned.parameters().len(), "{sharing}: a tensor is named twice");
+        assert_eq!(
+            places.len(),
+            learned.parameters().len(),
+            "{sharing}: a tensor is named twice"
+        );
     }
 }
 
@@ -91,14 +140,24 @@ fn each_sharing_has_its_number_of_parameters() {
 fn ten_steps(learned: &Model) {
     let tokenizer = learned.tokenizer();
     let tokens = |tower, texts: [&str; 3]| texts.map(|text| tokenizer.encode(tower, text).unwrap());
-    let questions = tokens(Tower::Question, ["who was the king", "the river", "a light in the city"]);
-    let answers = tokens(Tower::Answer, ["the queen of light", "water", "the king was in the city of the river"]);
+    let questions = tokens(
+        Tower::Question,
+        ["who was the king", "the river", "a light in the city"],
+    );
+    let answers = tokens(
+        Tower::Answer,
+        ["the queen of light", "water", "the king was in the city of the river"],
+    );
     for _ in 0..10 {
         let vectors = |tower, texts: &[Tokens; 3]| learned.vectors(tower, &texts.each_ref()).unwrap();
         let scores = vectors(Tower::Question, &questions).matmul(&vectors(Tower::Answer, &answers).transpose(0, 1));
         let labels = Tensor::from_slice(&[0i64, 1, 2]);
         (scores * 5.0).cross_entropy_for_logits(&labels).backward();
-        for parameter in learned.parameters().iter().filter(|parameter| parameter.tensor.requires_grad()) {
+        for parameter in learned
+            .parameters()
+            .iter()
+            .filter(|parameter| parameter.tensor.requires_grad())
+        {
             let mut tensor = parameter.tensor.shallow_clone();
             let mut gradient = tensor.grad();
             assert!(gradient.defined(), "{} learns nothing", parameter.name);
@@ -107,7 +166,13 @@ fn ten_steps(learned: &Model) {
             });
             let _ = gradient.zero_();
         }
-        assert!(learned.parameters().iter().filter(|p| p.frozen).all(|p| !p.tensor.grad().defined()));
+        assert!(
+            learned
+                .parameters()
+                .iter()
+                .filter(|p| p.frozen)
+                .all(|p| !p.tensor.grad().defined())
+        );
     }
 }
 
@@ -122,10 +187,17 @@ fn ten_steps_move_what_learns_and_part_what_is_separate() {
     ] {
         let (_folder, model_dir) = made(sharing);
         let learned = learned(&model_dir);
-        let before: HashMap<&str, Tensor> =
-            learned.parameters().iter().map(|p| (p.name.as_str(), p.tensor.detach().copy())).collect();
+        let before: HashMap<&str, Tensor> = learned
+            .parameters()
+            .iter()
+            .map(|p| (p.name.as_str(), p.tensor.detach().copy()))
+            .collect();
         ten_steps(&learned);
-        let after: HashMap<&str, &Tensor> = learned.parameters().iter().map(|p| (p.name.as_str(), &p.tensor)).collect();
+        let after: HashMap<&str, &Tensor> = learned
+            .parameters()
+            .iter()
+            .map(|p| (p.name.as_str(), &p.tensor))
+            .collect();
         for parameter in learned.parameters() {
             let moved = parameter.tensor.detach() != before[parameter.name.as_str()];
             // Keys' biases cancel in the softmax, and some rows of tables are in no text: others must move.
@@ -135,7 +207,9 @@ fn ten_steps_move_what_learns_and_part_what_is_separate() {
         }
         // A tensor of the question tower and that of the answer tower; one tensor has no other name.
         let parted = |suffix: &str| {
-            let pairs = after.iter().filter(|(name, _)| name.starts_with("query") && name.ends_with(suffix));
+            let pairs = after
+                .iter()
+                .filter(|(name, _)| name.starts_with("query") && name.ends_with(suffix));
             let mut twins = pairs.filter_map(|(name, tensor)| {
                 Some((tensor, after.get(name.replacen("query", "document", 1).as_str())?))
             });
@@ -149,16 +223,26 @@ fn ten_steps_move_what_learns_and_part_what_is_separate() {
 
 #[test]
 fn learning_and_serving_give_the_same_vectors() {
-    let texts: Vec<String> = ["the river", "who was the king of the city", "a"].map(str::to_owned).to_vec();
+    let texts: Vec<String> = ["the river", "who was the king of the city", "a"]
+        .map(str::to_owned)
+        .to_vec();
     for sharing in VARIANTS.into_iter().chain([FREE]) {
         let (_folder, model_dir) = made(sharing);
         let (encoder, learned) = (open(&model_dir), learned(&model_dir));
         for tower in [Tower::Question, Tower::Answer] {
-            let tokens: Vec<Tokens> =
-                texts.iter().map(|text| encoder.tokenizer().encode(tower, text).unwrap()).collect();
-            let vectors = learned.vectors(tower, &tokens.iter().collect::<Vec<_>>()).unwrap().detach();
+            let tokens: Vec<Tokens> = texts
+                .iter()
+                .map(|text| encoder.tokenizer().encode(tower, text).unwrap())
+                .collect();
+            let vectors = learned
+                .vectors(tower, &tokens.iter().collect::<Vec<_>>())
+                .unwrap()
+                .detach();
             let rows = Vec::<Vec<f32>>::try_from(vectors).unwrap();
-            assert!(worst(&rows, &embed(&encoder, tower, &texts)) > 0.999_999, "{sharing}, {tower}");
+            assert!(
+                worst(&rows, &embed(&encoder, tower, &texts)) > 0.999_999,
+                "{sharing}, {tower}"
+            );
         }
         // Both towers start from the same encoder: only their projections may differ.
         let [question, answer] = [Tower::Question, Tower::Answer].map(|tower| embed(&encoder, tower, &texts));
@@ -173,13 +257,30 @@ fn a_model_is_the_same_each_time_and_another_with_another_seed() {
     let fingerprint = |seed| {
         let folder = tempfile::tempdir().unwrap();
         let to = folder.path().join("model");
-        create(&tiny("classic-mean"), &to, &Creation { sharing: Sharing::ADE_SPL, dim: DIM, seed }).unwrap();
+        create(
+            &tiny("classic-mean"),
+            &to,
+            &Creation {
+                sharing: Sharing::ADE_SPL,
+                dim: DIM,
+                seed,
+            },
+        )
+        .unwrap();
         open(&to).info().fingerprint.clone()
     };
     assert_eq!(fingerprint(1), fingerprint(1));
     assert_ne!(fingerprint(1), fingerprint(2));
     let (_folder, model_dir) = made("sde");
-    let again = create(&tiny("classic-mean"), &model_dir, &Creation { sharing: Sharing::SDE, dim: 3, seed: 0 });
+    let again = create(
+        &tiny("classic-mean"),
+        &model_dir,
+        &Creation {
+            sharing: Sharing::SDE,
+            dim: 3,
+            seed: 0,
+        },
+    );
     assert!(again.unwrap_err().to_string().contains("already exists"));
 }
 
@@ -194,8 +295,14 @@ fn ties_that_do_not_hold_are_refused() {
     bytes[at] ^= 1;
     fs_err::write(&weights, &bytes).unwrap();
     let message = refusal(&model_dir);
-    assert!(message.contains(TABLE) && message.contains("must be the same"), "{message}");
-    assert!(message.contains("query_0_Transformer and document_0_Transformer"), "{message}");
+    assert!(
+        message.contains(TABLE) && message.contains("must be the same"),
+        "{message}"
+    );
+    assert!(
+        message.contains("query_0_Transformer and document_0_Transformer"),
+        "{message}"
+    );
 
     let (_folder, model_dir) = made("ade-ste");
     edit(&model_dir.join("dyad.json"), |value| {
@@ -203,7 +310,10 @@ fn ties_that_do_not_hold_are_refused() {
         drop(value.as_object_mut().unwrap().remove("sharing_sha256"));
     });
     let message = refusal(&model_dir);
-    assert!(message.contains("`nothing.weight`") && message.contains("0 of them"), "{message}");
+    assert!(
+        message.contains("`nothing.weight`") && message.contains("0 of them"),
+        "{message}"
+    );
 }
 
 /// What a hand does to `dyad.json`.
@@ -217,9 +327,15 @@ fn a_table_that_was_edited_by_hand_is_refused() {
     let fingerprint = open(&model_dir).info().fingerprint.clone();
     let changes: [(&str, Edit); 5] = [
         ("another tie", |value| value["sharing"]["token"] = json!("frozen")),
-        ("no sharing", |value| drop(value.as_object_mut().unwrap().remove("sharing"))),
-        ("no ties", |value| drop(value.as_object_mut().unwrap().remove("shared_tensors"))),
-        ("another tensor", |value| value["shared_tensors"][0]["tensor"] = json!("embeddings.LayerNorm.weight")),
+        ("no sharing", |value| {
+            drop(value.as_object_mut().unwrap().remove("sharing"))
+        }),
+        ("no ties", |value| {
+            drop(value.as_object_mut().unwrap().remove("shared_tensors"))
+        }),
+        ("another tensor", |value| {
+            value["shared_tensors"][0]["tensor"] = json!("embeddings.LayerNorm.weight")
+        }),
         ("another digest", |value| value["sharing_sha256"] = json!("00")),
     ];
     for (what, change) in changes {
@@ -228,17 +344,29 @@ fn a_table_that_was_edited_by_hand_is_refused() {
             change(value);
         });
         let message = refusal(&model_dir);
-        assert!(message.contains("`sharing` and `shared_tensors` were changed"), "{what}: {message}");
+        assert!(
+            message.contains("`sharing` and `shared_tensors` were changed"),
+            "{what}: {message}"
+        );
         let learned = Model::open_for_training(&model_dir, &Compute::default());
         assert_eq!(learned.unwrap_err().to_string(), message, "{what}: nor is it trained");
     }
     // Whitespace and order of keys do not matter, and the model keeps its name.
     edit(&path, |value| {
-        *value = whole.as_object().unwrap().clone().into_iter().rev().collect::<serde_json::Map<_, _>>().into();
+        *value = whole
+            .as_object()
+            .unwrap()
+            .clone()
+            .into_iter()
+            .rev()
+            .collect::<serde_json::Map<_, _>>()
+            .into();
     });
     assert_eq!(open(&model_dir).info().fingerprint, fingerprint);
     // A model of before there was a digest.
-    edit(&path, |value| drop(value.as_object_mut().unwrap().remove("sharing_sha256")));
+    edit(&path, |value| {
+        drop(value.as_object_mut().unwrap().remove("sharing_sha256"))
+    });
     assert_eq!(open(&model_dir).contents().sharing, Some(Sharing::ADE_STE));
 }
 
@@ -253,12 +381,18 @@ fn a_model_that_is_not_what_it_was_is_refused() {
 
     edit(&path, |value| value["golden"][3]["vector"][0] = json!(-3.0));
     let message = refusal(&model_dir);
-    assert!(message.contains("does not reproduce its golden vector") && message.contains("question"), "{message}");
+    assert!(
+        message.contains("does not reproduce its golden vector") && message.contains("question"),
+        "{message}"
+    );
     edit(&path, |value| value["golden"][3]["tower"] = json!("both"));
     assert!(refusal(&model_dir).contains("got: both"));
     edit(&path, |value| {
         *value = whole.clone();
-        value["golden"].as_array_mut().unwrap().retain(|golden| golden["tower"] == "question");
+        value["golden"]
+            .as_array_mut()
+            .unwrap()
+            .retain(|golden| golden["tower"] == "question");
     });
     assert!(refusal(&model_dir).contains("a golden vector of the answer tower"));
     edit(&path, |value| {
@@ -273,9 +407,14 @@ fn a_model_that_is_not_what_it_was_is_refused() {
     assert!(refusal(&model_dir).contains("`more`"));
 
     edit(&path, |value| *value = whole.clone());
-    edit(&model_dir.join("config_sentence_transformers.json"), |value| value["prompts"]["query"] = json!("ask: "));
+    edit(&model_dir.join("config_sentence_transformers.json"), |value| {
+        value["prompts"]["query"] = json!("ask: ")
+    });
     let message = refusal(&model_dir);
-    assert!(message.contains("fingerprint") && message.contains("was changed"), "{message}");
+    assert!(
+        message.contains("fingerprint") && message.contains("was changed"),
+        "{message}"
+    );
     let learned = Model::open_for_training(&model_dir, &Compute::default());
     assert_eq!(learned.unwrap_err().to_string(), message, "nor is it trained");
 }
@@ -322,18 +461,39 @@ fn sentence_transformers_reads_our_models() {
     ];
     let model_dirs = made.map(|(from, sharing, dim)| {
         let model_dir = folder.path().join(format!("{from}-{sharing}"));
-        create(&checkpoints.join(from), &model_dir, &Creation { sharing: sharing.parse().unwrap(), dim, seed: 3 })
-            .unwrap();
+        create(
+            &checkpoints.join(from),
+            &model_dir,
+            &Creation {
+                sharing: sharing.parse().unwrap(),
+                dim,
+                seed: 3,
+            },
+        )
+        .unwrap();
         model_dir
     });
     // One process for all: Python takes long to read its modules.
-    let output = Command::new(&python).arg(&script).args(&model_dirs).env("HF_HUB_OFFLINE", "1").output().unwrap();
+    let output = Command::new(&python)
+        .arg(&script)
+        .args(&model_dirs)
+        .env("HF_HUB_OFFLINE", "1")
+        .output()
+        .unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(output.status.success(), "{text} {}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{text} {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     let results: Vec<serde_json::Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(results.len(), model_dirs.len(), "{text}");
     for (model_dir, result) in model_dirs.iter().zip(&results) {
-        assert_eq!((result["model"].as_str(), &result["vectors"]), (model_dir.to_str(), &12.into()), "{result}");
+        assert_eq!(
+            (result["model"].as_str(), &result["vectors"]),
+            (model_dir.to_str(), &12.into()),
+            "{result}"
+        );
         assert!(result["smallest_cosine"].as_f64().unwrap() >= 0.999_99, "{result}");
     }
 }

@@ -11,7 +11,9 @@ use dyad_encoder::{Compute, CrossEncoder, Dtype, Tower};
 use crate::fixture::{copy, copy_folder, edit, embed, open, path_of, read_json, refusal, tiny, worst};
 
 fn texts() -> Vec<String> {
-    ["the river", "who was the king of the city", "a light"].map(str::to_owned).to_vec()
+    ["the river", "who was the king of the city", "a light"]
+        .map(str::to_owned)
+        .to_vec()
 }
 
 fn exported(from: &Path, dtype: Dtype) -> (tempfile::TempDir, PathBuf) {
@@ -41,7 +43,9 @@ fn files(root: &Path) -> Vec<(PathBuf, u64)> {
 
 /// Bytes of all tensors in the safetensors files below a folder.
 fn tensor_bytes(root: &Path) -> u64 {
-    let weights = files(root).into_iter().filter(|(path, _)| path.extension().is_some_and(|end| end == "safetensors"));
+    let weights = files(root)
+        .into_iter()
+        .filter(|(path, _)| path.extension().is_some_and(|end| end == "safetensors"));
     let sizes = weights.map(|(path, size)| {
         let bytes = fs_err::read(root.join(path)).unwrap();
         size - 8 - u64::from_le_bytes(bytes[..8].try_into().unwrap())
@@ -61,7 +65,11 @@ fn near(from: &Path, to: &Path, least: f64) {
 fn f32_stays_the_same_model() {
     for name in ["classic-mean", "newer-dense", "plain"] {
         let (_folder, to) = exported(&tiny(name), Dtype::F32);
-        assert_eq!(open(&to).info().fingerprint, open(&tiny(name)).info().fingerprint, "{name}");
+        assert_eq!(
+            open(&to).info().fingerprint,
+            open(&tiny(name)).info().fingerprint,
+            "{name}"
+        );
         let names = |root: &Path| files(root).into_iter().map(|(path, _)| path).collect::<Vec<_>>();
         let mut expected = names(&tiny(name));
         expected.push("dyad.json".into());
@@ -77,24 +85,45 @@ fn half_the_bytes_and_nearly_the_vectors() {
         for name in ["classic-mean", "newer-dense"] {
             let (_folder, to) = exported(&tiny(name), dtype);
             near(&tiny(name), &to, least);
-            assert_ne!(open(&to).info().fingerprint, open(&tiny(name)).info().fingerprint, "{name}");
+            assert_ne!(
+                open(&to).info().fingerprint,
+                open(&tiny(name)).info().fingerprint,
+                "{name}"
+            );
             assert_eq!(2 * tensor_bytes(&to), tensor_bytes(&tiny(name)), "{name} {dtype}");
             // Half precision is exact in f32: there and back changes only the name of the type.
             let (_folder, back) = exported(&to, Dtype::F32);
             near(&to, &back, 0.999_999_9);
             let (_folder, again) = exported(&back, dtype);
-            assert_eq!(open(&again).info().fingerprint, open(&to).info().fingerprint, "{name} {dtype}");
+            assert_eq!(
+                open(&again).info().fingerprint,
+                open(&to).info().fingerprint,
+                "{name} {dtype}"
+            );
         }
     }
 }
 
 #[test]
 fn ties_and_sharing_are_kept() {
-    for sharing in ["ade-ste", "ade-fte", "ade-spl", "token=separate,transformer=shared,projection=separate"] {
+    for sharing in [
+        "ade-ste",
+        "ade-fte",
+        "ade-spl",
+        "token=separate,transformer=shared,projection=separate",
+    ] {
         let folder = tempfile::tempdir().unwrap();
         let model_dir = folder.path().join("model");
-        create(&tiny("classic-mean"), &model_dir, &Creation { sharing: sharing.parse().unwrap(), dim: 6, seed: 1 })
-            .unwrap();
+        create(
+            &tiny("classic-mean"),
+            &model_dir,
+            &Creation {
+                sharing: sharing.parse().unwrap(),
+                dim: 6,
+                seed: 1,
+            },
+        )
+        .unwrap();
         let (_folder, to) = exported(&model_dir, Dtype::Bf16);
         assert_eq!(open(&to).contents(), open(&model_dir).contents(), "{sharing}");
         let [before, after] = [&model_dir, &to].map(|root| read_json(&root.join("dyad.json")));
@@ -108,13 +137,26 @@ fn ties_and_sharing_are_kept() {
 #[test]
 fn what_cannot_be_exported_leaves_nothing() {
     let folder = tempfile::tempdir().unwrap();
-    let message = export(&tiny("plain"), folder.path(), Dtype::Bf16).unwrap_err().to_string();
+    let message = export(&tiny("plain"), folder.path(), Dtype::Bf16)
+        .unwrap_err()
+        .to_string();
     assert!(message.contains("already exists"), "{message}");
 
     let to = folder.path().join("to");
     let model_dir = folder.path().join("model");
-    create(&tiny("plain"), &model_dir, &Creation { sharing: "sde".parse().unwrap(), dim: 6, seed: 1 }).unwrap();
-    edit(&model_dir.join("config_sentence_transformers.json"), |value| value["prompts"]["query"] = "ask: ".into());
+    create(
+        &tiny("plain"),
+        &model_dir,
+        &Creation {
+            sharing: "sde".parse().unwrap(),
+            dim: 6,
+            seed: 1,
+        },
+    )
+    .unwrap();
+    edit(&model_dir.join("config_sentence_transformers.json"), |value| {
+        value["prompts"]["query"] = "ask: ".into()
+    });
     let message = export(&model_dir, &to, Dtype::Bf16).unwrap_err().to_string();
     assert_eq!(message, refusal(&model_dir));
     assert!(message.contains("fingerprint") && !to.exists(), "{message}");
@@ -123,7 +165,10 @@ fn what_cannot_be_exported_leaves_nothing() {
     let model = copy("plain");
     std::os::unix::fs::symlink(model.path(), model.path().join("loop")).unwrap();
     let message = export(model.path(), &to, Dtype::Bf16).unwrap_err().to_string();
-    assert!(message.contains("link") && message.contains("loop") && !to.exists(), "{message}");
+    assert!(
+        message.contains("link") && message.contains("loop") && !to.exists(),
+        "{message}"
+    );
 }
 
 #[test]
@@ -136,12 +181,22 @@ fn the_command_says_what_it_wrote() {
     let to = model.join("bf16");
     let run = || {
         let mut command = Command::new(env!("CARGO_BIN_EXE_dyad-encoder"));
-        command.args(["export", "--dtype", "bf16", "--model"]).arg(&model).arg("--out").arg(&to).output().unwrap()
+        command
+            .args(["export", "--dtype", "bf16", "--model"])
+            .arg(&model)
+            .arg("--out")
+            .arg(&to)
+            .output()
+            .unwrap()
     };
     let output = run();
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success() && text.starts_with("exported "), "{text}");
-    assert!(text.trim_end().ends_with(&format!("(bf16), fingerprint {}", open(&to).info().fingerprint)), "{text}");
+    assert!(
+        text.trim_end()
+            .ends_with(&format!("(bf16), fingerprint {}", open(&to).info().fingerprint)),
+        "{text}"
+    );
     assert!(!to.join("bf16").exists() && !to.join(".git").exists());
     let again = run();
     assert_eq!(again.status.code(), Some(1));
@@ -150,10 +205,19 @@ fn the_command_says_what_it_wrote() {
 
 #[test]
 fn checkpoints_of_python_are_exported() {
-    let Some(all) = path_of("DYAD_ST_CHECKPOINTS", "checkpoints_of_python_are_exported") else { return };
-    for name in
-        ["bert", "distilbert", "mpnet", "dpr-projected", "router-shared-dense", "router-newer", "t5-relu", "gtr"]
-    {
+    let Some(all) = path_of("DYAD_ST_CHECKPOINTS", "checkpoints_of_python_are_exported") else {
+        return;
+    };
+    for name in [
+        "bert",
+        "distilbert",
+        "mpnet",
+        "dpr-projected",
+        "router-shared-dense",
+        "router-newer",
+        "t5-relu",
+        "gtr",
+    ] {
         let from = all.join(name);
         let (_folder, to) = exported(&from, Dtype::Bf16);
         near(&from, &to, 0.995);
@@ -167,7 +231,10 @@ fn checkpoints_of_python_are_exported() {
     assert_eq!(index["metadata"]["total_size"].as_u64(), Some(shards));
     let refused = gtr.with_file_name("f16");
     let message = export(&all.join("gtr"), &refused, Dtype::F16).unwrap_err().to_string();
-    assert!(message.contains("T5") && message.ends_with(": f16") && !refused.exists(), "{message}");
+    assert!(
+        message.contains("T5") && message.ends_with(": f16") && !refused.exists(),
+        "{message}"
+    );
 }
 
 #[test]
@@ -175,15 +242,25 @@ fn a_cross_encoder_stays_one() {
     let from = tiny("cross-classic");
     let score = |directory: &Path| {
         let model = CrossEncoder::open(directory, &Compute::default()).unwrap();
-        let pair = model.tokenizer().encode_pair("who was the king", "the queen of the city").unwrap();
+        let pair = model
+            .tokenizer()
+            .encode_pair("who was the king", "the queen of the city")
+            .unwrap();
         f64::from(model.logits(&[&pair]).unwrap()[0])
     };
     let expected = score(&from);
     for (dtype, most) in [(Dtype::F32, 1e-6), (Dtype::F16, 1e-3), (Dtype::Bf16, 1e-2)] {
         let (_folder, to) = exported(&from, dtype);
         let found = score(&to);
-        assert!((found - expected).abs() <= most * (1.0 + expected.abs()), "{dtype}: {found} {expected}");
-        let bytes = if dtype == Dtype::F32 { tensor_bytes(&from) } else { tensor_bytes(&from) / 2 };
+        assert!(
+            (found - expected).abs() <= most * (1.0 + expected.abs()),
+            "{dtype}: {found} {expected}"
+        );
+        let bytes = if dtype == Dtype::F32 {
+            tensor_bytes(&from)
+        } else {
+            tensor_bytes(&from) / 2
+        };
         assert_eq!(tensor_bytes(&to), bytes, "{dtype}");
         let golden = &read_json(&to.join("dyad.json"))["golden"];
         assert!(golden.as_array().is_some_and(|golden| golden.len() > 3), "{golden}");
@@ -191,8 +268,13 @@ fn a_cross_encoder_stays_one() {
     let folder = tempfile::tempdir().unwrap();
     let to = folder.path().join("to");
     let mut command = Command::new(env!("CARGO_BIN_EXE_dyad-encoder"));
-    let output =
-        command.args(["export", "--dtype", "bf16", "--model"]).arg(&from).arg("--out").arg(&to).output().unwrap();
+    let output = command
+        .args(["export", "--dtype", "bf16", "--model"])
+        .arg(&from)
+        .arg("--out")
+        .arg(&to)
+        .output()
+        .unwrap();
     let said = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success() && said.contains("fingerprint"), "{said}");
 }

@@ -1,5 +1,6 @@
-//! Every family and layout against vectors of Python: small random checkpoints that `transformers` and `sentence-transformers`
-//! wrote, in `DYAD_ST_CHECKPOINTS` (`.venv/bin/python benches/peers/st_checkpoints.py --out DIR`).
+//! Every family and layout against vectors of Python: small random checkpoints that `transformers` and
+//! `sentence-transformers` wrote, in `DYAD_ST_CHECKPOINTS` (`.venv/bin/python benches/peers/st_checkpoints.py --out
+//! DIR`).
 
 use std::path::{Path, PathBuf};
 
@@ -9,9 +10,24 @@ use serde_json::{Value, json};
 
 use crate::fixture::{copy_folder, cosine, edit, embed, open, path_of, read_json, refusal, rows, tokens, worst};
 
-const ONE_TOWER: [&str; 8] = ["bert", "distilbert", "roberta", "mpnet", "t5-relu", "t5-gated", "st5", "gtr"];
-const TWO_TOWERS: [&str; 6] =
-    ["dpr", "dpr-projected", "router-shared-dense", "router-shared-all", "router-dense-behind", "router-newer"];
+const ONE_TOWER: [&str; 8] = [
+    "bert",
+    "distilbert",
+    "roberta",
+    "mpnet",
+    "t5-relu",
+    "t5-gated",
+    "st5",
+    "gtr",
+];
+const TWO_TOWERS: [&str; 6] = [
+    "dpr",
+    "dpr-projected",
+    "router-shared-dense",
+    "router-shared-all",
+    "router-dense-behind",
+    "router-newer",
+];
 
 fn checkpoints(test: &str) -> Option<PathBuf> {
     path_of("DYAD_ST_CHECKPOINTS", test)
@@ -22,7 +38,11 @@ fn reference(path: &Path) -> (Tower, Vec<String>, Vec<Vec<f32>>) {
     let value = read_json(path);
     let tower = value["tower"].as_str().unwrap().parse().unwrap();
     let read = |field: &str| value[field].clone();
-    (tower, serde_json::from_value(read("texts")).unwrap(), serde_json::from_value(read("vectors")).unwrap())
+    (
+        tower,
+        serde_json::from_value(read("texts")).unwrap(),
+        serde_json::from_value(read("vectors")).unwrap(),
+    )
 }
 
 /// All files of reference vectors below a model's folder.
@@ -42,32 +62,51 @@ fn references(folder: &Path) -> Vec<PathBuf> {
 
 #[test]
 fn vectors_are_those_of_python() {
-    let Some(all) = checkpoints("vectors_are_those_of_python") else { return };
+    let Some(all) = checkpoints("vectors_are_those_of_python") else {
+        return;
+    };
     for name in ONE_TOWER.iter().chain(&TWO_TOWERS) {
         let encoder = open(&all.join(name));
         let references = references(&all.join(name));
-        assert_eq!(references.len(), if ONE_TOWER[..7].contains(name) { 1 } else { 2 }, "{name}");
+        assert_eq!(
+            references.len(),
+            if ONE_TOWER[..7].contains(name) { 1 } else { 2 },
+            "{name}"
+        );
         for path in references {
             let (tower, texts, theirs) = reference(&path);
             let worst = worst(&embed(&encoder, tower, &texts), &theirs);
             assert!(worst >= 0.999_99, "{name}, {tower}: {worst}");
-            assert!(cosine(&theirs[0], &theirs[1]) < 0.9999, "{name}: vectors that agree with anything");
+            assert!(
+                cosine(&theirs[0], &theirs[1]) < 0.9999,
+                "{name}: vectors that agree with anything"
+            );
         }
     }
 }
 
 #[test]
 fn towers_differ_where_their_modules_do() {
-    let Some(all) = checkpoints("towers_differ_where_their_modules_do") else { return };
+    let Some(all) = checkpoints("towers_differ_where_their_modules_do") else {
+        return;
+    };
     let texts = ["the king of the city".to_owned()];
-    for (name, differ) in [("router-shared-dense", true), ("dpr", true), ("router-newer", true), ("t5-relu", false)] {
+    for (name, differ) in [
+        ("router-shared-dense", true),
+        ("dpr", true),
+        ("router-newer", true),
+        ("t5-relu", false),
+    ] {
         let encoder = open(&all.join(name));
         let [question, answer] =
             [Tower::Question, Tower::Answer].map(|tower| embed(&encoder, tower, &texts)[0].clone());
         assert_eq!(cosine(&question, &answer) < 0.999, differ, "{name}");
     }
     let encoder = open(&all.join("router-newer"));
-    assert_eq!((encoder.info().max_question_tokens, encoder.info().max_tokens), (16, 40));
+    assert_eq!(
+        (encoder.info().max_question_tokens, encoder.info().max_tokens),
+        (16, 40)
+    );
     let long = ["the river ".repeat(60)];
     for (tower, length) in [(Tower::Question, 16), (Tower::Answer, 40)] {
         assert_eq!(tokens(&encoder, tower, &long)[0].ids.len(), length, "{tower}");
@@ -76,28 +115,44 @@ fn towers_differ_where_their_modules_do() {
 
 #[test]
 fn a_vector_does_not_depend_on_its_batch() {
-    let Some(all) = checkpoints("a_vector_does_not_depend_on_its_batch") else { return };
+    let Some(all) = checkpoints("a_vector_does_not_depend_on_its_batch") else {
+        return;
+    };
     for name in ONE_TOWER {
         let encoder = open(&all.join(name));
         let (tower, texts, _) = reference(&references(&all.join(name))[0]);
         let tokens = tokens(&encoder, tower, &texts);
         let many: Vec<&Tokens> = tokens.iter().cycle().take(40).collect();
         let together = rows(&encoder.embed(tower, &many).unwrap(), encoder.info().dim);
-        let alone: Vec<Vec<f32>> = many.iter().map(|text| encoder.embed(tower, &[*text]).unwrap()).collect();
+        let alone: Vec<Vec<f32>> = many
+            .iter()
+            .map(|text| encoder.embed(tower, &[*text]).unwrap())
+            .collect();
         assert!(worst(&together, &alone) > 0.999_999, "{name}");
     }
 }
 
 #[test]
 fn t5_runs_in_bf16_and_refuses_f16() {
-    let Some(all) = checkpoints("t5_runs_in_bf16_and_refuses_f16") else { return };
+    let Some(all) = checkpoints("t5_runs_in_bf16_and_refuses_f16") else {
+        return;
+    };
     let (tower, texts, theirs) = reference(&all.join("gtr/reference.json"));
-    let compute = |dtype| Compute { dtype, threads: Some(1), ..Compute::default() };
+    let compute = |dtype| Compute {
+        dtype,
+        threads: Some(1),
+        ..Compute::default()
+    };
     let encoder = Model::open(&all.join("gtr"), &compute(Dtype::Bf16)).unwrap();
     let worst = worst(&embed(&encoder, tower, &texts), &theirs);
     assert!(worst > 0.98, "{worst}");
-    let message = Model::open(&all.join("gtr"), &compute(Dtype::F16)).unwrap_err().to_string();
-    assert!(message.contains("T5") && message.contains("`bf16`") && message.ends_with(": f16"), "{message}");
+    let message = Model::open(&all.join("gtr"), &compute(Dtype::F16))
+        .unwrap_err()
+        .to_string();
+    assert!(
+        message.contains("T5") && message.contains("`bf16`") && message.ends_with(": f16"),
+        "{message}"
+    );
 }
 
 /// A copy of a checkpoint that a test may change.
@@ -117,13 +172,17 @@ fn what_a_model_lacks_or_has_too_much_is_named() {
     let index = sharded.path().join("model.safetensors.index.json");
     let map = read_json(&index)["weight_map"].clone();
     let first = map["shared.weight"].as_str().unwrap().to_owned();
-    edit(&index, |value| value["weight_map"]["shared.weight"] = json!("../elsewhere.safetensors"));
+    edit(&index, |value| {
+        value["weight_map"]["shared.weight"] = json!("../elsewhere.safetensors")
+    });
     says(sharded.path(), &["weight_map", "of the same folder"]);
     edit(&index, |value| value["weight_map"] = map.clone());
     fs_err::remove_file(sharded.path().join(&first)).unwrap();
     says(sharded.path(), &[&first]);
 
-    let Some(router) = copied("router-shared-dense") else { return };
+    let Some(router) = copied("router-shared-dense") else {
+        return;
+    };
     let path = router.path().join("router_config.json");
     let whole = read_json(&path);
     let with = |change: &dyn Fn(&mut Value)| {
@@ -133,13 +192,18 @@ fn what_a_model_lacks_or_has_too_much_is_named() {
         refusal(router.path())
     };
     let message = with(&|value| value["structure"] = json!({"query": value["structure"]["query"]}));
-    assert!(message.contains("`structure`") && message.contains("`document`"), "{message}");
+    assert!(
+        message.contains("`structure`") && message.contains("`document`"),
+        "{message}"
+    );
     let message = with(&|value| value["types"]["shared_2_Dense"] = json!("sentence_transformers.models.LayerNorm"));
     assert!(message.contains("LayerNorm") && message.contains("module"), "{message}");
     let message = with(&|value| value["structure"]["query"] = json!(["query_0_Transformer", "nowhere"]));
     assert!(message.contains("`types`"), "{message}");
 
     let Some(gated) = copied("t5-gated") else { return };
-    edit(&gated.path().join("config.json"), |value| value["feed_forward_proj"] = json!("gated-silu"));
+    edit(&gated.path().join("config.json"), |value| {
+        value["feed_forward_proj"] = json!("gated-silu")
+    });
     says(gated.path(), &["gated-silu", "`gated-gelu`"]);
 }

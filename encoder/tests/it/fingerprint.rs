@@ -29,7 +29,9 @@ fn modernise(root: &Path) {
     edit(&root.join("sentence_bert_config.json"), |settings| {
         *settings = json!({"transformer_task": "feature-extraction", "module_output_name": "token_embeddings"});
     });
-    edit(&root.join("tokenizer_config.json"), |settings| settings["model_max_length"] = json!(24));
+    edit(&root.join("tokenizer_config.json"), |settings| {
+        settings["model_max_length"] = json!(24)
+    });
     edit(&root.join("config_sentence_transformers.json"), |settings| {
         settings["prompts"] = json!({"query": "", "document": ""});
     });
@@ -49,20 +51,34 @@ fn both_forms_of_one_model_have_one_name_and_one_vector() {
 fn what_does_not_change_vectors_does_not_change_the_name() {
     let original = fingerprint(&tiny("classic-mean"));
     assert_eq!(original.len(), 64);
-    assert!(original.bytes().all(|byte| byte.is_ascii_hexdigit() && !byte.is_ascii_uppercase()));
+    assert!(
+        original
+            .bytes()
+            .all(|byte| byte.is_ascii_hexdigit() && !byte.is_ascii_uppercase())
+    );
     let folder = copy("classic-mean");
     // Another user's truncation and padding, another order of keys, another place.
     edit(&folder.path().join("tokenizer.json"), |tokenizer| {
         tokenizer["truncation"] = json!(null);
         tokenizer["padding"] = json!(null);
-        let Value::Object(fields) = tokenizer else { panic!("no object") };
+        let Value::Object(fields) = tokenizer else {
+            panic!("no object")
+        };
         let reversed: Vec<_> = std::mem::take(fields).into_iter().rev().collect();
         fields.extend(reversed);
     });
-    edit(&folder.path().join("config.json"), |config| config["attention_probs_dropout_prob"] = json!(0.5));
+    edit(&folder.path().join("config.json"), |config| {
+        config["attention_probs_dropout_prob"] = json!(0.5)
+    });
     assert_eq!(fingerprint(folder.path()), original);
-    let compute = Compute { dtype: Dtype::Bf16, ..Compute::default() };
-    assert_eq!(Model::open(folder.path(), &compute).unwrap().info().fingerprint, original);
+    let compute = Compute {
+        dtype: Dtype::Bf16,
+        ..Compute::default()
+    };
+    assert_eq!(
+        Model::open(folder.path(), &compute).unwrap().info().fingerprint,
+        original
+    );
 }
 
 /// A name and what it does to a copy of a model.
@@ -84,22 +100,48 @@ const CHANGES: [Change; 12] = [
             vocabulary.insert("stream".into(), id);
         });
     }),
-    ("case", |root| edit(&root.join("tokenizer_config.json"), |settings| settings["do_lower_case"] = json!(false))),
-    ("lowercasing", |root| {
-        edit(&root.join("sentence_bert_config.json"), |settings| settings["do_lower_case"] = json!(true));
+    ("case", |root| {
+        edit(&root.join("tokenizer_config.json"), |settings| {
+            settings["do_lower_case"] = json!(false)
+        })
     }),
-    ("length", |root| edit(&root.join("sentence_bert_config.json"), |settings| settings["max_seq_length"] = json!(23))),
-    ("activation", |root| edit(&root.join("config.json"), |config| config["hidden_act"] = json!("relu"))),
-    ("epsilon", |root| edit(&root.join("config.json"), |config| config["layer_norm_eps"] = json!(1e-6))),
+    ("lowercasing", |root| {
+        edit(&root.join("sentence_bert_config.json"), |settings| {
+            settings["do_lower_case"] = json!(true)
+        });
+    }),
+    ("length", |root| {
+        edit(&root.join("sentence_bert_config.json"), |settings| {
+            settings["max_seq_length"] = json!(23)
+        })
+    }),
+    ("activation", |root| {
+        edit(&root.join("config.json"), |config| config["hidden_act"] = json!("relu"))
+    }),
+    ("epsilon", |root| {
+        edit(&root.join("config.json"), |config| {
+            config["layer_norm_eps"] = json!(1e-6)
+        })
+    }),
     ("pooling", |root| {
-        edit(&root.join("1_Pooling/config.json"), |settings| settings["pooling_mode_max_tokens"] = json!(true));
+        edit(&root.join("1_Pooling/config.json"), |settings| {
+            settings["pooling_mode_max_tokens"] = json!(true)
+        });
     }),
     ("pooled prompt", |root| {
-        edit(&root.join("1_Pooling/config.json"), |settings| settings["include_prompt"] = json!(false));
+        edit(&root.join("1_Pooling/config.json"), |settings| {
+            settings["include_prompt"] = json!(false)
+        });
     }),
-    ("normalising", |root| edit(&root.join("modules.json"), |modules| drop(modules.as_array_mut().unwrap().pop()))),
+    ("normalising", |root| {
+        edit(&root.join("modules.json"), |modules| {
+            drop(modules.as_array_mut().unwrap().pop())
+        })
+    }),
     ("question prompt", |root| {
-        edit(&root.join("config_sentence_transformers.json"), |settings| settings["prompts"] = json!({"query": "a"}));
+        edit(&root.join("config_sentence_transformers.json"), |settings| {
+            settings["prompts"] = json!({"query": "a"})
+        });
     }),
     ("answer prompt", |root| {
         edit(&root.join("config_sentence_transformers.json"), |settings| {
@@ -125,7 +167,9 @@ fn a_dense_layer_is_part_of_the_name() {
     let original = fingerprint(&tiny("newer-dense"));
     let folder = copy("newer-dense");
     let settings = folder.path().join("3_Dense/config.json");
-    edit(&settings, |settings| settings["activation_function"] = json!("torch.nn.modules.activation.ReLU"));
+    edit(&settings, |settings| {
+        settings["activation_function"] = json!("torch.nn.modules.activation.ReLU")
+    });
     let relu = fingerprint(folder.path());
     assert_ne!(relu, original);
     let path = folder.path().join("3_Dense/model.safetensors");

@@ -49,7 +49,10 @@ pub(crate) fn edit(path: &Path, change: impl FnOnce(&mut Value)) {
 
 /// Tests run side by side, so one thread each is fastest.
 fn one_thread() -> Compute {
-    Compute { threads: Some(1), ..Compute::default() }
+    Compute {
+        threads: Some(1),
+        ..Compute::default()
+    }
 }
 
 pub(crate) fn open(directory: &Path) -> Model {
@@ -63,13 +66,19 @@ pub(crate) fn refusal(directory: &Path) -> String {
 
 pub(crate) fn tokens(encoder: &Model, tower: Tower, texts: &[String]) -> Vec<Tokens> {
     let tokenizer = encoder.tokenizer();
-    texts.iter().map(|text| tokenizer.encode(tower, text).unwrap()).collect()
+    texts
+        .iter()
+        .map(|text| tokenizer.encode(tower, text).unwrap())
+        .collect()
 }
 
 /// One row per text.
 pub(crate) fn embed(encoder: &Model, tower: Tower, texts: &[String]) -> Vec<Vec<f32>> {
     let tokens = tokens(encoder, tower, texts);
-    rows(&encoder.embed_all(tower, &tokens, Budget::CPU).unwrap(), encoder.info().dim)
+    rows(
+        &encoder.embed_all(tower, &tokens, Budget::CPU).unwrap(),
+        encoder.info().dim,
+    )
 }
 
 pub(crate) fn rows(values: &[f32], dim: usize) -> Vec<Vec<f32>> {
@@ -93,11 +102,18 @@ pub(crate) fn npy(path: &Path) -> Vec<Vec<f32>> {
     let bytes = fs_err::read(path).unwrap();
     let header_length = usize::from(u16::from_le_bytes([bytes[8], bytes[9]]));
     let header = std::str::from_utf8(&bytes[10..10 + header_length]).unwrap();
-    assert!(header.contains("'<f4'") && header.contains("'fortran_order': False"), "{header}");
+    assert!(
+        header.contains("'<f4'") && header.contains("'fortran_order': False"),
+        "{header}"
+    );
     let shape = header.split_once("'shape': (").unwrap().1.split_once(')').unwrap().0;
     let (_, dim) = shape.split_once(", ").unwrap();
-    let values: Vec<f32> =
-        bytes[10 + header_length..].as_chunks::<4>().0.iter().map(|value| f32::from_le_bytes(*value)).collect();
+    let values: Vec<f32> = bytes[10 + header_length..]
+        .as_chunks::<4>()
+        .0
+        .iter()
+        .map(|value| f32::from_le_bytes(*value))
+        .collect();
     rows(&values, dim.parse().unwrap())
 }
 

@@ -14,14 +14,21 @@ use tempfile::TempDir;
 use crate::fixture::{copy, copy_folder, edit, embed, open, path_of, read_json, tiny};
 
 fn creation(sharing: &str, seed: u64) -> Creation {
-    Creation { sharing: sharing.parse().unwrap(), dim: 6, seed }
+    Creation {
+        sharing: sharing.parse().unwrap(),
+        dim: 6,
+        seed,
+    }
 }
 
 /// A copy without weights.
 fn bare(from: &Path) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     copy_folder(from, folder.path());
-    for entry in fs_err::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path()) {
+    for entry in fs_err::read_dir(folder.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+    {
         if entry.extension().is_some_and(|extension| extension == "safetensors") {
             fs_err::remove_file(entry).unwrap();
         }
@@ -43,14 +50,24 @@ fn from_scratch(
 }
 
 fn learned(model_dir: &Path) -> Model {
-    Model::open_for_training(model_dir, &Compute { threads: Some(1), ..Compute::default() }).unwrap()
+    Model::open_for_training(
+        model_dir,
+        &Compute {
+            threads: Some(1),
+            ..Compute::default()
+        },
+    )
+    .unwrap()
 }
 
 /// Mean and standard deviation.
 fn moments(values: &Tensor) -> (f64, f64) {
     let values = values.detach().to_kind(Kind::Double);
     let mean = values.mean(None::<Kind>).double_value(&[]);
-    (mean, (values - mean).square().mean(None::<Kind>).sqrt().double_value(&[]))
+    (
+        mean,
+        (values - mean).square().mean(None::<Kind>).sqrt().double_value(&[]),
+    )
 }
 
 /// Every tensor has the mean and the deviation of the one that transformers initialises from the same `config.json`.
@@ -68,20 +85,36 @@ fn tensors_are_drawn_as_transformers_draws_them() {
         let bare = bare(&checkpoints.join(family));
         edit(&bare.path().join("config.json"), |config| {
             let change = if family.starts_with("t5") { &t5 } else { &bert };
-            config.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
+            config
+                .as_object_mut()
+                .unwrap()
+                .extend(change.as_object().unwrap().clone());
         });
         from_scratch(bare.path(), &creation("sde", 7), None, Aggregation::Mean)
     });
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../benches/peers/hf_initial.py");
     let model_dirs = made.each_ref().map(|(_, model_dir)| model_dir);
-    let output = Command::new(&python).arg(&script).args(model_dirs).env("HF_HUB_OFFLINE", "1").output().unwrap();
+    let output = Command::new(&python)
+        .arg(&script)
+        .args(model_dirs)
+        .env("HF_HUB_OFFLINE", "1")
+        .output()
+        .unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(output.status.success(), "{text} {}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{text} {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     let theirs: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(theirs.len(), families.len(), "{text}");
     for ((family, model_dir), theirs) in families.iter().zip(model_dirs).zip(&theirs) {
         let mut compared = 0;
-        for parameter in learned(model_dir).parameters().iter().filter(|parameter| !parameter.name.contains("Dense")) {
+        for parameter in learned(model_dir)
+            .parameters()
+            .iter()
+            .filter(|parameter| !parameter.name.contains("Dense"))
+        {
             let name = format!("{family} {}", parameter.name);
             let theirs = &theirs["tensors"][parameter.name.trim_start_matches('/')];
             assert_eq!(json!(parameter.tensor.size()), theirs["shape"], "{name}");
@@ -92,7 +125,10 @@ fn tensors_are_drawn_as_transformers_draws_them() {
                 (mean - their_mean).abs() <= 1e-7 + 5.0 * theirs * (2.0 / count).sqrt(),
                 "{name}: {mean} {their_mean}"
             );
-            assert!((deviation - theirs).abs() <= 1e-7 + 5.0 * theirs / count.sqrt(), "{name}: {deviation} {theirs}");
+            assert!(
+                (deviation - theirs).abs() <= 1e-7 + 5.0 * theirs / count.sqrt(),
+                "{name}: {deviation} {theirs}"
+            );
             compared += 1;
         }
         assert!(compared > 15, "{family}: {compared}");
@@ -117,7 +153,14 @@ fn nothing_of_the_weights_is_read() {
     // All of it comes from the seed.
     let tensor = |model_dir: &Path, name: &str| {
         let learned = learned(model_dir);
-        learned.parameters().iter().find(|parameter| parameter.name == name).unwrap().tensor.detach().copy()
+        learned
+            .parameters()
+            .iter()
+            .find(|parameter| parameter.name == name)
+            .unwrap()
+            .tensor
+            .detach()
+            .copy()
     };
     for parameter in learned(&one).parameters() {
         let theirs = tensor(&other, &parameter.name);
@@ -136,8 +179,14 @@ fn the_pooling_is_kept_or_replaced() {
     assert_eq!(pooling(&mean)["pooling_mode_mean_tokens"], json!(true));
     let multihop = Aggregation::MultiHop { inner: 5, hops: 3 };
     let (_hops, hops) = from_scratch(&tiny("roberta-cls"), &creation("ade-spl", 1), None, multihop);
-    // From a model of two towers and multi-hop attention: that too is initialised again, for token vectors of another size.
-    let gru = NewEncoder::Recurrent { cell: RecurrentCell::Gru, layers: 1, hidden: 5, bidirectional: true };
+    // From a model of two towers and multi-hop attention: that too is initialised again, for token vectors of another
+    // size.
+    let gru = NewEncoder::Recurrent {
+        cell: RecurrentCell::Gru,
+        layers: 1,
+        hidden: 5,
+        bidirectional: true,
+    };
     for encoder in [None, Some(gru), Some(NewEncoder::Transformer { layers: 1 })] {
         for aggregation in [Aggregation::Kept, multihop] {
             let (_again, again) = from_scratch(&hops, &creation("ade", 2), encoder, aggregation);
@@ -146,9 +195,17 @@ fn the_pooling_is_kept_or_replaced() {
                 let vectors = embed(&opened, tower, &texts);
                 assert!(vectors.iter().flatten().all(|value| value.is_finite()) && vectors[0] != vectors[1]);
             }
-            let names: Vec<String> = learned(&again).parameters().iter().map(|one| one.name.clone()).collect();
+            let names: Vec<String> = learned(&again)
+                .parameters()
+                .iter()
+                .map(|one| one.name.clone())
+                .collect();
             let has = names.iter().any(|name| name.ends_with("w1.weight"));
-            assert_eq!(has, encoder.is_none() || aggregation == multihop, "{encoder:?} {aggregation:?} {names:?}");
+            assert_eq!(
+                has,
+                encoder.is_none() || aggregation == multihop,
+                "{encoder:?} {aggregation:?} {names:?}"
+            );
         }
     }
 }
@@ -162,10 +219,19 @@ fn token_vectors_of_new_encoders_are_drawn() {
         let learned = learned(&model_dir);
         let table =
             |name: &str| name.ends_with("embeddings.weight") && !name.contains("position") && !name.contains("type");
-        let table = learned.parameters().iter().find(|parameter| table(&parameter.name)).unwrap();
+        let table = learned
+            .parameters()
+            .iter()
+            .find(|parameter| table(&parameter.name))
+            .unwrap();
         moments(&table.tensor).1
     };
-    let cells = size(NewEncoder::Recurrent { cell: RecurrentCell::Lstm, layers: 1, hidden: 5, bidirectional: false });
+    let cells = size(NewEncoder::Recurrent {
+        cell: RecurrentCell::Lstm,
+        layers: 1,
+        hidden: 5,
+        bidirectional: false,
+    });
     assert!((cells - 1.0).abs() < 0.01, "{cells}");
     let transformer = size(NewEncoder::Transformer { layers: 1 });
     assert!((transformer - 0.02).abs() < 0.002, "{transformer}");
@@ -174,7 +240,12 @@ fn token_vectors_of_new_encoders_are_drawn() {
 /// Without an encoder named, that of a recurrent source is initialised as it was the first time.
 #[test]
 fn cells_are_drawn_from_their_configuration() {
-    let gru = NewEncoder::Recurrent { cell: RecurrentCell::Gru, layers: 2, hidden: 40, bidirectional: true };
+    let gru = NewEncoder::Recurrent {
+        cell: RecurrentCell::Gru,
+        layers: 2,
+        hidden: 40,
+        bidirectional: true,
+    };
     let (_folder, source) = from_scratch(&tiny("plain"), &creation("sde", 3), Some(gru), Aggregation::Mean);
     let (_again, again) = from_scratch(&source, &creation("sde", 4), None, Aggregation::Kept);
     let (source, again) = (learned(&source), learned(&again));
@@ -186,7 +257,11 @@ fn cells_are_drawn_from_their_configuration() {
             let bound = (1.0f64 / 40.0).sqrt();
             let (largest, (_, deviation)) = (other.tensor.abs().max().double_value(&[]), moments(&other.tensor));
             assert!(largest <= bound && largest > 0.9 * bound, "{}: {largest}", other.name);
-            assert!((deviation / (bound / 3f64.sqrt()) - 1.0).abs() < 0.2, "{}: {deviation}", other.name);
+            assert!(
+                (deviation / (bound / 3f64.sqrt()) - 1.0).abs() < 0.2,
+                "{}: {deviation}",
+                other.name
+            );
         }
     }
 }
@@ -201,14 +276,18 @@ fn a_configuration_of_halves_becomes_one_of_f32() {
     });
     let (_folder, model_dir) = from_scratch(bare.path(), &creation("sde", 1), None, Aggregation::Kept);
     let config = read_json(&model_dir.join("config.json"));
-    assert_eq!((&config["dtype"], &config["torch_dtype"]), (&json!("float32"), &json!("float32")));
+    assert_eq!(
+        (&config["dtype"], &config["torch_dtype"]),
+        (&json!("float32"), &json!("float32"))
+    );
 }
 
 fn refusal(from: &Path, encoder: Option<NewEncoder>) -> String {
     let folder = tempfile::tempdir().unwrap();
     let to = folder.path().join("model");
-    let message =
-        create_from_scratch(from, &to, &creation("sde", 1), encoder, Aggregation::Kept).unwrap_err().to_string();
+    let message = create_from_scratch(from, &to, &creation("sde", 1), encoder, Aggregation::Kept)
+        .unwrap_err()
+        .to_string();
     assert_eq!(fs_err::read_dir(folder.path()).unwrap().count(), 0, "{message}");
     // The file that can be mended, and not the one that was being made.
     assert!(message.contains(&from.display().to_string()), "{message}");
@@ -223,18 +302,31 @@ fn a_configuration_that_cannot_be_drawn_from_is_refused() {
     for range in [json!(0.0), json!(-0.02), json!(1e9), json!("wide")] {
         edit(&config, |config| config["initializer_range"] = range.clone());
         let message = refusal(bare.path(), None);
-        assert!(message.contains("config.json") && message.contains("initializer_range"), "{message}");
+        assert!(
+            message.contains("config.json") && message.contains("initializer_range"),
+            "{message}"
+        );
     }
     edit(&config, |config| *config = whole.clone());
     edit(&config, |config| config["sinusoidal_pos_embds"] = json!(true));
     assert!(refusal(bare.path(), None).contains("sinusoidal_pos_embds"));
     edit(&config, |config| *config = whole.clone());
     fs_err::remove_file(bare.path().join("tokenizer.json")).unwrap();
-    assert!(refusal(bare.path(), None).contains("vocab.txt"), "{}", refusal(bare.path(), None));
+    assert!(
+        refusal(bare.path(), None).contains("vocab.txt"),
+        "{}",
+        refusal(bare.path(), None)
+    );
     let full = tempfile::tempdir().unwrap();
-    let message = create_from_scratch(&tiny("plain"), full.path(), &creation("sde", 1), None, Aggregation::Kept)
-        .unwrap_err()
-        .to_string();
+    let message = create_from_scratch(
+        &tiny("plain"),
+        full.path(),
+        &creation("sde", 1),
+        None,
+        Aggregation::Kept,
+    )
+    .unwrap_err()
+    .to_string();
     assert!(message.contains("already exists"), "{message}");
 }
 
@@ -258,7 +350,11 @@ fn a_model_larger_than_any_is_refused() {
             if encoder.is_none() || ["vocab_size", "hidden_size"].contains(&field) {
                 let message = refusal(bare.path(), encoder);
                 let wide = encoder.is_some() && field == "hidden_size";
-                let expected = if wide { "up to 65,536 values" } else { "values in 10,000 tensors" };
+                let expected = if wide {
+                    "up to 65,536 values"
+                } else {
+                    "values in 10,000 tensors"
+                };
                 assert!(message.contains(expected), "{field} {value}: {message}");
             }
         }
@@ -272,8 +368,17 @@ fn the_command_draws_too() {
     let to = folder.path().join("model");
     let mut command = Command::new(env!("CARGO_BIN_EXE_dyad-encoder"));
     let run = |command: &mut Command| command.output().unwrap();
-    let output = run(command.args(["create", "--model"]).arg(bare.path()).arg("--out").arg(&to).args(["--dim", "6"]));
-    assert_eq!(output.status.code(), Some(1), "without weights there is nothing to begin from");
+    let output = run(command
+        .args(["create", "--model"])
+        .arg(bare.path())
+        .arg("--out")
+        .arg(&to)
+        .args(["--dim", "6"]));
+    assert_eq!(
+        output.status.code(),
+        Some(1),
+        "without weights there is nothing to begin from"
+    );
     let output = run(command.args(["--from-scratch", "--seed", "5"]));
     assert!(output.status.success(), "{output:?}");
     let by_command: Model = open(&to);
@@ -283,7 +388,10 @@ fn the_command_draws_too() {
     let (_pair, pair) = from_scratch(bare.path(), &creation("ade-spl", 5), None, Aggregation::Kept);
     let pair = open(&pair);
     let texts = ["the river".to_owned()];
-    assert_eq!(embed(&pair, Tower::Question, &texts), embed(&pair, Tower::Answer, &texts));
+    assert_eq!(
+        embed(&pair, Tower::Question, &texts),
+        embed(&pair, Tower::Answer, &texts)
+    );
     let again = tempfile::tempdir().unwrap();
     create(&to, &again.path().join("model"), &creation("ade", 1)).unwrap();
 }

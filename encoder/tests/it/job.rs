@@ -19,7 +19,13 @@ const PART_ROWS: u64 = 8;
 
 /// Numbered documents of varied length, the same for the same number; some are longer than the model reads.
 fn document(number: usize) -> (String, String) {
-    let words = ["the river", "a mountain", "the queen of light", "who was in the city", "water"];
+    let words = [
+        "the river",
+        "a mountain",
+        "the queen of light",
+        "who was in the city",
+        "water",
+    ];
     let count = if number % 9 == 8 { 40 } else { number % 7 + 1 };
     let text: Vec<&str> = (0..count).map(|word| words[(number + word) % words.len()]).collect();
     (format!("doc-{number}"), text.join(" "))
@@ -29,7 +35,12 @@ fn corpus(numbers: impl IntoIterator<Item = usize>) -> String {
     let mut lines = String::new();
     for number in numbers {
         let (key, text) = document(number);
-        writeln!(lines, "{}", serde_json::json!({"_id": key, "title": "The king", "text": text})).unwrap();
+        writeln!(
+            lines,
+            "{}",
+            serde_json::json!({"_id": key, "title": "The king", "text": text})
+        )
+        .unwrap();
     }
     lines
 }
@@ -43,14 +54,22 @@ struct Place {
 impl Place {
     fn new(lines: &str) -> Self {
         let (root, encoder) = (tempfile::tempdir().unwrap(), open(&tiny("newer-dense")));
-        let place = Self { root, encoder, budget: Budget { tokens: 60, rows: 5 } };
+        let place = Self {
+            root,
+            encoder,
+            budget: Budget { tokens: 60, rows: 5 },
+        };
         place.write(lines);
         place
     }
 
-    /// Each document a batch of its own: with a model as small as this one, the last bits of a vector depend on its batch.
+    /// Each document a batch of its own: with a model as small as this one, the last bits of a vector depend on its
+    /// batch.
     fn one_by_one(lines: &str) -> Self {
-        Self { budget: Budget { tokens: 1, rows: 1 }, ..Self::new(lines) }
+        Self {
+            budget: Budget { tokens: 1, rows: 1 },
+            ..Self::new(lines)
+        }
     }
 
     fn write(&self, lines: &str) {
@@ -122,7 +141,10 @@ fn cancelled() -> JobCancellation {
 fn documents_are_stored_in_order_with_their_passages_vectors() {
     let place = Place::new(&corpus(0..30));
     let report = place.report();
-    assert_eq!((report.summary.rows, report.summary.parts, report.documents_kept), (30, 4, 0));
+    assert_eq!(
+        (report.summary.rows, report.summary.parts, report.documents_kept),
+        (30, 4, 0)
+    );
     assert!(report.tokens > 30);
     assert_eq!(report.documents_truncated, place.truncated(0..30));
     place.assert_holds(0..30);
@@ -130,7 +152,10 @@ fn documents_are_stored_in_order_with_their_passages_vectors() {
     let info = place.encoder.info();
     assert_eq!((reader.tower(), reader.dim()), ("answer", info.dim));
     assert_eq!(reader.truncated(), Some(report.documents_truncated));
-    assert_eq!((&reader.model().fingerprint, &reader.model().name), (&info.fingerprint, &info.name));
+    assert_eq!(
+        (&reader.model().fingerprint, &reader.model().name),
+        (&info.fingerprint, &info.name)
+    );
 }
 
 #[test]
@@ -148,7 +173,13 @@ fn a_corpus_is_read_to_its_end_before_any_of_it_is_embedded() {
     let broken: String = good
         .lines()
         .enumerate()
-        .map(|(i, line)| if i % 10 == 9 { "{broken\n".into() } else { format!("{line}\n") })
+        .map(|(i, line)| {
+            if i % 10 == 9 {
+                "{broken\n".into()
+            } else {
+                format!("{line}\n")
+            }
+        })
         .collect();
     let place = Place::new(&broken);
     let message = place.run().unwrap_err().to_string();
@@ -168,14 +199,26 @@ fn a_corpus_is_read_to_its_end_before_any_of_it_is_embedded() {
 
 #[test]
 fn flawed_records_have_no_rows() {
-    let place = Place::new(&format!("{}{{\"_id\": \"x\", \"text\": \" \"}}\n7\n{}", corpus(0..5), corpus(5..30)));
+    let place = Place::new(&format!(
+        "{}{{\"_id\": \"x\", \"text\": \" \"}}\n7\n{}",
+        corpus(0..5),
+        corpus(5..30)
+    ));
     let rejects = place.root.path().join("rejects.jsonl");
-    let read = ReadOptions { max_bad: Some(2), rejects: Some(rejects.clone()), ..ReadOptions::default() };
+    let read = ReadOptions {
+        max_bad: Some(2),
+        rejects: Some(rejects.clone()),
+        ..ReadOptions::default()
+    };
     let job = EmbedJob { read, ..place.job() };
     job.run(&place.encoder, &JobCancellation::new()).unwrap();
     place.assert_holds(0..30);
     let listed = fs_err::read_to_string(&rejects).unwrap();
-    assert_eq!(listed.lines().count(), 2, "each once, however often the corpus is read: {listed}");
+    assert_eq!(
+        listed.lines().count(),
+        2,
+        "each once, however often the corpus is read: {listed}"
+    );
 }
 
 #[test]
@@ -185,7 +228,13 @@ fn a_disk_without_room_is_told_before_the_work() {
     let vectors = 30 * place.encoder.info().dim as u64 * 4;
     let keys: u64 = (0..30).map(|number| document(number).0.len() as u64 + 3).sum();
     let needed = vectors + 30 * 16 + keys;
-    let run = |free_space| EmbedJob { free_space, ..place.job() }.run(&place.encoder, &JobCancellation::new());
+    let run = |free_space| {
+        EmbedJob {
+            free_space,
+            ..place.job()
+        }
+        .run(&place.encoder, &JobCancellation::new())
+    };
     let message = run(|_| Ok(1_000)).unwrap_err().to_string();
     let expected = format!(
         "`{}` needs about {} of disk, and 1000 B are free. Free some space, use a directory on another disk, or start anyway \
@@ -225,7 +274,14 @@ fn an_interrupted_job_keeps_whole_parts_and_goes_on() {
 /// Every file of a directory with its content.
 fn files(dir: &Path) -> BTreeMap<String, Vec<u8>> {
     let entries = fs_err::read_dir(dir).unwrap().map(Result::unwrap);
-    entries.map(|entry| (entry.file_name().into_string().unwrap(), fs_err::read(entry.path()).unwrap())).collect()
+    entries
+        .map(|entry| {
+            (
+                entry.file_name().into_string().unwrap(),
+                fs_err::read(entry.path()).unwrap(),
+            )
+        })
+        .collect()
 }
 
 #[test]
@@ -236,7 +292,11 @@ fn changed_documents_are_embedded_and_all_others_used_again() {
     let assert_becomes = |numbers: Vec<usize>, kept: u64, reused: u64| {
         place.write(&corpus(numbers.iter().copied()));
         let report = place.report();
-        assert_eq!((report.documents_kept, report.documents_reused), (kept, reused), "{numbers:?}");
+        assert_eq!(
+            (report.documents_kept, report.documents_reused),
+            (kept, reused),
+            "{numbers:?}"
+        );
         let new = numbers.len() as u64 - kept - reused;
         assert_eq!(report.tokens > 0, new > 0);
         place.assert_holds(numbers.iter().copied());
@@ -244,11 +304,18 @@ fn changed_documents_are_embedded_and_all_others_used_again() {
         assert_eq!(truncated, Some(place.truncated(numbers.iter().copied())), "{numbers:?}");
         let fresh = Place::one_by_one(&corpus(numbers));
         fresh.report();
-        assert!(files(&place.out()) == files(&fresh.out()), "byte for byte what a fresh run writes");
+        assert!(
+            files(&place.out()) == files(&fresh.out()),
+            "byte for byte what a fresh run writes"
+        );
     };
     // One in the middle, one more at the start, one away, all backwards, the end away, more at the end.
     assert_becomes((0..10).chain([100]).chain(11..30).collect(), PART_ROWS, 21);
-    assert_becomes([101].into_iter().chain(0..10).chain([100]).chain(11..30).collect(), 0, 30);
+    assert_becomes(
+        [101].into_iter().chain(0..10).chain([100]).chain(11..30).collect(),
+        0,
+        30,
+    );
     assert_becomes((1..10).chain([100]).chain(11..30).collect(), 0, 29);
     assert_becomes((1..30).rev().collect(), 0, 28);
     assert_becomes((11..30).rev().collect(), 2 * PART_ROWS, 3);
@@ -270,7 +337,10 @@ fn what_a_run_that_was_ended_has_set_aside_is_used_again() {
     writer.set_aside(0).unwrap();
     drop(writer);
     let report = place.report();
-    assert_eq!((report.documents_kept, report.documents_reused, report.summary.rows), (0, 30, 31));
+    assert_eq!(
+        (report.documents_kept, report.documents_reused, report.summary.rows),
+        (0, 30, 31)
+    );
     assert!(files(&place.out()) == files(&fresh.out()));
 }
 
@@ -296,7 +366,10 @@ fn header(place: &Place) -> EmbeddingsHeader {
 fn another_dtype_does_not_continue() {
     let place = Place::new(&corpus(0..30));
     place.report();
-    let int8 = Compute { dtype: Dtype::Int8, ..Compute::default() };
+    let int8 = Compute {
+        dtype: Dtype::Int8,
+        ..Compute::default()
+    };
     let int8 = Model::open(&tiny("newer-dense"), &int8).unwrap();
     let refused = |what: &str| {
         let message = place.job().run(&int8, &JobCancellation::new()).unwrap_err().to_string();
@@ -325,31 +398,54 @@ fn another_model_does_not_continue() {
     let place = Place::new(&corpus(0..30));
     place.report();
     let other = open(&tiny("classic-mean"));
-    let message = place.job().run(&other, &JobCancellation::new()).unwrap_err().to_string();
+    let message = place
+        .job()
+        .run(&other, &JobCancellation::new())
+        .unwrap_err()
+        .to_string();
     assert!(message.contains(&other.info().fingerprint), "{message}");
     place.assert_holds(0..30);
 }
 
 #[test]
 fn a_corpus_that_cannot_be_read_leaves_nothing_behind() {
-    for lines in ["", "{\"_id\": \"a\"}\n", "{\"_id\": \"a\", \"text\": \"  \"}\n", "not json\n"] {
+    for lines in [
+        "",
+        "{\"_id\": \"a\"}\n",
+        "{\"_id\": \"a\", \"text\": \"  \"}\n",
+        "not json\n",
+    ] {
         let place = Place::new(lines);
         place.run().unwrap_err();
         assert!(!place.out().exists(), "{lines}");
     }
     let place = Place::new("");
-    let job = EmbedJob { corpus: Path::new("/no/such/corpus.jsonl").to_owned(), ..place.job() };
-    let message = job.run(&place.encoder, &JobCancellation::new()).unwrap_err().to_string();
+    let job = EmbedJob {
+        corpus: Path::new("/no/such/corpus.jsonl").to_owned(),
+        ..place.job()
+    };
+    let message = job
+        .run(&place.encoder, &JobCancellation::new())
+        .unwrap_err()
+        .to_string();
     assert!(message.contains("/no/such/corpus.jsonl"), "{message}");
 }
 
 #[test]
 fn vectors_can_be_stored_in_half_the_bytes() {
     let place = Place::new(&corpus(0..30));
-    let job = EmbedJob { vectors: VectorType::F16, ..place.job() };
+    let job = EmbedJob {
+        vectors: VectorType::F16,
+        ..place.job()
+    };
     job.run(&place.encoder, &JobCancellation::new()).unwrap();
-    let rows: Vec<Vec<f32>> = EmbeddingsReader::open(&place.out()).unwrap().map(|row| row.unwrap().1).collect();
-    let texts: Vec<String> = (0..30).map(|number| format!("The king {}", document(number).1)).collect();
+    let rows: Vec<Vec<f32>> = EmbeddingsReader::open(&place.out())
+        .unwrap()
+        .map(|row| row.unwrap().1)
+        .collect();
+    let texts: Vec<String> = (0..30)
+        .map(|number| format!("The king {}", document(number).1))
+        .collect();
     let worst = worst(&rows, &embed(&place.encoder, Tower::Answer, &texts));
     assert!(worst > 0.999_99, "{worst}");
 }
@@ -358,7 +454,13 @@ fn vectors_can_be_stored_in_half_the_bytes() {
 #[test]
 fn long_documents_are_refused_where_that_is_asked_for() {
     let place = Place::new(&corpus(0..20));
-    let refuse = || EmbedJob { refuse_long: true, ..place.job() }.run(&place.encoder, &JobCancellation::new());
+    let refuse = || {
+        EmbedJob {
+            refuse_long: true,
+            ..place.job()
+        }
+        .run(&place.encoder, &JobCancellation::new())
+    };
     let max = place.encoder.info().max_tokens;
     let refused = refuse().unwrap_err();
     assert!(
@@ -372,5 +474,11 @@ fn long_documents_are_refused_where_that_is_asked_for() {
     assert!(refused.to_string().contains("--on-long truncate"), "{refused}");
     // Of shorter ones, nothing is.
     place.write(&corpus(0..8));
-    assert!(matches!(refuse().unwrap(), EmbedOutcome::Embedded(EmbedReport { documents_truncated: 0, .. })));
+    assert!(matches!(
+        refuse().unwrap(),
+        EmbedOutcome::Embedded(EmbedReport {
+            documents_truncated: 0,
+            ..
+        })
+    ));
 }

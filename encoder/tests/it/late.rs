@@ -14,12 +14,21 @@ use crate::fixture::{cosine, embed, open, path_of, real_model, rows, tiny, worst
 
 /// A document with the bytes of its sentences.
 fn document(sentences: usize) -> (String, Vec<Range<usize>>) {
-    let words =
-        ["the king", "a na\u{ef}ve river", "Don Quixote", "of 1605,", "went home", "\u{4e2d}\u{56fd}", "and the queen"];
+    let words = [
+        "the king",
+        "a na\u{ef}ve river",
+        "Don Quixote",
+        "of 1605,",
+        "went home",
+        "\u{4e2d}\u{56fd}",
+        "and the queen",
+    ];
     let (mut text, mut passages) = (String::new(), Vec::new());
     for number in 0..sentences {
         let begin = text.len();
-        let own: Vec<&str> = (0..=number % 3).map(|at| words[(number * 3 + at * 5) % words.len()]).collect();
+        let own: Vec<&str> = (0..=number % 3)
+            .map(|at| words[(number * 3 + at * 5) % words.len()])
+            .collect();
         text.push_str(&own.join(" "));
         text.push('.');
         passages.push(begin..text.len());
@@ -44,7 +53,11 @@ fn compare(python: &Path, models: &[PathBuf]) {
             let windows = encoder.tokenizer().windows(Tower::Answer, text, passages).unwrap();
             let mut seen: Vec<usize> = windows.iter().flat_map(|window| window.passages.clone()).collect();
             seen.sort_unstable();
-            assert_eq!(seen, (0..passages.len()).collect::<Vec<_>>(), "each passage has one window");
+            assert_eq!(
+                seen,
+                (0..passages.len()).collect::<Vec<_>>(),
+                "each passage has one window"
+            );
             let longest = encoder.info().max_tokens;
             let fits = |window: &DocumentWindow| window.tokens.ids.len() <= longest && !window.tokens.truncated;
             assert!(windows.iter().all(fits), "{}, {longest} tokens", model.display());
@@ -54,8 +67,18 @@ fn compare(python: &Path, models: &[PathBuf]) {
                 .unwrap()
                 .unwrap();
             let mut left = rows(&vectors, encoder.info().dim).into_iter();
-            for DocumentWindow { passages: numbers, bytes, .. } in &windows {
-                let own = |number: &usize| [passages[*number].start - bytes.start, passages[*number].end - bytes.start];
+            for DocumentWindow {
+                passages: numbers,
+                bytes,
+                ..
+            } in &windows
+            {
+                let own = |number: &usize| {
+                    [
+                        passages[*number].start - bytes.start,
+                        passages[*number].end - bytes.start,
+                    ]
+                };
                 let own: Vec<[usize; 2]> = numbers.iter().map(own).collect();
                 tasks.push(json!({"model": model, "window": text[bytes.clone()], "passages": own}));
                 ours.push(left.by_ref().take(numbers.len()).collect());
@@ -67,10 +90,18 @@ fn compare(python: &Path, models: &[PathBuf]) {
     let file = folder.path().join("tasks.json");
     fs_err::write(&file, serde_json::to_vec(&tasks).unwrap()).unwrap();
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../benches/peers/st_late.py");
-    let output = Command::new(python).arg(&script).arg(&file).env("HF_HUB_OFFLINE", "1").output().unwrap();
+    let output = Command::new(python)
+        .arg(&script)
+        .arg(&file)
+        .env("HF_HUB_OFFLINE", "1")
+        .output()
+        .unwrap();
     let printed = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let theirs: Vec<Vec<Vec<f32>>> = printed.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let theirs: Vec<Vec<Vec<f32>>> = printed
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
     assert_eq!(theirs.len(), ours.len());
     for ((ours, theirs), task) in ours.iter().zip(&theirs).zip(&tasks) {
         assert_eq!(ours.len(), theirs.len());
@@ -88,7 +119,9 @@ fn passages_have_the_means_of_their_tokens_in_the_document() {
     let (Some(python), Some(checkpoints)) = (path_of("DYAD_PYTHON", test), path_of("DYAD_ST_CHECKPOINTS", test)) else {
         return;
     };
-    let mut models = ["bert", "mpnet", "roberta", "st5", "gtr"].map(|name| checkpoints.join(name)).to_vec();
+    let mut models = ["bert", "mpnet", "roberta", "st5", "gtr"]
+        .map(|name| checkpoints.join(name))
+        .to_vec();
     models.extend(real_model(test));
     compare(&python, &models);
 }
@@ -102,7 +135,11 @@ fn passages_in_int8_and_bf16_are_near_their_f32_vectors() {
     for (model, int8) in models {
         let (text, passages) = document(60);
         let by = |dtype: Dtype| {
-            let compute = Compute { threads: Some(1), dtype, ..Compute::default() };
+            let compute = Compute {
+                threads: Some(1),
+                dtype,
+                ..Compute::default()
+            };
             let encoder = Model::open(&model, &compute).unwrap();
             let windows = encoder.tokenizer().windows(Tower::Answer, &text, &passages).unwrap();
             let tokens: Vec<Tokens> = windows.into_iter().map(|window| window.tokens).collect();
@@ -122,18 +159,30 @@ fn passages_in_int8_and_bf16_are_near_their_f32_vectors() {
 
 /// The vector of each passage by the formula, with one passage at a time.
 pub(crate) fn by_formula(encoder: &Model, passages: &[Document], context: PassageContext) -> Vec<Vec<f32>> {
-    passages.iter().map(|passage| vector_by_formula(encoder, passage, context)).collect()
+    passages
+        .iter()
+        .map(|passage| vector_by_formula(encoder, passage, context))
+        .collect()
 }
 
 fn vector_by_formula(encoder: &Model, passage: &Document, context: PassageContext) -> Vec<f32> {
     let own = embed(encoder, Tower::Answer, &[passage.passage_in(context).into_owned()]).remove(0);
-    let Some(weight) = context.late_weight() else { return own };
+    let Some(weight) = context.late_weight() else {
+        return own;
+    };
     let place = passage.place.as_ref().unwrap();
     assert_eq!(place.document()[place.bytes()], passage.text);
-    let windows = encoder.tokenizer().windows(Tower::Answer, place.document(), &[place.bytes()]).unwrap();
+    let windows = encoder
+        .tokenizer()
+        .windows(Tower::Answer, place.document(), &[place.bytes()])
+        .unwrap();
     let tokens: Vec<Tokens> = windows.into_iter().map(|window| window.tokens).collect();
     let late = encoder.embed_while(Tower::Answer, &tokens, VectorLength::Unit, Budget::CPU, |_| true);
-    let sum: Vec<f32> = own.iter().zip(late.unwrap().unwrap()).map(|(own, late)| own + weight * late).collect();
+    let sum: Vec<f32> = own
+        .iter()
+        .zip(late.unwrap().unwrap())
+        .map(|(own, late)| own + weight * late)
+        .collect();
     let length = sum.iter().map(|value| value * value).sum::<f32>().sqrt();
     sum.into_iter().map(|value| value / length).collect()
 }

@@ -19,11 +19,21 @@ use crate::service::one_thread;
 fn passages() -> Vec<Document> {
     let lengths = [3, 60, 1, 9];
     let of = |(number, sentences): (usize, &usize)| {
-        let words = ["the king", "a na\u{ef}ve river", "went home", "of 1605", "and the queen"];
+        let words = [
+            "the king",
+            "a na\u{ef}ve river",
+            "went home",
+            "of 1605",
+            "and the queen",
+        ];
         let sentence = |at: usize| format!("{} {}.", words[at % 5], words[(at * 3 + number) % 5]);
         let text: Vec<String> = (0..*sentences).map(sentence).collect();
-        let document =
-            Document { key: number.to_string(), title: "The King".into(), text: text.join(" "), ..Document::default() };
+        let document = Document {
+            key: number.to_string(),
+            title: "The King".into(),
+            text: text.join(" "),
+            ..Document::default()
+        };
         Split::new(12, 0).unwrap().passages(&document).unwrap()
     };
     lengths.iter().enumerate().flat_map(of).collect()
@@ -33,15 +43,25 @@ fn request(passages: &[&Document], context: PassageContext) -> v1::EncodeRequest
     let mut documents: Vec<v1::PassageDocument> = Vec::new();
     for (text, passage) in (0..).zip(passages) {
         let place = passage.place.as_ref().unwrap();
-        let own = v1::DocumentPassage { text, start: place.bytes().start as u32, end: place.bytes().end as u32 };
+        let own = v1::DocumentPassage {
+            text,
+            start: place.bytes().start as u32,
+            end: place.bytes().end as u32,
+        };
         match documents.iter_mut().find(|document| document.text == place.document()) {
             Some(document) => document.passages.push(own),
-            None => documents.push(v1::PassageDocument { text: place.document().to_owned(), passages: vec![own] }),
+            None => documents.push(v1::PassageDocument {
+                text: place.document().to_owned(),
+                passages: vec![own],
+            }),
         }
     }
     v1::EncodeRequest {
         tower: v1::Tower::Answer.into(),
-        texts: passages.iter().map(|passage| passage.passage_in(context).into_owned()).collect(),
+        texts: passages
+            .iter()
+            .map(|passage| passage.passage_in(context).into_owned())
+            .collect(),
         late_weight: context.late_weight().unwrap(),
         documents,
         ..Default::default()
@@ -50,7 +70,10 @@ fn request(passages: &[&Document], context: PassageContext) -> v1::EncodeRequest
 
 /// Batches are small, so that the texts and windows of many callers are mixed.
 fn service(model: &str) -> EncoderService {
-    let options = ServedModelOptions { budget: Budget { tokens: 64, rows: 4 }, ..one_thread() };
+    let options = ServedModelOptions {
+        budget: Budget { tokens: 64, rows: 4 },
+        ..one_thread()
+    };
     EncoderService::new(Handle::start(&tiny(model), options).unwrap())
 }
 
@@ -62,7 +85,8 @@ async fn passages_have_the_vectors_of_the_formula_whichever_come_together() {
         for context in ["late:0.5", "title+late:2"] {
             let context: PassageContext = context.parse().unwrap();
             let expected = by_formula(&encoder, &passages, context);
-            // In one request, one in each, and some in each, with documents of which others have other passages; all at once.
+            // In one request, one in each, and some in each, with documents of which others have other passages; all at
+            // once.
             for size in [passages.len(), 1, 3] {
                 let calls = passages.chunks(size).map(|some| {
                     let request = request(&some.iter().rev().collect::<Vec<_>>(), context);
@@ -92,7 +116,11 @@ async fn a_passage_that_is_longer_than_a_window_is_told_or_refused() {
     let text = words.trim().to_owned();
     let document = |text: &str| v1::PassageDocument {
         text: text.to_owned(),
-        passages: vec![v1::DocumentPassage { text: 0, start: 0, end: text.len() as u32 }],
+        passages: vec![v1::DocumentPassage {
+            text: 0,
+            start: 0,
+            end: text.len() as u32,
+        }],
     };
     let request = v1::EncodeRequest {
         tower: v1::Tower::Answer.into(),
@@ -101,13 +129,28 @@ async fn a_passage_that_is_longer_than_a_window_is_told_or_refused() {
         late_weight: 1.0,
         ..Default::default()
     };
-    let reply = service.encode(Request::new(request.clone())).await.unwrap().into_inner();
+    let reply = service
+        .encode(Request::new(request.clone()))
+        .await
+        .unwrap()
+        .into_inner();
     assert_eq!((reply.truncated, reply.truncated_texts), (1, vec![0]));
-    let refused = v1::EncodeRequest { truncation: v1::Truncation::Refuse.into(), ..request.clone() };
+    let refused = v1::EncodeRequest {
+        truncation: v1::Truncation::Refuse.into(),
+        ..request.clone()
+    };
     let status = service.encode(Request::new(refused)).await.unwrap_err();
     assert_eq!(status.code(), Code::InvalidArgument);
-    assert!(status.message().contains("`texts[0]` has more than"), "{}", status.message());
-    let none = v1::EncodeRequest { documents: Vec::new(), late_weight: 0.0, ..request };
+    assert!(
+        status.message().contains("`texts[0]` has more than"),
+        "{}",
+        status.message()
+    );
+    let none = v1::EncodeRequest {
+        documents: Vec::new(),
+        late_weight: 0.0,
+        ..request
+    };
     let alone = service.encode(Request::new(none)).await.unwrap().into_inner();
     assert_eq!(alone.document_tokens, 0);
 }
@@ -116,9 +159,19 @@ async fn a_passage_that_is_longer_than_a_window_is_told_or_refused() {
 async fn a_model_whose_vectors_are_no_means_refuses_documents() {
     let handle = Handle::start(&tiny("roberta-cls"), one_thread()).unwrap();
     let (documents, weight) = (Vec::new(), 1.0);
-    let input = dyad_encoder::serve::Input::Passages { texts: vec!["king".into()], documents, weight };
+    let input = dyad_encoder::serve::Input::Passages {
+        texts: vec!["king".into()],
+        documents,
+        weight,
+    };
     let deadline = Instant::now() + Duration::from_mins(1);
-    let options = EncodeOptions { truncation: Truncation::Truncate, ..EncodeOptions::until(deadline) };
+    let options = EncodeOptions {
+        truncation: Truncation::Truncate,
+        ..EncodeOptions::until(deadline)
+    };
     let error = handle.encode(Tower::Answer, input, options).await.unwrap_err();
-    assert!(matches!(error, EncodeError::NoMeans { .. }) && error.to_string().contains("`documents`"), "{error}");
+    assert!(
+        matches!(error, EncodeError::NoMeans { .. }) && error.to_string().contains("`documents`"),
+        "{error}"
+    );
 }

@@ -17,7 +17,10 @@ fn job(root: &std::path::Path, tower: Tower) -> EmbedJob {
         read: ReadOptions::default(),
         tower,
         context: PassageContext::default(),
-        budget: Budget { tokens: 4_096, rows: 64 },
+        budget: Budget {
+            tokens: 4_096,
+            rows: 64,
+        },
         out: root.join(tower.name()),
         vectors: VectorType::F32,
         part_rows: 2,
@@ -29,7 +32,9 @@ fn job(root: &std::path::Path, tower: Tower) -> EmbedJob {
 /// Offline, by the same pairs, it was 22.6 for all-MiniLM-L6-v2.
 #[test]
 fn that_of_the_real_model_is_known_and_added_to_a_set_without_it() {
-    let Some(model) = real_model("that_of_the_real_model_is_known_and_added_to_a_set_without_it") else { return };
+    let Some(model) = real_model("that_of_the_real_model_is_known_and_added_to_a_set_without_it") else {
+        return;
+    };
     let (root, encoder) = (tempfile::tempdir().unwrap(), open(&model));
     let job = job(root.path(), Tower::Answer);
     let run = || job.run(&encoder, &JobCancellation::new()).unwrap();

@@ -8,11 +8,15 @@ use tch::{Device, Kind, Tensor};
 
 use crate::reference::{apart, flat, learned, numbers, reference, values};
 
-/// Compares a loss and its gradients with those of the script. In f64 it is the same to rounding; in f32 as near as f32 goes.
+/// Compares a loss and its gradients with those of the script. In f64 it is the same to rounding; in f32 as near as f32
+/// goes.
 fn agrees(name: &str, expected: &Value, loss: &Tensor, inputs: &[(&str, &Tensor)]) {
     let close = if loss.kind() == Kind::Double { 1e-7 } else { 2e-4 };
     let value = expected["value"].as_f64().unwrap();
-    assert!((loss.double_value(&[]) - value).abs() < close * value.abs().max(1.0), "{name}: {loss:?} {value}");
+    assert!(
+        (loss.double_value(&[]) - value).abs() < close * value.abs().max(1.0),
+        "{name}: {loss:?} {value}"
+    );
     loss.backward();
     for (input, tensor) in inputs {
         let gradient = &expected["gradients"][input];
@@ -39,14 +43,18 @@ fn follows_differences(name: &str, inputs: &[Tensor], loss: impl Fn(&[Tensor]) -
                 loss(&moved).double_value(&[])
             };
             let difference = (at(STEP) - at(-STEP)) / (2.0 * STEP);
-            assert!((difference - expected).abs() < 1e-5, "{name}: {number} {place}: {difference} {expected}");
+            assert!(
+                (difference - expected).abs() < 1e-5,
+                "{name}: {number} {place}: {difference} {expected}"
+            );
         }
     }
 }
 
 fn mask(rows: i64, columns: i64, marked: &[(i64, i64)]) -> Tensor {
-    let values: Vec<bool> =
-        (0..rows * columns).map(|place| marked.contains(&(place / columns, place % columns))).collect();
+    let values: Vec<bool> = (0..rows * columns)
+        .map(|place| marked.contains(&(place / columns, place % columns)))
+        .collect();
     Tensor::from_slice(&values).view([rows, columns])
 }
 
@@ -58,7 +66,13 @@ fn in_batch_softmax_is_that_of_pytorch() {
         let marked = [(0, 1), (0, 4), (1, 6), (2, 0), (1, 1), (2, 2)];
         for (name, similarity, temperature, symmetric, left_out) in [
             ("cosine", Similarity::Cosine, Temperature::Fixed(0.05), false, None),
-            ("inner_product_symmetric", Similarity::InnerProduct, Temperature::Fixed(1.0), true, None),
+            (
+                "inner_product_symmetric",
+                Similarity::InnerProduct,
+                Temperature::Fixed(1.0),
+                true,
+                None,
+            ),
             (
                 "learned_masked_symmetric",
                 Similarity::Cosine,
@@ -70,7 +84,11 @@ fn in_batch_softmax_is_that_of_pytorch() {
             ),
         ] {
             let (questions, documents) = (learned(&[3, 5], 1.0, kind), learned(&[7, 5], 2.0, kind));
-            let in_batch = InBatch { similarity, temperature, symmetric };
+            let in_batch = InBatch {
+                similarity,
+                temperature,
+                symmetric,
+            };
             let loss = in_batch.loss(&questions, &documents, left_out.as_ref()).unwrap();
             assert_eq!(loss.kind(), kind);
             let log = in_batch.temperature.parameter().map(|parameter| parameter.tensor);
@@ -86,8 +104,14 @@ fn in_batch_gradients_are_differences() {
     let marked = mask(3, 5, &[(0, 2), (2, 4)]);
     let inputs = [learned(&[3, 4], 1.0, Kind::Double), learned(&[5, 4], 2.0, Kind::Double)];
     for similarity in [Similarity::Cosine, Similarity::InnerProduct] {
-        let in_batch = InBatch { similarity, temperature: Temperature::Fixed(0.3), symmetric: true };
-        let inputs = inputs.each_ref().map(|input| input.detach().copy().set_requires_grad(true));
+        let in_batch = InBatch {
+            similarity,
+            temperature: Temperature::Fixed(0.3),
+            symmetric: true,
+        };
+        let inputs = inputs
+            .each_ref()
+            .map(|input| input.detach().copy().set_requires_grad(true));
         follows_differences("in-batch", &inputs, |inputs| {
             in_batch.loss(&inputs[0], &inputs[1], Some(&marked)).unwrap()
         });
@@ -96,7 +120,11 @@ fn in_batch_gradients_are_differences() {
 
 #[test]
 fn documents_left_out_are_as_if_they_were_not_there() {
-    let in_batch = InBatch { similarity: Similarity::Cosine, temperature: Temperature::Fixed(0.1), symmetric: false };
+    let in_batch = InBatch {
+        similarity: Similarity::Cosine,
+        temperature: Temperature::Fixed(0.1),
+        symmetric: false,
+    };
     let (questions, documents) = (values(&[2, 4], 1.0, Kind::Float), values(&[5, 4], 2.0, Kind::Float));
     let marked = mask(2, 5, &[(0, 3), (1, 3)]);
     let masked = in_batch.loss(&questions, &documents, Some(&marked)).unwrap();
@@ -111,10 +139,18 @@ fn documents_left_out_are_as_if_they_were_not_there() {
 
 #[test]
 fn extreme_scores_and_narrow_numbers_stay_finite() {
-    let in_batch =
-        InBatch { similarity: Similarity::InnerProduct, temperature: Temperature::Fixed(0.01), symmetric: true };
-    let (questions, documents) = (learned(&[3, 8], 1.0, Kind::BFloat16), learned(&[6, 8], 2.0, Kind::BFloat16));
-    let loss = in_batch.loss(&(&questions * 100.0), &(&documents * 100.0), None).unwrap();
+    let in_batch = InBatch {
+        similarity: Similarity::InnerProduct,
+        temperature: Temperature::Fixed(0.01),
+        symmetric: true,
+    };
+    let (questions, documents) = (
+        learned(&[3, 8], 1.0, Kind::BFloat16),
+        learned(&[6, 8], 2.0, Kind::BFloat16),
+    );
+    let loss = in_batch
+        .loss(&(&questions * 100.0), &(&documents * 100.0), None)
+        .unwrap();
     assert_eq!(loss.kind(), Kind::Float);
     loss.backward();
     assert!(loss.double_value(&[]).is_finite() && loss.double_value(&[]) > 1e4);
@@ -123,7 +159,11 @@ fn extreme_scores_and_narrow_numbers_stay_finite() {
         assert!(flat(&tensor.grad()).iter().all(|value| value.is_finite()));
     }
     let zero = Tensor::zeros([2, 4], (Kind::Float, Device::Cpu)).set_requires_grad(true);
-    let cosine = InBatch { similarity: Similarity::Cosine, temperature: Temperature::Fixed(0.01), symmetric: false };
+    let cosine = InBatch {
+        similarity: Similarity::Cosine,
+        temperature: Temperature::Fixed(0.01),
+        symmetric: false,
+    };
     let loss = cosine.loss(&zero, &zero, None).unwrap();
     assert!((loss.double_value(&[]) - 2f64.ln()).abs() < 1e-6);
     loss.backward();
@@ -132,15 +172,32 @@ fn extreme_scores_and_narrow_numbers_stay_finite() {
 
 #[test]
 fn shapes_that_do_not_fit_are_refused() {
-    let in_batch = InBatch { similarity: Similarity::Cosine, temperature: Temperature::Fixed(0.1), symmetric: false };
+    let in_batch = InBatch {
+        similarity: Similarity::Cosine,
+        temperature: Temperature::Fixed(0.1),
+        symmetric: false,
+    };
     let of = |rows: i64| values(&[rows, 4], 1.0, Kind::Float);
     for (result, part) in [
         (in_batch.loss(&of(3), &of(2), None), "3 questions and 2 documents"),
         (in_batch.loss(&of(0), &of(2), None), "0 questions"),
-        (in_batch.loss(&of(2), &of(3), Some(&mask(2, 2, &[]))), "[2, 3], got: [2, 2]"),
-        (in_batch.loss(&values(&[4], 1.0, Kind::Float), &of(2), None), "must be a matrix"),
+        (
+            in_batch.loss(&of(2), &of(3), Some(&mask(2, 2, &[]))),
+            "[2, 3], got: [2, 2]",
+        ),
+        (
+            in_batch.loss(&values(&[4], 1.0, Kind::Float), &of(2), None),
+            "must be a matrix",
+        ),
         (kl_divergence(&of(2), &of(3), 1.0, None), "teacher"),
-        (margin_mse(&values(&[2, 1], 1.0, Kind::Float), &values(&[2, 1], 1.0, Kind::Float), None), "negatives"),
+        (
+            margin_mse(
+                &values(&[2, 1], 1.0, Kind::Float),
+                &values(&[2, 1], 1.0, Kind::Float),
+                None,
+            ),
+            "negatives",
+        ),
     ] {
         let message = result.unwrap_err().to_string();
         assert!(message.contains(part), "{message}");
@@ -150,7 +207,12 @@ fn shapes_that_do_not_fit_are_refused() {
 #[test]
 fn a_temperature_is_positive_and_stays_in_its_bounds() {
     for wrong in [0.0, -1.0, f64::NAN, f64::INFINITY] {
-        assert!(Temperature::fixed(wrong).unwrap_err().to_string().contains("`temperature`"));
+        assert!(
+            Temperature::fixed(wrong)
+                .unwrap_err()
+                .to_string()
+                .contains("`temperature`")
+        );
         assert!(Temperature::learned(wrong, Device::Cpu).is_err());
     }
     let learned = Temperature::learned(0.05, Device::Cpu).unwrap();
@@ -167,8 +229,10 @@ fn a_temperature_is_positive_and_stays_in_its_bounds() {
 fn distillation_is_that_of_pytorch() {
     let all = reference("loss.json");
     for kind in [Kind::Float, Kind::Double] {
-        for (name, temperature, missing) in [("plain", 1.0, None), ("masked", 2.0, Some(mask(3, 4, &[(0, 3), (2, 1)])))]
-        {
+        for (name, temperature, missing) in [
+            ("plain", 1.0, None),
+            ("masked", 2.0, Some(mask(3, 4, &[(0, 3), (2, 1)]))),
+        ] {
             let teacher = values(&[3, 4], 4.0, kind).set_requires_grad(true);
             let own = learned(&[3, 4], 3.0, kind);
             let loss = kl_divergence(&own, &teacher, temperature, missing.as_ref()).unwrap();
@@ -186,7 +250,10 @@ fn what_a_teacher_agrees_with_costs_nothing() {
     let scores = values(&[3, 4], 3.0, Kind::Float);
     // Neither loss sees what is added to all scores of a question.
     let moved = &scores + 7.0;
-    for loss in [kl_divergence(&scores, &moved, 0.5, None), margin_mse(&scores, &moved, None)] {
+    for loss in [
+        kl_divergence(&scores, &moved, 0.5, None),
+        margin_mse(&scores, &moved, None),
+    ] {
         assert!(loss.unwrap().double_value(&[]).abs() < 1e-6);
     }
     // Missing candidates do not count, whatever stands there.
@@ -194,8 +261,14 @@ fn what_a_teacher_agrees_with_costs_nothing() {
     let odd = scores.copy();
     let _ = odd.get(1).get(2).fill_(f64::INFINITY);
     for (ours, theirs) in [
-        (kl_divergence(&odd, &scores, 1.0, Some(&missing)), kl_divergence(&scores, &scores, 1.0, Some(&missing))),
-        (margin_mse(&odd, &scores, Some(&missing)), margin_mse(&scores, &scores, Some(&missing))),
+        (
+            kl_divergence(&odd, &scores, 1.0, Some(&missing)),
+            kl_divergence(&scores, &scores, 1.0, Some(&missing)),
+        ),
+        (
+            margin_mse(&odd, &scores, Some(&missing)),
+            margin_mse(&scores, &scores, Some(&missing)),
+        ),
     ] {
         assert_eq!(flat(&ours.unwrap()), flat(&theirs.unwrap()));
     }
@@ -203,7 +276,12 @@ fn what_a_teacher_agrees_with_costs_nothing() {
 
 /// Inner products as they are.
 const AS_THE_PAPER: (Similarity, f64) = (Similarity::InnerProduct, 1.0);
-const WEIGHTS: GeometryWeights = GeometryWeights { a_q: 0.5, q_q: 3.0, q_a: 0.25, a_a: 2.0 };
+const WEIGHTS: GeometryWeights = GeometryWeights {
+    a_q: 0.5,
+    q_q: 3.0,
+    q_a: 0.25,
+    a_a: 2.0,
+};
 
 #[test]
 fn geometry_is_that_of_the_equations() {
@@ -212,19 +290,48 @@ fn geometry_is_that_of_the_equations() {
     for kind in [Kind::Float, Kind::Double] {
         for (name, geometry) in [
             ("inner_product", GeometryLoss::default()),
-            ("gaussian", GeometryLoss { dual: gaussian, cross: gaussian, ..GeometryLoss::default() }),
-            ("cross_learns", GeometryLoss { cross_learns: true, ..GeometryLoss::default() }),
+            (
+                "gaussian",
+                GeometryLoss {
+                    dual: gaussian,
+                    cross: gaussian,
+                    ..GeometryLoss::default()
+                },
+            ),
+            (
+                "cross_learns",
+                GeometryLoss {
+                    cross_learns: true,
+                    ..GeometryLoss::default()
+                },
+            ),
         ] {
             let [q, a, cross_q, cross_a] =
                 [(5, 10.0), (5, 11.0), (6, 12.0), (6, 13.0)].map(|(dim, seed)| learned(&[4, dim], seed, kind));
-            let (dual, cross) =
-                (MatchedPairs { questions: &q, answers: &a }, MatchedPairs { questions: &cross_q, answers: &cross_a });
+            let (dual, cross) = (
+                MatchedPairs {
+                    questions: &q,
+                    answers: &a,
+                },
+                MatchedPairs {
+                    questions: &cross_q,
+                    answers: &cross_a,
+                },
+            );
             let terms = geometry.terms(dual, cross, AS_THE_PAPER).unwrap();
             let expected = &all["geometry"][name];
-            for (term, ours) in [("a_q", &terms.a_q), ("q_q", &terms.q_q), ("q_a", &terms.q_a), ("a_a", &terms.a_a)] {
+            for (term, ours) in [
+                ("a_q", &terms.a_q),
+                ("q_q", &terms.q_q),
+                ("q_a", &terms.q_a),
+                ("a_a", &terms.a_a),
+            ] {
                 let theirs = expected["terms"][term].as_f64().unwrap();
                 let difference = (ours.double_value(&[]) - theirs).abs();
-                assert!(difference < 1e-4 * theirs.max(1.0) && theirs > 1e-3, "{name} {term}: {difference}");
+                assert!(
+                    difference < 1e-4 * theirs.max(1.0) && theirs > 1e-3,
+                    "{name} {term}: {difference}"
+                );
             }
             let inputs = [
                 ("dual_questions", &q),
@@ -240,13 +347,27 @@ fn geometry_is_that_of_the_equations() {
 #[test]
 fn geometry_gradients_are_differences() {
     for kernel in [Kernel::InnerProduct, Kernel::Gaussian { width: 2.0 }] {
-        let geometry = GeometryLoss { dual: kernel, cross: kernel, cross_learns: true };
+        let geometry = GeometryLoss {
+            dual: kernel,
+            cross: kernel,
+            cross_learns: true,
+        };
         let inputs =
             [1.0, 2.0, 3.0, 4.0].map(|seed| (values(&[3, 3], seed, Kind::Double) * 0.7).set_requires_grad(true));
         follows_differences("geometry", &inputs, |inputs| {
-            let dual = MatchedPairs { questions: &inputs[0], answers: &inputs[1] };
-            let cross = MatchedPairs { questions: &inputs[2], answers: &inputs[3] };
-            geometry.terms(dual, cross, (Similarity::Cosine, 0.5)).unwrap().weighted(WEIGHTS).unwrap()
+            let dual = MatchedPairs {
+                questions: &inputs[0],
+                answers: &inputs[1],
+            };
+            let cross = MatchedPairs {
+                questions: &inputs[2],
+                answers: &inputs[3],
+            };
+            geometry
+                .terms(dual, cross, (Similarity::Cosine, 0.5))
+                .unwrap()
+                .weighted(WEIGHTS)
+                .unwrap()
         });
     }
 }
@@ -254,15 +375,28 @@ fn geometry_gradients_are_differences() {
 #[test]
 fn equal_geometries_cost_nothing_and_unequal_batches_are_refused() {
     let (q, a) = (values(&[4, 5], 1.0, Kind::Float), values(&[4, 5], 2.0, Kind::Float));
-    let same = MatchedPairs { questions: &q, answers: &a };
+    let same = MatchedPairs {
+        questions: &q,
+        answers: &a,
+    };
     let terms = GeometryLoss::default().terms(same, same, AS_THE_PAPER).unwrap();
     assert!(terms.weighted(WEIGHTS).unwrap().double_value(&[]).abs() < 1e-6);
     let fewer = values(&[3, 5], 2.0, Kind::Float);
     let message = GeometryLoss::default()
-        .terms(same, MatchedPairs { questions: &q, answers: &fewer }, AS_THE_PAPER)
+        .terms(
+            same,
+            MatchedPairs {
+                questions: &q,
+                answers: &fewer,
+            },
+            AS_THE_PAPER,
+        )
         .unwrap_err()
         .to_string();
-    assert!(message.contains("cross answers") && message.contains("[4, 5]"), "{message}");
+    assert!(
+        message.contains("cross answers") && message.contains("[4, 5]"),
+        "{message}"
+    );
 }
 
 #[test]
@@ -270,17 +404,39 @@ fn the_temperature_divides_inner_products_of_both_spaces() {
     let of = |dim: i64, seed: f64| values(&[4, dim], seed, Kind::Double);
     let (q, a, cross_q, cross_a) = (of(5, 1.0), of(5, 2.0), of(6, 3.0), of(6, 4.0));
     let terms = |q: &Tensor, a: &Tensor, cross_q: &Tensor, cross_a: &Tensor, by| {
-        let (dual, cross) =
-            (MatchedPairs { questions: q, answers: a }, MatchedPairs { questions: cross_q, answers: cross_a });
-        GeometryLoss::default().terms(dual, cross, by).unwrap().weighted(WEIGHTS).unwrap().double_value(&[])
+        let (dual, cross) = (
+            MatchedPairs {
+                questions: q,
+                answers: a,
+            },
+            MatchedPairs {
+                questions: cross_q,
+                answers: cross_a,
+            },
+        );
+        GeometryLoss::default()
+            .terms(dual, cross, by)
+            .unwrap()
+            .weighted(WEIGHTS)
+            .unwrap()
+            .double_value(&[])
     };
     // A quarter as temperature is twice the length of all vectors; cosine is unit length.
     let longer = [&q, &a, &cross_q, &cross_a].map(|vectors| vectors * 2.0);
     let expected = terms(&longer[0], &longer[1], &longer[2], &longer[3], AS_THE_PAPER);
     let found = terms(&q, &a, &cross_q, &cross_a, (Similarity::InnerProduct, 0.25));
-    assert!((found - expected).abs() < 1e-9 * expected && expected > 0.1, "{found} {expected}");
+    assert!(
+        (found - expected).abs() < 1e-9 * expected && expected > 0.1,
+        "{found} {expected}"
+    );
     let unit = |vectors: &Tensor| vectors / vectors.norm_scalaropt_dim(2.0, [1_i64], true);
-    let expected = terms(&unit(&q), &unit(&a), &unit(&cross_q), &unit(&cross_a), (Similarity::InnerProduct, 0.1));
+    let expected = terms(
+        &unit(&q),
+        &unit(&a),
+        &unit(&cross_q),
+        &unit(&cross_a),
+        (Similarity::InnerProduct, 0.1),
+    );
     let found = terms(&longer[0], &a, &longer[2], &cross_a, (Similarity::Cosine, 0.1));
     assert!((found - expected).abs() < 1e-9 * expected, "{found} {expected}");
 }

@@ -1,4 +1,5 @@
-//! The crate from outside: tiny checkpoints against sentence-transformers, broken models, the job, the service, training's parts.
+//! The crate from outside: tiny checkpoints against sentence-transformers, broken models, the job, the service,
+//! training's parts.
 #![expect(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "tests")]
 
 mod broken;

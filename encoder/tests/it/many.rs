@@ -13,12 +13,18 @@ const MODELS: [&str; 3] = ["classic-mean", "newer-dense", "roberta-cls"];
 const SMALL: Budget = Budget { tokens: 64, rows: 8 };
 
 fn compute(threads: usize, dtype: Dtype) -> Compute {
-    Compute { threads: Some(threads), dtype, ..Compute::default() }
+    Compute {
+        threads: Some(threads),
+        dtype,
+        ..Compute::default()
+    }
 }
 
 /// Of 1 to 40 words.
 fn texts() -> Vec<String> {
-    (0..120).map(|number| format!("what is {number} ").repeat(1 + number * 7 % 13)).collect()
+    (0..120)
+        .map(|number| format!("what is {number} ").repeat(1 + number * 7 % 13))
+        .collect()
 }
 
 #[test]
@@ -28,13 +34,21 @@ fn workers_give_what_one_thread_gives() {
             let open = |threads| Model::open(&tiny(name), &compute(threads, dtype)).unwrap();
             let alone = open(1);
             let given: Vec<Tokens> = tokens(&alone, Tower::Answer, &texts());
-            let of =
-                |encoder: &Model| rows(&encoder.embed_all(Tower::Answer, &given, SMALL).unwrap(), alone.info().dim);
+            let of = |encoder: &Model| {
+                rows(
+                    &encoder.embed_all(Tower::Answer, &given, SMALL).unwrap(),
+                    alone.info().dim,
+                )
+            };
             let expected = of(&alone);
             for workers in [2, 5] {
                 let got = of(&open(workers));
                 assert_eq!(got.len(), expected.len());
-                let apart = got.iter().flatten().zip(expected.iter().flatten()).map(|(a, b)| (a - b).abs());
+                let apart = got
+                    .iter()
+                    .flatten()
+                    .zip(expected.iter().flatten())
+                    .map(|(a, b)| (a - b).abs());
                 let apart = apart.fold(0.0, f32::max);
                 assert!(apart < 1e-5, "{name} {dtype} {workers}: {apart}");
             }
@@ -44,7 +58,10 @@ fn workers_give_what_one_thread_gives() {
 
 #[test]
 fn one_batch_gives_the_same_on_any_number_of_threads() {
-    for (name, dtype) in MODELS.iter().flat_map(|name| [Dtype::F32, Dtype::Int8].map(|dtype| (name, dtype))) {
+    for (name, dtype) in MODELS
+        .iter()
+        .flat_map(|name| [Dtype::F32, Dtype::Int8].map(|dtype| (name, dtype)))
+    {
         let open = |threads| Model::open(&tiny(name), &compute(threads, dtype)).unwrap();
         let alone = open(1);
         let given = tokens(&alone, Tower::Question, &texts());
@@ -57,7 +74,11 @@ fn one_batch_gives_the_same_on_any_number_of_threads() {
                 let before = tch::get_num_threads();
                 let got = shared.embed(Tower::Question, &batch).unwrap();
                 assert_eq!((tch::get_num_threads(), got.len()), (before, expected.len()));
-                let apart = got.iter().zip(&expected).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+                let apart = got
+                    .iter()
+                    .zip(&expected)
+                    .map(|(a, b)| (a - b).abs())
+                    .fold(0.0, f32::max);
                 assert!(apart < 1e-5, "{name} {dtype} {threads}: {apart}");
             }
         }
@@ -69,8 +90,14 @@ fn towers_that_learn_give_the_same_side_by_side() {
     let of = |threads| {
         let learned = Model::open_for_training(&tiny("classic-mean"), &compute(threads, Dtype::F32)).unwrap();
         let tokenizer = learned.tokenizer();
-        let given: Vec<Tokens> = texts().iter().map(|text| tokenizer.encode(Tower::Question, text).unwrap()).collect();
-        learned.embed_while(Tower::Question, &given, VectorLength::Raw, SMALL, |_| true).unwrap().unwrap()
+        let given: Vec<Tokens> = texts()
+            .iter()
+            .map(|text| tokenizer.encode(Tower::Question, text).unwrap())
+            .collect();
+        learned
+            .embed_while(Tower::Question, &given, VectorLength::Raw, SMALL, |_| true)
+            .unwrap()
+            .unwrap()
     };
     let (alone, workers) = (of(1), of(3));
     assert_eq!(alone.len(), workers.len());
@@ -91,8 +118,9 @@ fn workers_stop_where_they_are_told_to_and_count_every_token() {
     assert_eq!(seen, all);
 
     let asked = AtomicUsize::new(0);
-    let stopped = encoder
-        .embed_while(Tower::Answer, &given, VectorLength::Unit, SMALL, |_| asked.fetch_add(1, Ordering::Relaxed) < 2);
+    let stopped = encoder.embed_while(Tower::Answer, &given, VectorLength::Unit, SMALL, |_| {
+        asked.fetch_add(1, Ordering::Relaxed) < 2
+    });
     assert_eq!((stopped.unwrap(), asked.into_inner()), (None, 3));
     // What follows has its threads again, and works.
     assert!(encoder.embed_all(Tower::Answer, &given, SMALL).is_ok());

@@ -41,30 +41,58 @@ fn embedding(root: &Path, model: &Path, texts: usize) -> u64 {
     let (corpus, out) = (root.join(format!("{texts}.tsv")), root.join(format!("{texts}")));
     let mut file = BufWriter::new(fs_err::File::create(&corpus).unwrap());
     for number in 0..texts {
-        writeln!(file, "k{number}\tthe river {} of the king {}", number % 89, "in the city ".repeat(number % 4))
-            .unwrap();
+        writeln!(
+            file,
+            "k{number}\tthe river {} of the king {}",
+            number % 89,
+            "in the city ".repeat(number % 4)
+        )
+        .unwrap();
     }
     file.into_inner().unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_dyad-encoder"));
-    command.args(["embed", "--vector-type", "f16", "--threads", "1", "--model"]).arg(model);
+    command
+        .args(["embed", "--vector-type", "f16", "--threads", "1", "--model"])
+        .arg(model);
     command.arg("--corpus").arg(&corpus).arg("--out").arg(&out);
     let most = peak_of(&mut command);
-    assert_eq!(dyad_corpus::embeddings::EmbeddingsReader::open(&out).unwrap().rows(), texts as u64);
+    assert_eq!(
+        dyad_corpus::embeddings::EmbeddingsReader::open(&out).unwrap().rows(),
+        texts as u64
+    );
     most
 }
 
-/// Ten times as many texts: their vectors alone would take 264 MiB more in f32, and a sixth of that is let pass. Some does come
-/// on top: 24 bytes per key, by which a key that comes twice is found.
+/// Ten times as many texts: their vectors alone would take 264 MiB more in f32, and a sixth of that is let pass. Some
+/// does come on top: 24 bytes per key, by which a key that comes twice is found.
 #[test]
 fn a_corpus_ten_times_as_large_takes_no_more_memory() {
     let folder = tempfile::tempdir().unwrap();
     let model = folder.path().join("model");
-    create(&tiny("plain"), &model, &Creation { sharing: Sharing::SDE, dim: DIM, seed: 1 }).unwrap();
+    create(
+        &tiny("plain"),
+        &model,
+        &Creation {
+            sharing: Sharing::SDE,
+            dim: DIM,
+            seed: 1,
+        },
+    )
+    .unwrap();
     let [small, large] = [10_000, 100_000].map(|texts| embedding(folder.path(), &model, texts));
-    println!("peak: {} MiB for 10,000 texts, {} MiB for 100,000", small / MIB, large / MIB);
+    println!(
+        "peak: {} MiB for 10,000 texts, {} MiB for 100,000",
+        small / MIB,
+        large / MIB
+    );
     assert!(small > 50 * MIB, "{small}: a peak that was not seen");
     let more = (90_000 * DIM * 4) as u64;
-    assert!(large < small + more / 6, "{} MiB, then {} MiB", small / MIB, large / MIB);
+    assert!(
+        large < small + more / 6,
+        "{} MiB, then {} MiB",
+        small / MIB,
+        large / MIB
+    );
 }
 
 /// The peak of two steps with batches of this many pairs, `chunk` of them at a time.
@@ -76,11 +104,14 @@ fn training(root: &Path, batch: usize, chunk: usize) -> u64 {
     let name = format!("{batch}-{chunk}");
     fs_err::write(root.join(&name).with_extension("toml"), settings).unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_dyad-encoder"));
-    command.current_dir(root).args(["train", "--config", &format!("{name}.toml"), "--out", &name]);
+    command
+        .current_dir(root)
+        .args(["train", "--config", &format!("{name}.toml"), "--out", &name]);
     peak_of(&mut command)
 }
 
-/// Gradient cache: of texts of one length, a batch eight times as large takes the memory of its chunk, and a whole one of its size.
+/// Gradient cache: of texts of one length, a batch eight times as large takes the memory of its chunk, and a whole one
+/// of its size.
 #[test]
 fn a_batch_takes_the_memory_of_its_chunk() {
     const PAIRS: usize = 512;
@@ -88,7 +119,11 @@ fn a_batch_takes_the_memory_of_its_chunk() {
     // Large enough that what the way back needs stands out: 26 tokens of each text, 3 layers.
     let model = copy("plain");
     edit(&model.path().join("config.json"), |config| {
-        for (key, value) in [("hidden_size", 96), ("num_hidden_layers", 3), ("intermediate_size", 384)] {
+        for (key, value) in [
+            ("hidden_size", 96),
+            ("num_hidden_layers", 3),
+            ("intermediate_size", 384),
+        ] {
             config[key] = value.into();
         }
     });
@@ -99,9 +134,16 @@ fn a_batch_takes_the_memory_of_its_chunk() {
     };
     let line = |number: usize| {
         let text = text(number).concat();
-        format!("{}\n", serde_json::json!({"question": format!("a {text}"), "answer": format!("the {text}")}))
+        format!(
+            "{}\n",
+            serde_json::json!({"question": format!("a {text}"), "answer": format!("the {text}")})
+        )
     };
-    fs_err::write(folder.path().join("pairs.jsonl"), (0..PAIRS).map(line).collect::<String>()).unwrap();
+    fs_err::write(
+        folder.path().join("pairs.jsonl"),
+        (0..PAIRS).map(line).collect::<String>(),
+    )
+    .unwrap();
     let [small, large] = [64, PAIRS].map(|batch| training(folder.path(), batch, 16));
     let whole = training(folder.path(), PAIRS, 0);
     let mib = [small, large, whole].map(|bytes| bytes / MIB);
@@ -110,7 +152,8 @@ fn a_batch_takes_the_memory_of_its_chunk() {
         mib[0], mib[1], mib[2]
     );
     assert!(small > 50 * MIB, "{small}: a peak that was not seen");
-    // Ids, vectors and their gradients of 448 more pairs are not half a mebibyte; what is kept of freed memory was 26 MiB more on an EPYC of 2017.
+    // Ids, vectors and their gradients of 448 more pairs are not half a mebibyte; what is kept of freed memory was 26
+    // MiB more on an EPYC of 2017.
     assert!(large < small + 64 * MIB, "{mib:?}");
     assert!(whole > large + 200 * MIB, "{mib:?}");
 }

@@ -41,14 +41,28 @@ impl Served {
         assert!(request.mode() == v1::Mode::Dense && !request.keys_only);
         let (_, asked) = self.questions.iter().find(|(text, _)| *text == request.query).unwrap();
         let score = |document: &Vec<f32>| document.iter().zip(asked).map(|(a, b)| a * b).sum::<f32>();
-        let mut ranked: Vec<(f32, usize)> =
-            self.vectors.iter().enumerate().map(|(number, document)| (score(document), number)).collect();
+        let mut ranked: Vec<(f32, usize)> = self
+            .vectors
+            .iter()
+            .enumerate()
+            .map(|(number, document)| (score(document), number))
+            .collect();
         ranked.sort_by(|one, other| other.0.total_cmp(&one.0).then(one.1.cmp(&other.1)));
         ranked.truncate(request.k as usize);
         let hits = ranked.into_iter().zip(1..).map(|((score, number), rank)| {
             let (key, text) = (number.to_string(), self.documents[number].clone());
-            let document = Some(v1::Document { key: key.clone(), text, ..v1::Document::default() });
-            v1::Hit { rank, key, score, document, ..v1::Hit::default() }
+            let document = Some(v1::Document {
+                key: key.clone(),
+                text,
+                ..v1::Document::default()
+            });
+            v1::Hit {
+                rank,
+                key,
+                score,
+                document,
+                ..v1::Hit::default()
+            }
         });
         v1::SearchResponse {
             hits: hits.collect(),
@@ -66,7 +80,12 @@ impl Searcher for Served {
         &self,
         request: Request<v1::SearchBatchRequest>,
     ) -> Result<Response<v1::SearchBatchResponse>, Status> {
-        let responses = request.get_ref().requests.iter().map(|request| self.answer(request)).collect();
+        let responses = request
+            .get_ref()
+            .requests
+            .iter()
+            .map(|request| self.answer(request))
+            .collect();
         Ok(Response::new(v1::SearchBatchResponse { responses }))
     }
 
@@ -119,12 +138,20 @@ fn mine(
     out: &Path,
 ) -> Result<MinedFile, DataError> {
     let read = || Ok(vec![ExampleReader::open(data, &ExampleOptions::default())?]);
-    let encoder = MiningEncoder { model: encoder, budget: Budget::CPU, titles: true, context: None };
+    let encoder = MiningEncoder {
+        model: encoder,
+        budget: Budget::CPU,
+        titles: true,
+        context: None,
+    };
     mine_file(encoder, &read, candidates, options, out, &|| true)
 }
 
 fn read(path: &Path) -> Vec<TrainingExample> {
-    ExampleReader::open(path, &ExampleOptions::default()).unwrap().map(|example| example.unwrap()).collect()
+    ExampleReader::open(path, &ExampleOptions::default())
+        .unwrap()
+        .map(|example| example.unwrap())
+        .collect()
 }
 
 /// Serves until the test is over, and gives the URL.
@@ -135,7 +162,13 @@ async fn serve(served: Served) -> (String, oneshot::Sender<()>) {
     let health = Health::new().serving::<SearcherServer<Served>>().await;
     let routes = Routes::new(service::searcher(served));
     let shutdown = async { drop(stopped.await) };
-    tokio::spawn(service::serve(listener, routes, health, shutdown, ServerConfig::default()));
+    tokio::spawn(service::serve(
+        listener,
+        routes,
+        health,
+        shutdown,
+        ServerConfig::default(),
+    ));
     (url, stop)
 }
 
@@ -148,36 +181,62 @@ async fn a_searcher_gives_the_negatives_of_exact_search() {
         format!("{}\n", serde_json::json!({"question": question, "answer": answer}))
     };
     fs_err::write(&data, examples().iter().map(line).collect::<String>()).unwrap();
-    let mut documents: Vec<String> = examples().iter().map(|example| example.positives[0].text.clone()).collect();
+    let mut documents: Vec<String> = examples()
+        .iter()
+        .map(|example| example.positives[0].text.clone())
+        .collect();
     documents.extend((0..30).map(|number| format!("nothing but {number} of the mountain")));
     documents.sort();
     documents.dedup();
-    let lines = documents
-        .iter()
-        .enumerate()
-        .map(|(key, text)| format!("{}\n", serde_json::json!({"_id": key.to_string(), "title": "", "text": text})));
+    let lines = documents.iter().enumerate().map(|(key, text)| {
+        format!(
+            "{}\n",
+            serde_json::json!({"_id": key.to_string(), "title": "", "text": text})
+        )
+    });
     fs_err::write(&corpus, lines.collect::<String>()).unwrap();
 
     let questions: Vec<String> = examples().into_iter().map(|example| example.question).collect();
     let (url, stop) = serve(Served::new(&open(&tiny("plain")), &questions, &documents)).await;
-    let other = Served { fingerprint: "0".repeat(64), ..Served::new(&open(&tiny("plain")), &questions, &documents) };
+    let other = Served {
+        fingerprint: "0".repeat(64),
+        ..Served::new(&open(&tiny("plain")), &questions, &documents)
+    };
     let (other, stop_other) = serve(other).await;
 
     tokio::task::spawn_blocking(move || {
         let encoder = open(&tiny("plain"));
         for (number, options) in [
-            MineOptions { rank_end: 50, ..MineOptions::default() },
-            MineOptions { rank_start: 1, rank_end: 6, count: 5, margin: None, sample: false, ..MineOptions::default() },
+            MineOptions {
+                rank_end: 50,
+                ..MineOptions::default()
+            },
+            MineOptions {
+                rank_start: 1,
+                rank_end: 6,
+                count: 5,
+                margin: None,
+                sample: false,
+                ..MineOptions::default()
+            },
         ]
         .iter()
         .enumerate()
         {
             let [exact, asked] = ["exact", "asked"].map(|name| root.path().join(format!("{name}{number}.jsonl")));
             let by_search = mine(&encoder, &data, NegativeCandidates::Corpus(&corpus), options, &exact).unwrap();
-            let by_searcher =
-                mine(&encoder, &data, NegativeCandidates::Searcher(&url, &Credentials::default()), options, &asked)
-                    .unwrap();
-            assert_eq!((by_search.mined, by_search.candidates), (by_searcher.mined, Some(documents.len())));
+            let by_searcher = mine(
+                &encoder,
+                &data,
+                NegativeCandidates::Searcher(&url, &Credentials::default()),
+                options,
+                &asked,
+            )
+            .unwrap();
+            assert_eq!(
+                (by_search.mined, by_search.candidates),
+                (by_searcher.mined, Some(documents.len()))
+            );
             assert!(by_searcher.candidates.is_none() && by_searcher.mined.negatives > 0);
             for (one, other) in read(&exact).iter().zip(read(&asked)) {
                 let negatives = |example: &TrainingExample| -> Vec<String> {
@@ -192,24 +251,44 @@ async fn a_searcher_gives_the_negatives_of_exact_search() {
             // The pairs have no ids; Tevatron's tools join by them.
             let ids: Vec<_> = read(&exact).into_iter().map(|example| example.key.unwrap()).collect();
             assert_eq!(ids, (1..=40).map(|number| format!("q{number}")).collect::<Vec<_>>());
-            let positives: Vec<_> = read(&exact).into_iter().map(|mut example| example.positives.remove(0)).collect();
+            let positives: Vec<_> = read(&exact)
+                .into_iter()
+                .map(|mut example| example.positives.remove(0))
+                .collect();
             for (a, b) in positives.iter().zip(&positives[1..]) {
                 assert!(!a.key.as_ref().unwrap().is_empty() && (a.key == b.key) == (a.text == b.text));
             }
         }
         let out = root.path().join("out.jsonl");
         let refusal = |url: &str, options: &MineOptions| {
-            let message =
-                mine(&encoder, &data, NegativeCandidates::Searcher(url, &Credentials::default()), options, &out)
-                    .unwrap_err()
-                    .to_string();
+            let message = mine(
+                &encoder,
+                &data,
+                NegativeCandidates::Searcher(url, &Credentials::default()),
+                options,
+                &out,
+            )
+            .unwrap_err()
+            .to_string();
             assert!(!out.exists());
             message
         };
         let message = refusal(&other, &MineOptions::default());
-        assert!(message.contains(&"0".repeat(64)) && message.contains(&encoder.info().fingerprint), "{message}");
-        let message = refusal(&url, &MineOptions { rank_end: 10_000, ..MineOptions::default() });
-        assert!(message.contains("at most the 9999 ranks that a searcher gives, got: 10000"), "{message}");
+        assert!(
+            message.contains(&"0".repeat(64)) && message.contains(&encoder.info().fingerprint),
+            "{message}"
+        );
+        let message = refusal(
+            &url,
+            &MineOptions {
+                rank_end: 10_000,
+                ..MineOptions::default()
+            },
+        );
+        assert!(
+            message.contains("at most the 9999 ranks that a searcher gives, got: 10000"),
+            "{message}"
+        );
         assert!(refusal("nowhere", &MineOptions::default()).contains("`nowhere` is not a server's URL"));
     })
     .await

@@ -1,5 +1,5 @@
-//! Multi-hop attention as a module: created in every sharing, learned, saved, loaded and refused. Its equations are tested
-//! next to its code.
+//! Multi-hop attention as a module: created in every sharing, learned, saved, loaded and refused. Its equations are
+//! tested next to its code.
 
 use std::path::{Path, PathBuf};
 
@@ -18,18 +18,38 @@ const H: usize = 12;
 const DIM: usize = 6;
 
 fn creation(sharing: &str) -> Creation {
-    Creation { sharing: sharing.parse().unwrap(), dim: DIM, seed: 1 }
+    Creation {
+        sharing: sharing.parse().unwrap(),
+        dim: DIM,
+        seed: 1,
+    }
 }
 
 fn made(from: &Path, sharing: &str) -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let to = folder.path().join("model");
-    create_with(from, &to, &creation(sharing), Aggregation::MultiHop { inner: INNER, hops: HOPS }).unwrap();
+    create_with(
+        from,
+        &to,
+        &creation(sharing),
+        Aggregation::MultiHop {
+            inner: INNER,
+            hops: HOPS,
+        },
+    )
+    .unwrap();
     (folder, to)
 }
 
 fn texts() -> Vec<String> {
-    ["the river", "who was the king of the city", "a light", "water and light in the city"].map(str::to_owned).to_vec()
+    [
+        "the river",
+        "who was the king of the city",
+        "a light",
+        "water and light in the city",
+    ]
+    .map(str::to_owned)
+    .to_vec()
 }
 
 #[test]
@@ -45,14 +65,32 @@ fn every_sharing_holds_its_aggregators() {
     ] {
         let (_folder, model_dir) = made(&tiny("classic-mean"), sharing);
         let encoder = open(&model_dir);
-        let modules = encoder.contents().modules.iter().filter(|module| module.class == "MultiHopAttention");
+        let modules = encoder
+            .contents()
+            .modules
+            .iter()
+            .filter(|module| module.class == "MultiHopAttention");
         let counts: Vec<(usize, u64)> = modules.map(|module| (module.tensors, module.parameters)).collect();
-        assert_eq!(counts, vec![(2, (INNER * H + HOPS * INNER) as u64); aggregators], "{sharing}");
+        assert_eq!(
+            counts,
+            vec![(2, (INNER * H + HOPS * INNER) as u64); aggregators],
+            "{sharing}"
+        );
         assert!(encoder.reproduce_golden().unwrap().unwrap() > 0.999_999, "{sharing}");
 
-        let learned =
-            Model::open_for_training(&model_dir, &Compute { threads: Some(1), ..Compute::default() }).unwrap();
-        let maps: Vec<_> = learned.parameters().iter().filter(|p| p.name.contains("MultiHopAttention/w")).collect();
+        let learned = Model::open_for_training(
+            &model_dir,
+            &Compute {
+                threads: Some(1),
+                ..Compute::default()
+            },
+        )
+        .unwrap();
+        let maps: Vec<_> = learned
+            .parameters()
+            .iter()
+            .filter(|p| p.name.contains("MultiHopAttention/w"))
+            .collect();
         assert_eq!(maps.len(), 2 * aggregators, "{sharing}");
         assert!(maps.iter().all(|map| map.frozen == frozen), "{sharing}");
         let mut sums = Vec::new();
@@ -60,13 +98,20 @@ fn every_sharing_holds_its_aggregators() {
             let tokens = tokens(&encoder, tower, &texts());
             let vectors = learned.vectors(tower, &tokens.iter().collect::<Vec<_>>()).unwrap();
             let ours = Vec::<Vec<f32>>::try_from(vectors.detach()).unwrap();
-            assert!(worst(&ours, &embed(&encoder, tower, &texts())) > 0.999_999, "{sharing}, {tower}");
+            assert!(
+                worst(&ours, &embed(&encoder, tower, &texts())) > 0.999_999,
+                "{sharing}, {tower}"
+            );
             sums.push(vectors.select(1, 0).sum(None));
         }
         tch::Tensor::stack(&sums, 0).sum(None).backward();
         for map in maps.iter().filter(|map| !frozen && map.tensor.requires_grad()) {
             let gradient = map.tensor.grad();
-            assert!(gradient.defined() && gradient.abs().max().double_value(&[]) > 0.0, "{sharing}: {}", map.name);
+            assert!(
+                gradient.defined() && gradient.abs().max().double_value(&[]) > 0.0,
+                "{sharing}: {}",
+                map.name
+            );
         }
     }
 }
@@ -107,7 +152,10 @@ fn the_module_is_read_as_it_is_written() {
     assert!(refusal(&model_dir).contains("fingerprint"));
     edit(&config, |value| value["in_features"] = json!(H + 1));
     let message = refusal(&model_dir);
-    assert!(message.contains("`in_features`") && message.contains("the 12 values"), "{message}");
+    assert!(
+        message.contains("`in_features`") && message.contains("the 12 values"),
+        "{message}"
+    );
     edit(&config, |value| {
         value["in_features"] = json!(H);
         value["hops"] = json!(0);
@@ -115,5 +163,8 @@ fn the_module_is_read_as_it_is_written() {
     assert!(refusal(&model_dir).contains("`hops`"));
     edit(&config, |value| value["hops"] = json!(HOPS + 1));
     let message = refusal(&model_dir);
-    assert!(message.contains("`in_features`") && message.contains("the 48 values"), "{message}");
+    assert!(
+        message.contains("`in_features`") && message.contains("the 48 values"),
+        "{message}"
+    );
 }

@@ -25,7 +25,12 @@ pub(crate) fn learned(shape: &[i64], seed: f64, kind: Kind) -> Tensor {
 }
 
 pub(crate) fn numbers(value: &Value) -> Vec<f64> {
-    value.as_array().unwrap().iter().map(|number| number.as_f64().unwrap()).collect()
+    value
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|number| number.as_f64().unwrap())
+        .collect()
 }
 
 pub(crate) fn flat(tensor: &Tensor) -> Vec<f64> {

@@ -1,4 +1,5 @@
-//! JSON without white space between its parts, with each field of an object once and numbers as they are written: one pass over the text.
+//! JSON without white space between its parts, with each field of an object once and numbers as they are written: one
+//! pass over the text.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -23,8 +24,8 @@ pub fn compact_bytes(json: &str) -> usize {
     bytes
 }
 
-/// Appends a text that `serde_json` has read, and whose depth it has bounded. Of a field that is there twice the last value counts, in the place of
-/// the first.
+/// Appends a text that `serde_json` has read, and whose depth it has bounded. Of a field that is there twice the last
+/// value counts, in the place of the first.
 pub(crate) fn compact(json: &str, into: &mut Vec<u8>) -> serde_json::Result<()> {
     let mut reader = Compactor { json, at: 0 };
     reader.value(into)
@@ -115,7 +116,10 @@ impl<'a> Compactor<'a> {
             if let Some(earlier) = earlier.and_then(|earlier| fields.get_mut(earlier)) {
                 earlier.replaced_by = Some(number);
             }
-            fields.push(WrittenField { place: from..into.len(), replaced_by: None });
+            fields.push(WrittenField {
+                place: from..into.len(),
+                replaced_by: None,
+            });
         }
         self.take(b'}')?;
         into.push(b'}');
@@ -201,12 +205,18 @@ mod tests {
             (" [ ] ", "[]"),
             (" { } ", "{}"),
             ("\t-1.50E+2\r\n", "-1.50E+2"),
-            (r#" { "a b" : [ 1.0 , { } , null ] , "c" : " \"x\" \\" } "#, r#"{"a b":[1.0,{},null],"c":" \"x\" \\"}"#),
+            (
+                r#" { "a b" : [ 1.0 , { } , null ] , "c" : " \"x\" \\" } "#,
+                r#"{"a b":[1.0,{},null],"c":" \"x\" \\"}"#,
+            ),
             (
                 r#"{"a": 1, "b": 2, "\u0061": [3.0], "c": 4, "a": {"b": 5, "b": 6.50}}"#,
                 r#"{"a":{"b":6.50},"b":2,"c":4}"#,
             ),
-            (r#"{"a": 1, "a": 2.0, "b": 3, "b": 4.0, "a": 5.0}"#, r#"{"a":5.0,"b":4.0}"#),
+            (
+                r#"{"a": 1, "a": 2.0, "b": 3, "b": 4.0, "a": 5.0}"#,
+                r#"{"a":5.0,"b":4.0}"#,
+            ),
             (r#""\u00e9\/\ud83d\ude00""#, "\"é/😀\""),
         ] {
             assert_eq!(compacted(given), expected);

@@ -10,11 +10,12 @@ const DEFAULT_LATE: u16 = 50;
 /// Largest weight, in hundredths.
 const MOST_LATE: f64 = 1_000.0;
 
-/// What of its document reaches a passage's vector: its title, and its own tokens in the document (late chunking, Günther et al. 2024,
-/// arXiv:2409.04701).
+/// What of its document reaches a passage's vector: its title, and its own tokens in the document (late chunking,
+/// Günther et al. 2024, arXiv:2409.04701).
 ///
-/// Written as `none`, `title`, `late` or `title+late`, with a weight after a colon: `title+late:0.5`. With weight *w* a vector is `e + w l`,
-/// of unit length, where `e` is the vector of the passage, after its title or not, and `l` that of its tokens in the document, both of unit length.
+/// Written as `none`, `title`, `late` or `title+late`, with a weight after a colon: `title+late:0.5`. With weight *w* a
+/// vector is `e + w l`, of unit length, where `e` is the vector of the passage, after its title or not, and `l` that of
+/// its tokens in the document, both of unit length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct PassageContext {
@@ -85,8 +86,14 @@ impl FromStr for PassageContext {
         match kind {
             "none" => Ok(Self { title: false, late: 0 }),
             "title" => Ok(Self { title: true, late: 0 }),
-            "late" => Ok(Self { title: false, late: weight }),
-            "title+late" => Ok(Self { title: true, late: weight }),
+            "late" => Ok(Self {
+                title: false,
+                late: weight,
+            }),
+            "title+late" => Ok(Self {
+                title: true,
+                late: weight,
+            }),
             _ => Err(refused()),
         }
     }
@@ -128,7 +135,16 @@ mod tests {
             assert_eq!(written.parse::<PassageContext>().unwrap(), context);
         }
         assert!(PassageContext::default().is_default() && "title".parse::<PassageContext>().unwrap().is_default());
-        for refused in ["", "titel", "title:0.5", "late:0", "late:11", "late:x", "late:nan", "title+late:"] {
+        for refused in [
+            "",
+            "titel",
+            "title:0.5",
+            "late:0",
+            "late:11",
+            "late:x",
+            "late:nan",
+            "title+late:",
+        ] {
             assert!(refused.parse::<PassageContext>().is_err(), "{refused}");
         }
     }

@@ -16,7 +16,8 @@ pub struct Document {
     pub text: String,
     /// The corpus's own fields, unchanged; `None` where there were none.
     pub metadata: Option<Metadata>,
-    /// Where it stands in another document, of which it is a passage; `None` where it is none, or where the corpus does not say.
+    /// Where it stands in another document, of which it is a passage; `None` where it is none, or where the corpus does
+    /// not say.
     pub place: Option<PassagePlace>,
 }
 
@@ -26,7 +27,8 @@ impl Document {
         joined(&self.title, &self.text)
     }
 
-    /// The text that is embedded by itself in this context: without its title where the context has none, unless there is no other text.
+    /// The text that is embedded by itself in this context: without its title where the context has none, unless there
+    /// is no other text.
     pub fn passage_in(&self, context: PassageContext) -> Cow<'_, str> {
         if context.has_title() || self.text.trim().is_empty() {
             self.passage()
@@ -59,7 +61,12 @@ mod tests {
     use super::*;
 
     fn document(title: &str, text: &str) -> Document {
-        Document { key: "k".into(), title: title.into(), text: text.into(), ..Document::default() }
+        Document {
+            key: "k".into(),
+            title: title.into(),
+            text: text.into(),
+            ..Document::default()
+        }
     }
 
     #[test]

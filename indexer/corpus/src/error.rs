@@ -268,5 +268,9 @@ impl fmt::Display for FlawsMessage<'_> {
 }
 
 fn listed(names: &[String]) -> String {
-    if names.is_empty() { "none".to_owned() } else { names.join(", ") }
+    if names.is_empty() {
+        "none".to_owned()
+    } else {
+        names.join(", ")
+    }
 }

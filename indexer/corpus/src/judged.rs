@@ -32,10 +32,24 @@ impl JudgedQuestions {
         let missing = qrels.len() - questions.len();
         if missing > 0 {
             let known: HashSet<&str> = questions.iter().map(|question| question.key.as_str()).collect();
-            let query = qrels.keys().find(|key| !known.contains(key.as_str())).cloned().unwrap_or_default();
-            return Err(Error::MissingQuery { qrels: qrels_path, queries: queries_path, query, missing });
+            let query = qrels
+                .keys()
+                .find(|key| !known.contains(key.as_str()))
+                .cloned()
+                .unwrap_or_default();
+            return Err(Error::MissingQuery {
+                qrels: qrels_path,
+                queries: queries_path,
+                query,
+                missing,
+            });
         }
-        Ok(Self { data: data.to_owned(), split: split.to_owned(), questions, qrels })
+        Ok(Self {
+            data: data.to_owned(),
+            split: split.to_owned(),
+            questions,
+            qrels,
+        })
     }
 }
 
@@ -59,7 +73,14 @@ mod tests {
     fn judged_questions_keep_the_order_of_their_file() {
         let dir = folder(QUERIES, "query-id\tcorpus-id\tscore\na\td\t1\nb\td\t2\n");
         let judged = JudgedQuestions::read(dir.path(), "dev").unwrap();
-        assert_eq!(judged.questions.iter().map(|query| query.key.as_str()).collect::<String>(), "ba");
+        assert_eq!(
+            judged
+                .questions
+                .iter()
+                .map(|query| query.key.as_str())
+                .collect::<String>(),
+            "ba"
+        );
         assert_eq!((judged.qrels["b"]["d"], judged.split.as_str()), (2, "dev"));
     }
 
@@ -67,6 +88,9 @@ mod tests {
     fn judgements_without_a_question_are_refused() {
         let dir = folder(QUERIES, "query-id\tcorpus-id\tscore\na\td\t1\nq7\td\t1\nq9\td\t1\n");
         let error = JudgedQuestions::read(dir.path(), "dev").unwrap_err().to_string();
-        assert!(error.contains("q7") && error.contains("queries.jsonl") && error.contains("dev.tsv"), "{error}");
+        assert!(
+            error.contains("q7") && error.contains("queries.jsonl") && error.contains("dev.tsv"),
+            "{error}"
+        );
     }
 }

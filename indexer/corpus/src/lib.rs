@@ -17,8 +17,8 @@
 //! | [`embeddings`] | a directory of vectors and their keys: resumable writer, verifying reader |
 //! | [`examples`] | questions with their answers, and passages that do not answer: the training data of dual encoders |
 //!
-//! Everything streams where a corpus can be large. Errors name the file and line, what was expected, what was found, and the
-//! fix.
+//! Everything streams where a corpus can be large. Errors name the file and line, what was expected, what was found,
+//! and the fix.
 #![forbid(unsafe_code)]
 
 mod compact;

@@ -1,4 +1,5 @@
-//! Metadata of a document: one JSON object as compact text, in which every number has the digits that it was given with.
+//! Metadata of a document: one JSON object as compact text, in which every number has the digits that it was given
+//! with.
 
 use serde::de::Error as _;
 use serde::{Deserialize, Serialize};
@@ -9,7 +10,8 @@ use crate::compact::compact;
 use crate::place::PassageSpan;
 use crate::raw_fields::RawFields;
 
-/// One JSON object with at least one field: without white space between its parts, each field once, and numbers as they were written.
+/// One JSON object with at least one field: without white space between its parts, each field once, and numbers as they
+/// were written.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Metadata {
@@ -23,7 +25,8 @@ impl Metadata {
         Self::written(&object, |_| serde_json::from_str(json).map(Some))
     }
 
-    /// An object whose numbers are written as `Value` writes them: the shortest digits that are read as the same number.
+    /// An object whose numbers are written as `Value` writes them: the shortest digits that are read as the same
+    /// number.
     pub fn new(object: &Map<String, Value>) -> serde_json::Result<Option<Self>> {
         Self::written(object, |_| Ok(None))
     }
@@ -33,7 +36,8 @@ impl Metadata {
         (!json.is_empty()).then_some(Self { json })
     }
 
-    /// An object whose fields are read from a text in which `raw` finds them; none where its number has no other text than `Value`'s.
+    /// An object whose fields are read from a text in which `raw` finds them; none where its number has no other text
+    /// than `Value`'s.
     pub(crate) fn written<'a>(
         object: &Map<String, Value>,
         raw: impl FnOnce(&Map<String, Value>) -> serde_json::Result<Option<RawFields<'a>>>,
@@ -41,14 +45,20 @@ impl Metadata {
         if object.is_empty() {
             return Ok(None);
         }
-        let raw = if object.values().any(has_double) { raw(object)? } else { None };
+        let raw = if object.values().any(has_double) {
+            raw(object)?
+        } else {
+            None
+        };
         let Some(raw) = raw else {
             let json = serde_json::to_string(object)?;
             return Ok(Some(Self { json }));
         };
         let mut json = Vec::with_capacity(256);
         write_object(object, &raw, &mut json)?;
-        Ok(Some(Self { json: String::from_utf8(json).map_err(serde_json::Error::custom)? }))
+        Ok(Some(Self {
+            json: String::from_utf8(json).map_err(serde_json::Error::custom)?,
+        }))
     }
 
     /// The object.
@@ -81,10 +91,14 @@ impl Metadata {
     /// The same with fields that it does not have; those of `object` where there are no others.
     pub(crate) fn with(this: Option<&Self>, object: &Map<String, Value>) -> serde_json::Result<Option<Self>> {
         let Some(this) = this else { return Self::new(object) };
-        let Some(added) = Self::new(object)? else { return Ok(Some(this.clone())) };
+        let Some(added) = Self::new(object)? else {
+            return Ok(Some(this.clone()));
+        };
         let fields = this.json.strip_suffix('}').unwrap_or(&this.json);
         let more = added.json.strip_prefix('{').unwrap_or(&added.json);
-        Ok(Some(Self { json: format!("{fields},{more}") }))
+        Ok(Some(Self {
+            json: format!("{fields},{more}"),
+        }))
     }
 }
 
@@ -122,14 +136,20 @@ mod tests {
     use super::*;
 
     fn json(text: &str) -> String {
-        Metadata::parse(text).unwrap().map(|metadata| metadata.json).unwrap_or_default()
+        Metadata::parse(text)
+            .unwrap()
+            .map(|metadata| metadata.json)
+            .unwrap_or_default()
     }
 
     #[test]
     fn numbers_keep_their_digits_and_all_else_is_compact() {
         for (given, expected) in [
             ("{ }", ""),
-            (r#" { "b" : 1 , "a" : [ null , true , "x y" ] } "#, r#"{"b":1,"a":[null,true,"x y"]}"#),
+            (
+                r#" { "b" : 1 , "a" : [ null , true , "x y" ] } "#,
+                r#"{"b":1,"a":[null,true,"x y"]}"#,
+            ),
             (
                 r#"{"p": 1.50, "q": [1E5, {"r": -0.0, "s": 7}], "t": "\u0031.50"}"#,
                 r#"{"p":1.50,"q":[1E5,{"r":-0.0,"s":7}],"t":"1.50"}"#,
@@ -138,7 +158,10 @@ mod tests {
                 r#"{"n": 12345678901234567890123, "m": [0.10000000000000000001]}"#,
                 r#"{"n":12345678901234567890123,"m":[0.10000000000000000001]}"#,
             ),
-            (r#"{"a": 1.5, "b": {"a": 1.0}, "a": 2.50, "b": {"a": 3.0, "a": 4.0}}"#, r#"{"a":2.50,"b":{"a":4.0}}"#),
+            (
+                r#"{"a": 1.5, "b": {"a": 1.0}, "a": 2.50, "b": {"a": 3.0, "a": 4.0}}"#,
+                r#"{"a":2.50,"b":{"a":4.0}}"#,
+            ),
             (r#"{"\u0061\"": 1.0}"#, r#"{"a\"":1.0}"#),
             (
                 r#"{"a": 18446744073709551615, "b": -9223372036854775808}"#,
@@ -165,14 +188,23 @@ mod tests {
     #[test]
     fn fields_are_found_and_added() {
         let metadata = Metadata::parse(r#"{"a": 1.50, "b": "x"}"#).unwrap().unwrap();
-        assert_eq!((metadata.text("b").as_deref(), metadata.text("a"), metadata.text("c")), (Some("x"), None, None));
+        assert_eq!(
+            (metadata.text("b").as_deref(), metadata.text("a"), metadata.text("c")),
+            (Some("x"), None, None)
+        );
         assert!(metadata.has("a") && !metadata.has("c"));
         let more = Map::from_iter([("c".to_owned(), Value::from(3))]);
         let of = |this| Metadata::with(this, &more).unwrap().unwrap().json;
         assert_eq!(of(Some(&metadata)), r#"{"a":1.50,"b":"x","c":3}"#);
         assert_eq!(of(None), r#"{"c":3}"#);
-        assert_eq!(Metadata::with(Some(&metadata), &Map::new()).unwrap().as_ref(), Some(&metadata));
-        assert_eq!(Metadata::of_stored(metadata.as_json().to_owned()).as_ref(), Some(&metadata));
+        assert_eq!(
+            Metadata::with(Some(&metadata), &Map::new()).unwrap().as_ref(),
+            Some(&metadata)
+        );
+        assert_eq!(
+            Metadata::of_stored(metadata.as_json().to_owned()).as_ref(),
+            Some(&metadata)
+        );
         assert_eq!(Metadata::of_stored(String::new()), None);
     }
 }

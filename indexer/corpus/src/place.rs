@@ -27,10 +27,15 @@ impl PassageSpan {
         }
     }
 
-    /// In the document with this key, by the fields `start` and `end`; nothing where one is not there, or no number of a character.
+    /// In the document with this key, by the fields `start` and `end`; nothing where one is not there, or no number of
+    /// a character.
     pub(crate) fn of_fields(document: String, fields: &Map<String, Value>) -> Option<Self> {
         let number = |field: &str| fields.get(field)?.as_u64().and_then(|at| usize::try_from(at).ok());
-        Some(Self { document, start: number("start")?, end: number("end")? })
+        Some(Self {
+            document,
+            start: number("start")?,
+            end: number("end")?,
+        })
     }
 }
 
@@ -55,7 +60,11 @@ impl PassagePlace {
     /// All of a document, of which [`Self::part`] are passages.
     pub fn whole(text: impl Into<Arc<str>>) -> Self {
         let text = text.into();
-        Self { bytes: 0..text.len(), digest: xxh3_128(text.as_bytes()), text }
+        Self {
+            bytes: 0..text.len(),
+            digest: xxh3_128(text.as_bytes()),
+            text,
+        }
     }
 
     /// A passage of the same document; nothing where its bytes are not those of characters of the document.

@@ -13,12 +13,12 @@ pub type Qrels = BTreeMap<String, BTreeMap<String, i32>>;
 /// Longest line, times eight, that is read: judgements are short.
 const MAX_BYTES: usize = 64 * 1024;
 
-/// Reads judgements; plain, gzip or Zstandard, `-` is standard input. The format is detected for each line: three columns between
-/// tabs are BEIR's, four columns between any whitespace are TREC's (and MS MARCO's).
+/// Reads judgements; plain, gzip or Zstandard, `-` is standard input. The format is detected for each line: three
+/// columns between tabs are BEIR's, four columns between any whitespace are TREC's (and MS MARCO's).
 ///
-/// A first line of known names is a header, which says where each column is (`query-id corpus-id score`, `query_id doc_id relevance
-/// iteration`, ...). Grades are whole numbers, which pandas writes as `1.0`. A pair that is judged twice with equal grades counts once;
-/// with different grades it is refused.
+/// A first line of known names is a header, which says where each column is (`query-id corpus-id score`, `query_id
+/// doc_id relevance iteration`, ...). Grades are whole numbers, which pandas writes as `1.0`. A pair that is judged
+/// twice with equal grades counts once; with different grades it is refused.
 pub fn read(path: &Path) -> Result<Qrels, Error> {
     let mut lines = InputLines::open(path, MAX_BYTES)?;
     let mut qrels = Qrels::new();
@@ -37,14 +37,23 @@ pub fn read(path: &Path) -> Result<Qrels, Error> {
         }
         let parsed = match &header {
             Some(header) => header.parse(text),
-            None => parse(text).map_err(|problem| if might_be_header { unknown_header(problem) } else { problem }),
+            None => parse(text).map_err(|problem| {
+                if might_be_header {
+                    unknown_header(problem)
+                } else {
+                    problem
+                }
+            }),
         };
         parsed
             .and_then(|(query, key, grade)| insert(&mut qrels, query, key, grade))
             .map_err(|problem| lines.refuse(problem))?;
     }
     if qrels.is_empty() {
-        return Err(Error::Empty { path: lines.path().to_owned(), expected: "judgements" });
+        return Err(Error::Empty {
+            path: lines.path().to_owned(),
+            expected: "judgements",
+        });
     }
     Ok(qrels)
 }
@@ -52,12 +61,15 @@ pub fn read(path: &Path) -> Result<Qrels, Error> {
 /// Documents that judgements call relevant.
 pub fn relevant(qrels: &Qrels) -> BTreeSet<&str> {
     let judged = qrels.values().flatten();
-    judged.filter(|(_, grade)| **grade > 0).map(|(key, _)| key.as_str()).collect()
+    judged
+        .filter(|(_, grade)| **grade > 0)
+        .map(|(key, _)| key.as_str())
+        .collect()
 }
 
-/// Whether a collection can answer judgements: `missing` are the documents among the [`relevant`] ones that it does not hold. A note
-/// where that is some of them; an error where it is all, since every metric would be 0 whatever is found. `is_held` tells of a key whether the
-/// collection has it, so that passages of these documents are recognised.
+/// Whether a collection can answer judgements: `missing` are the documents among the [`relevant`] ones that it does not
+/// hold. A note where that is some of them; an error where it is all, since every metric would be 0 whatever is found.
+/// `is_held` tells of a key whether the collection has it, so that passages of these documents are recognised.
 pub fn check_missing(
     relevant: &BTreeSet<&str>,
     missing: &[&str],
@@ -89,8 +101,17 @@ pub fn check_missing(
 }
 
 /// Names of the columns, in lower case and with `_` for `-`: of BEIR, `ir_datasets`, TREC and pandas.
-const QUERY_COLUMNS: [&str; 9] =
-    ["query_id", "queryid", "query", "qid", "q_id", "topic", "topic_id", "question_id", "question"];
+const QUERY_COLUMNS: [&str; 9] = [
+    "query_id",
+    "queryid",
+    "query",
+    "qid",
+    "q_id",
+    "topic",
+    "topic_id",
+    "question_id",
+    "question",
+];
 const KEY_COLUMNS: [&str; 13] = [
     "corpus_id",
     "corpusid",
@@ -106,8 +127,17 @@ const KEY_COLUMNS: [&str; 13] = [
     "para_id",
     "answer_id",
 ];
-const GRADE_COLUMNS: [&str; 9] =
-    ["score", "relevance", "rel", "grade", "label", "judgment", "judgement", "qrel", "relevancy"];
+const GRADE_COLUMNS: [&str; 9] = [
+    "score",
+    "relevance",
+    "rel",
+    "grade",
+    "label",
+    "judgment",
+    "judgement",
+    "qrel",
+    "relevancy",
+];
 
 /// Where the columns are that a first line of names announces.
 #[derive(Debug)]
@@ -130,7 +160,9 @@ impl QrelsHeader {
             .map(|name| name.trim().trim_matches('"').to_ascii_lowercase().replace('-', "_"))
             .collect();
         let places = |known: &[&str]| -> Vec<usize> {
-            (0..names.len()).filter(|at| names.get(*at).is_some_and(|name| known.contains(&name.as_str()))).collect()
+            (0..names.len())
+                .filter(|at| names.get(*at).is_some_and(|name| known.contains(&name.as_str())))
+                .collect()
         };
         let all = [places(&QUERY_COLUMNS), places(&KEY_COLUMNS), places(&GRADE_COLUMNS)];
         let columns = names.len();
@@ -140,32 +172,65 @@ impl QrelsHeader {
             let is_beirs =
                 tabbed && columns == 3 && *grade == [2] && [query, key].iter().all(|places| places.len() < 2);
             let in_order = query.iter().all(|at| *at == 0) && key.iter().all(|at| *at == 1);
-            return Ok((is_beirs && in_order).then_some(Self { query: 0, key: 1, grade: 2, columns, tabbed, quoted }));
+            return Ok((is_beirs && in_order).then_some(Self {
+                query: 0,
+                key: 1,
+                grade: 2,
+                columns,
+                tabbed,
+                quoted,
+            }));
         }
         let ([query], [key], [grade]) = (query.as_slice(), key.as_slice(), grade.as_slice()) else {
-            let twice = all.iter().find(|places| places.len() > 1).map(Vec::as_slice).unwrap_or_default();
-            let named: Vec<&str> = twice.iter().filter_map(|at| names.get(*at).map(String::as_str)).collect();
+            let twice = all
+                .iter()
+                .find(|places| places.len() > 1)
+                .map(Vec::as_slice)
+                .unwrap_or_default();
+            let named: Vec<&str> = twice
+                .iter()
+                .filter_map(|at| names.get(*at).map(String::as_str))
+                .collect();
             let message = format!(
                 "the header has the columns `{}`, of which any could be meant. Leave query, document and grade alone",
                 named.join("` and `")
             );
             return Err(CorpusProblem::Record { message });
         };
-        Ok(Some(Self { query: *query, key: *key, grade: *grade, columns, tabbed, quoted }))
+        Ok(Some(Self {
+            query: *query,
+            key: *key,
+            grade: *grade,
+            columns,
+            tabbed,
+            quoted,
+        }))
     }
 
     fn parse<'a>(&self, line: &'a str) -> Result<Judgement<'a>, CorpusProblem> {
-        let value = |column: &'a str| if self.quoted { column.trim().trim_matches('"') } else { column };
+        let value = |column: &'a str| {
+            if self.quoted {
+                column.trim().trim_matches('"')
+            } else {
+                column
+            }
+        };
         let columns: Vec<&str> = split(line, self.tabbed).map(value).collect();
         let place = |at: usize| columns.get(at).copied();
         let found = (place(self.query), place(self.key), place(self.grade));
         let (Some(query), Some(key), Some(grade)) = found else {
             let expected = format!("{}, as the header has", self.columns);
-            return Err(CorpusProblem::Columns { expected, got: columns.len() });
+            return Err(CorpusProblem::Columns {
+                expected,
+                got: columns.len(),
+            });
         };
         if columns.len() != self.columns {
             let expected = format!("{}, as the header has", self.columns);
-            return Err(CorpusProblem::Columns { expected, got: columns.len() });
+            return Err(CorpusProblem::Columns {
+                expected,
+                got: columns.len(),
+            });
         }
         judgement(query, key, grade)
     }
@@ -173,7 +238,9 @@ impl QrelsHeader {
 
 /// A first line that is no judgement is a header, of names that are not known.
 fn unknown_header(problem: CorpusProblem) -> CorpusProblem {
-    let CorpusProblem::Number { got, .. } = &problem else { return problem };
+    let CorpusProblem::Number { got, .. } = &problem else {
+        return problem;
+    };
     if !got.contains(char::is_alphabetic) {
         return problem;
     }
@@ -192,7 +259,11 @@ fn unknown_header(problem: CorpusProblem) -> CorpusProblem {
 type Judgement<'a> = (&'a str, &'a str, i32);
 
 fn split(line: &str, tabbed: bool) -> Box<dyn Iterator<Item = &str> + '_> {
-    if tabbed { Box::new(line.split('\t')) } else { Box::new(line.split_ascii_whitespace()) }
+    if tabbed {
+        Box::new(line.split('\t'))
+    } else {
+        Box::new(line.split_ascii_whitespace())
+    }
 }
 
 fn parse(line: &str) -> Result<Judgement<'_>, CorpusProblem> {
@@ -205,7 +276,10 @@ fn parse(line: &str) -> Result<Judgement<'_>, CorpusProblem> {
             let expected =
                 "3 between tabs (query-id, corpus-id, score) or 4 between whitespace (qid, iter, docno, rel)";
             let got = if tabbed.len() > 1 { tabbed.len() } else { columns.len() };
-            return Err(CorpusProblem::Columns { expected: expected.to_owned(), got });
+            return Err(CorpusProblem::Columns {
+                expected: expected.to_owned(),
+                got,
+            });
         };
         (*query, *key, *grade)
     };
@@ -237,7 +311,9 @@ fn insert(qrels: &mut Qrels, query: &str, key: &str, grade: i32) -> Result<(), C
     if !qrels.contains_key(query) {
         qrels.insert(query.to_owned(), BTreeMap::new());
     }
-    let Some(judgements) = qrels.get_mut(query) else { return Ok(()) };
+    let Some(judgements) = qrels.get_mut(query) else {
+        return Ok(());
+    };
     match judgements.entry(key.to_owned()) {
         Entry::Vacant(entry) => {
             entry.insert(grade);
@@ -265,24 +341,39 @@ mod tests {
     }
 
     fn refusal(content: &str) -> String {
-        read_text(content).unwrap_err().to_string().split_once("test.tsv").unwrap().1.to_owned()
+        read_text(content)
+            .unwrap_err()
+            .to_string()
+            .split_once("test.tsv")
+            .unwrap()
+            .1
+            .to_owned()
     }
 
     #[test]
     fn reads_beir_trec_and_ms_marco_forms_alike() {
         let expected = Qrels::from([
-            ("q1".to_owned(), BTreeMap::from([("d1".to_owned(), 2), ("d2".to_owned(), -1)])),
+            (
+                "q1".to_owned(),
+                BTreeMap::from([("d1".to_owned(), 2), ("d2".to_owned(), -1)]),
+            ),
             ("q2".to_owned(), BTreeMap::from([("d1".to_owned(), 0)])),
         ]);
         let beir = "query-id\tcorpus-id\tscore\nq1\td1\t2\nq1\td2\t-1\nq2\td1\t0\n";
         assert_eq!(read_text(beir).unwrap(), expected);
         assert_eq!(read_text("q1 0 d1 2\nq1  Q0 d2 -1\nq2 0 d1 0").unwrap(), expected);
-        assert_eq!(read_text("q1\t0\td1\t2\nq1\t0\td2\t-1\nq2\t0\td1\t0\nq2\t0\td1\t0\n").unwrap(), expected);
+        assert_eq!(
+            read_text("q1\t0\td1\t2\nq1\t0\td2\t-1\nq2\t0\td1\t0\nq2\t0\td1\t0\n").unwrap(),
+            expected
+        );
     }
 
     #[test]
     fn headers_of_other_writers_say_where_the_columns_are() {
-        let expected = Qrels::from([("q1".to_owned(), BTreeMap::from([("d1".to_owned(), 2), ("d2".to_owned(), -1)]))]);
+        let expected = Qrels::from([(
+            "q1".to_owned(),
+            BTreeMap::from([("d1".to_owned(), 2), ("d2".to_owned(), -1)]),
+        )]);
         for content in [
             "query_id\tdoc_id\trelevance\nq1\td1\t2\nq1\td2\t-1\n",
             "query_id\tdoc_id\trelevance\titeration\nq1\td1\t2\t0\nq1\td2\t-1\tQ0\n",
@@ -307,7 +398,10 @@ mod tests {
         assert!(message.contains("expected 3, as the header has, got 2"), "{message}");
         for grade in ["0.5", "NaN", "inf", "1e10", ""] {
             let message = refusal(&format!("q1\td1\t1\nq1\td2\t{grade}\n"));
-            assert!(message.contains("a whole number such as 1 or 1.0"), "{grade}: {message}");
+            assert!(
+                message.contains("a whole number such as 1 or 1.0"),
+                "{grade}: {message}"
+            );
         }
     }
 

@@ -1,4 +1,5 @@
-//! Question sets: BEIR's `queries.jsonl` and MS MARCO's `qid<TAB>text`, and logs of questions; plain, gzip or Zstandard.
+//! Question sets: BEIR's `queries.jsonl` and MS MARCO's `qid<TAB>text`, and logs of questions; plain, gzip or
+//! Zstandard.
 use std::path::Path;
 
 use crate::error::Error;
@@ -21,7 +22,8 @@ pub struct KeyedQuery {
     pub text: String,
 }
 
-/// Reads a question set in its own order; the format is detected from the file's name as for a corpus, and `-` is standard input.
+/// Reads a question set in its own order; the format is detected from the file's name as for a corpus, and `-` is
+/// standard input.
 ///
 /// Duplicate keys, empty keys, empty texts and a set without questions are refused.
 pub fn read(path: &Path) -> Result<Vec<KeyedQuery>, Error> {
@@ -49,13 +51,16 @@ pub fn read(path: &Path) -> Result<Vec<KeyedQuery>, Error> {
         queries.push(query);
     }
     if queries.is_empty() {
-        return Err(Error::Empty { path: lines.path().to_owned(), expected: "queries" });
+        return Err(Error::Empty {
+            path: lines.path().to_owned(),
+            expected: "queries",
+        });
     }
     Ok(queries)
 }
 
-/// The texts of questions without their keys, for samples of what was asked: of a question set, or of a log with a question on each line. The
-/// same question may come again.
+/// The texts of questions without their keys, for samples of what was asked: of a question set, or of a log with a
+/// question on each line. The same question may come again.
 #[derive(Debug)]
 pub struct QuestionTexts {
     lines: InputLines,
@@ -65,11 +70,15 @@ pub struct QuestionTexts {
 }
 
 impl QuestionTexts {
-    /// Opens a file, plain, gzip or Zstandard, or `-` for standard input: JSON lines with `text` or `query` by the name `.jsonl`, keys and texts
-    /// by `.tsv`, and by any other name lines, of which blank ones are left out.
+    /// Opens a file, plain, gzip or Zstandard, or `-` for standard input: JSON lines with `text` or `query` by the name
+    /// `.jsonl`, keys and texts by `.tsv`, and by any other name lines, of which blank ones are left out.
     pub fn open(path: &Path) -> Result<Self, Error> {
         let lines = InputLines::open(path, DEFAULT_MAX_TEXT_BYTES)?;
-        Ok(Self { lines, format: line_format(path).ok(), columns: None })
+        Ok(Self {
+            lines,
+            format: line_format(path).ok(),
+            columns: None,
+        })
     }
 
     /// The file.
@@ -103,11 +112,17 @@ impl QuestionTexts {
 
 fn jsonl(line: &str) -> Result<KeyedQuery, CorpusProblem> {
     let mut record = JsonRecord::parse(line)?;
-    Ok(KeyedQuery { key: record.key(KEY_FIELDS)?, text: record.text(TEXT_FIELDS)? })
+    Ok(KeyedQuery {
+        key: record.key(KEY_FIELDS)?,
+        text: record.text(TEXT_FIELDS)?,
+    })
 }
 
 fn tsv(columns: &Columns, line: &str) -> Result<KeyedQuery, CorpusProblem> {
-    columns.document(line).map(|document| KeyedQuery { key: document.key, text: document.text })
+    columns.document(line).map(|document| KeyedQuery {
+        key: document.key,
+        text: document.text,
+    })
 }
 
 fn check(query: &KeyedQuery) -> Result<(), CorpusProblem> {
@@ -131,12 +146,23 @@ mod tests {
 
     #[test]
     fn reads_beir_and_ms_marco_forms_in_order() {
-        let expected =
-            [KeyedQuery { key: "q2".into(), text: "two?".into() }, KeyedQuery { key: "1".into(), text: "one?".into() }];
+        let expected = [
+            KeyedQuery {
+                key: "q2".into(),
+                text: "two?".into(),
+            },
+            KeyedQuery {
+                key: "1".into(),
+                text: "one?".into(),
+            },
+        ];
         let jsonl = "{\"_id\":\"q2\",\"text\":\"two?\",\"metadata\":{}}\n\n{\"id\":1,\"query\":\"one?\"}\n";
         assert_eq!(read_named("queries.jsonl", jsonl).unwrap(), expected);
         assert_eq!(read_named("queries.dev.tsv", "q2\ttwo?\r\n1\tone?").unwrap(), expected);
-        assert_eq!(read_named("queries.dev.tsv", "qid\tquery\nq2\ttwo?\n1\tone?\n").unwrap(), expected);
+        assert_eq!(
+            read_named("queries.dev.tsv", "qid\tquery\nq2\ttwo?\n1\tone?\n").unwrap(),
+            expected
+        );
     }
 
     #[test]
@@ -154,7 +180,11 @@ mod tests {
         let jsonl = "{\"query\":\"one?\",\"took_ms\":3}\n{\"_id\":1,\"text\":\"two?\"}\n{\"query\":\"one?\"}\n";
         assert_eq!(texts("asked.jsonl", jsonl), expected);
         assert_eq!(texts("asked.tsv", "qid\tquery\n1\tone?\n2\ttwo?\n1\tone?\n"), expected);
-        assert!(texts("asked.jsonl", "{\"query\":\"one?\"}\n{}\n").unwrap_err().contains("asked.jsonl:2"));
+        assert!(
+            texts("asked.jsonl", "{\"query\":\"one?\"}\n{}\n")
+                .unwrap_err()
+                .contains("asked.jsonl:2")
+        );
         assert_eq!(texts("nothing.txt", "\n \n"), Ok(Vec::new()));
     }
 

@@ -24,7 +24,11 @@ impl<'a> RawFields<'a> {
 
     /// The last value of a name.
     pub(crate) fn last(&self, name: &str) -> Option<&'a RawValue> {
-        self.0.iter().rev().find(|(other, _)| other.0 == name).map(|(_, value)| *value)
+        self.0
+            .iter()
+            .rev()
+            .find(|(other, _)| other.0 == name)
+            .map(|(_, value)| *value)
     }
 
     /// The last value of each name.

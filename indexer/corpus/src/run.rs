@@ -16,8 +16,8 @@ pub type TrecRun = BTreeMap<String, Vec<(String, f32)>>;
 /// Longest line, times eight, that is read: result lines are short.
 const MAX_BYTES: usize = 64 * 1024;
 
-/// Reads a run; plain, gzip or Zstandard, `-` is standard input. Hits keep the order of the file; their rank column is ignored,
-/// as trec_eval ignores it. A document that comes twice for a query is refused.
+/// Reads a run; plain, gzip or Zstandard, `-` is standard input. Hits keep the order of the file; their rank column is
+/// ignored, as trec_eval ignores it. A document that comes twice for a query is refused.
 pub fn read(path: &Path) -> Result<TrecRun, Error> {
     let mut lines = InputLines::open(path, MAX_BYTES)?;
     let mut run = TrecRun::new();
@@ -26,7 +26,10 @@ pub fn read(path: &Path) -> Result<TrecRun, Error> {
         parse(text)
             .and_then(|(query, key, score)| {
                 if !seen.entry(query.to_owned()).or_default().insert(key.to_owned()) {
-                    return Err(CorpusProblem::ReturnedTwice { query: query.to_owned(), key: key.to_owned() });
+                    return Err(CorpusProblem::ReturnedTwice {
+                        query: query.to_owned(),
+                        key: key.to_owned(),
+                    });
                 }
                 run.entry(query.to_owned()).or_default().push((key.to_owned(), score));
                 Ok(())
@@ -34,7 +37,10 @@ pub fn read(path: &Path) -> Result<TrecRun, Error> {
             .map_err(|problem| lines.refuse(problem))?;
     }
     if run.is_empty() {
-        return Err(Error::Empty { path: lines.path().to_owned(), expected: "results" });
+        return Err(Error::Empty {
+            path: lines.path().to_owned(),
+            expected: "results",
+        });
     }
     Ok(run)
 }
@@ -43,25 +49,37 @@ fn parse(line: &str) -> Result<(&str, &str, f32), CorpusProblem> {
     let columns: Vec<&str> = line.split_ascii_whitespace().collect();
     let [query, _, key, _, score, _] = columns.as_slice() else {
         let expected = "6 between whitespace (qid, Q0, docno, rank, sim, tag)".to_owned();
-        return Err(CorpusProblem::Columns { expected, got: columns.len() });
+        return Err(CorpusProblem::Columns {
+            expected,
+            got: columns.len(),
+        });
     };
     check_key(key)?;
     match score.parse::<f32>() {
         Ok(number) if number.is_finite() => Ok((query, key, number)),
-        _ => Err(CorpusProblem::Number { column: "sim", expected: "a finite number", got: (*score).to_owned() }),
+        _ => Err(CorpusProblem::Number {
+            column: "sim",
+            expected: "a finite number",
+            got: (*score).to_owned(),
+        }),
     }
 }
 
-/// Writes a run: queries in key order, hits as they are, ranks from 1, scores with the nine significant digits that an f32
-/// needs to come back unchanged, so that a reader sees exactly the ties that are there. Keys with whitespace and scores that
-/// are not finite are refused before anything is written; the file appears whole, under its name, at the end.
+/// Writes a run: queries in key order, hits as they are, ranks from 1, scores with the nine significant digits that an
+/// f32 needs to come back unchanged, so that a reader sees exactly the ties that are there. Keys with whitespace and
+/// scores that are not finite are refused before anything is written; the file appears whole, under its name, at the
+/// end.
 pub fn write(path: &Path, run: &TrecRun, tag: &str) -> Result<(), Error> {
     for (query, hits) in run {
         check_writable("query", query)?;
         for (key, score) in hits {
             check_writable("document", key)?;
             if !score.is_finite() {
-                return Err(Error::RunScore { query: query.clone(), key: key.clone(), score: *score });
+                return Err(Error::RunScore {
+                    query: query.clone(),
+                    key: key.clone(),
+                    score: *score,
+                });
             }
         }
     }
@@ -76,7 +94,10 @@ pub fn write(path: &Path, run: &TrecRun, tag: &str) -> Result<(), Error> {
 
 fn check_writable(what: &'static str, key: &str) -> Result<(), Error> {
     if key.is_empty() || key.contains(|letter: char| letter.is_ascii_whitespace() || letter == '\u{b}') {
-        return Err(Error::RunKey { what, key: key.to_owned() });
+        return Err(Error::RunKey {
+            what,
+            key: key.to_owned(),
+        });
     }
     Ok(())
 }
@@ -84,7 +105,10 @@ fn check_writable(what: &'static str, key: &str) -> Result<(), Error> {
 /// A score with nine significant digits, without an exponent where that stays short.
 fn nine_digits(score: f32) -> String {
     let scientific = format!("{score:.8e}");
-    let exponent: i32 = scientific.split_once('e').and_then(|(_, exponent)| exponent.parse().ok()).unwrap_or(0);
+    let exponent: i32 = scientific
+        .split_once('e')
+        .and_then(|(_, exponent)| exponent.parse().ok())
+        .unwrap_or(0);
     match usize::try_from(8 - exponent) {
         Ok(decimals) if decimals <= 14 => format!("{score:.decimals$}"),
         _ => scientific,
@@ -103,7 +127,10 @@ mod tests {
         let path = folder.path().join("dense.run");
         let run = TrecRun::from([
             ("q2".to_owned(), vec![("d1".to_owned(), 1.0)]),
-            ("q1".to_owned(), vec![("d9".to_owned(), 0.712_345_6), ("d3".to_owned(), -12.5)]),
+            (
+                "q1".to_owned(),
+                vec![("d9".to_owned(), 0.712_345_6), ("d3".to_owned(), -12.5)],
+            ),
         ]);
         write(&path, &run, "dyad-dense").unwrap();
         assert_eq!(
@@ -145,13 +172,22 @@ mod tests {
         let path = folder.path().join("x.run");
         let refusal = |content: &str| {
             fs_err::write(&path, content).unwrap();
-            read(&path).unwrap_err().to_string().split_once("x.run").unwrap().1.to_owned()
+            read(&path)
+                .unwrap_err()
+                .to_string()
+                .split_once("x.run")
+                .unwrap()
+                .1
+                .to_owned()
         };
         assert_eq!(
             refusal("q1 Q0 d1 1 0.5\n"),
             ":1: wrong number of columns: expected 6 between whitespace (qid, Q0, docno, rank, sim, tag), got 5"
         );
-        assert_eq!(refusal("q1 Q0 d1 1 nan t\n"), ":1: column `sim` is not a finite number: nan");
+        assert_eq!(
+            refusal("q1 Q0 d1 1 nan t\n"),
+            ":1: column `sim` is not a finite number: nan"
+        );
         assert_eq!(
             refusal("q1 Q0 d1 1 0.5 t\nq1 Q0 d1 2 0.4 t\n"),
             ":2: query `q1` already has document `d1`. A run holds each document once per query"

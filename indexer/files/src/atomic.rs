@@ -26,7 +26,12 @@ impl AtomicFile {
         name.push(format!("{TEMPORARY}{}", std::process::id()));
         let path = to.with_file_name(name);
         let file = BufWriter::with_capacity(BUFFER, fs_err::File::create(&path)?);
-        Ok(Self { file, path, to: to.to_owned(), committed: false })
+        Ok(Self {
+            file,
+            path,
+            to: to.to_owned(),
+            committed: false,
+        })
     }
 
     /// Makes the content durable, then visible, then the name durable.
@@ -68,13 +73,17 @@ pub fn write_atomic(path: &Path, bytes: &[u8]) -> io::Result<()> {
     file.commit()
 }
 
-/// Removes temporary files of killed writers from `dir`, of files whose names `wanted` accepts. The caller knows that no
-/// process writes them.
+/// Removes temporary files of killed writers from `dir`, of files whose names `wanted` accepts. The caller knows that
+/// no process writes them.
 pub fn remove_temporary(dir: &Path, wanted: impl Fn(&str) -> bool) -> io::Result<()> {
     for entry in fs_err::read_dir(dir)? {
         let entry = entry?;
         let name = entry.file_name();
-        if name.to_string_lossy().split_once(TEMPORARY).is_some_and(|(name, _)| wanted(name)) {
+        if name
+            .to_string_lossy()
+            .split_once(TEMPORARY)
+            .is_some_and(|(name, _)| wanted(name))
+        {
             fs_err::remove_file(entry.path())?;
         }
     }
@@ -89,14 +98,19 @@ pub fn sync_dir(dir: &Path) -> io::Result<()> {
 
 /// Creates a directory and those above it that are missing, and makes their names durable.
 pub fn create_dir_synced(dir: &Path) -> io::Result<()> {
-    let missing: Vec<&Path> = dir.ancestors().take_while(|dir| !dir.as_os_str().is_empty() && !dir.exists()).collect();
+    let missing: Vec<&Path> = dir
+        .ancestors()
+        .take_while(|dir| !dir.as_os_str().is_empty() && !dir.exists())
+        .collect();
     fs_err::create_dir_all(dir)?;
     missing.into_iter().try_for_each(|created| sync_dir(parent(created)))
 }
 
 /// The parent directory of a path.
 pub(crate) fn parent(path: &Path) -> &Path {
-    path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."))
+    path.parent()
+        .filter(|dir| !dir.as_os_str().is_empty())
+        .unwrap_or(Path::new("."))
 }
 
 #[cfg(test)]
@@ -151,6 +165,11 @@ mod tests {
         }
         let file = dir.path().join("file");
         write_atomic(&file, b"x").unwrap();
-        assert!(create_dir_synced(&file.join("d")).unwrap_err().to_string().contains("file"));
+        assert!(
+            create_dir_synced(&file.join("d"))
+                .unwrap_err()
+                .to_string()
+                .contains("file")
+        );
     }
 }

@@ -14,7 +14,11 @@ pub struct ChecksumWriter<W> {
 impl<W: Write> ChecksumWriter<W> {
     /// Nothing written yet.
     pub fn new(inner: W) -> Self {
-        Self { inner, crc: 0, written: 0 }
+        Self {
+            inner,
+            crc: 0,
+            written: 0,
+        }
     }
 
     /// The inner writer, the checksum, the number of bytes.
@@ -26,7 +30,9 @@ impl<W: Write> ChecksumWriter<W> {
 impl<W: Write> Write for ChecksumWriter<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let accepted = self.inner.write(bytes)?;
-        self.crc = bytes.get(..accepted).map_or(self.crc, |bytes| crc32c::crc32c_append(self.crc, bytes));
+        self.crc = bytes
+            .get(..accepted)
+            .map_or(self.crc, |bytes| crc32c::crc32c_append(self.crc, bytes));
         self.written += accepted as u64;
         Ok(accepted)
     }
@@ -55,7 +61,9 @@ pub fn crc32c_of_file_until(path: &Path, stop: Option<&(dyn Fn() -> bool + Sync)
             return Ok(Some((len, crc)));
         }
         len += read as u64;
-        crc = buffer.get(..read).map_or(crc, |bytes| crc32c::crc32c_append(crc, bytes));
+        crc = buffer
+            .get(..read)
+            .map_or(crc, |bytes| crc32c::crc32c_append(crc, bytes));
     }
 }
 

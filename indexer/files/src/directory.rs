@@ -1,7 +1,7 @@
 //! Atomic creation or replacement of a directory, by one rename.
 //!
-//! It is filled next to its destination, under a `.partial` name, and fsynced with all its files and folders before the rename,
-//! so that a power loss leaves either the old directory or the new one.
+//! It is filled next to its destination, under a `.partial` name, and fsynced with all its files and folders before the
+//! rename, so that a power loss leaves either the old directory or the new one.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -41,7 +41,12 @@ impl AtomicDir {
             fs_err::remove_dir_all(&path)?;
         }
         fs_err::create_dir_all(&path)?;
-        Ok(Self { path, to: to.to_owned(), replaces, committed: false })
+        Ok(Self {
+            path,
+            to: to.to_owned(),
+            replaces,
+            committed: false,
+        })
     }
 
     /// Puts back what a kill has left between the two renames of a file system that cannot exchange directories.
@@ -93,7 +98,10 @@ impl AtomicDir {
             }
             Err(error) => {
                 let error = io::Error::from(error);
-                Err(io::Error::new(error.kind(), format!("cannot replace `{}`: {error}", self.to.display())))
+                Err(io::Error::new(
+                    error.kind(),
+                    format!("cannot replace `{}`: {error}", self.to.display()),
+                ))
             }
         }
     }
@@ -109,7 +117,10 @@ impl Drop for AtomicDir {
 }
 
 fn exists(path: &Path) -> io::Error {
-    io::Error::new(io::ErrorKind::AlreadyExists, format!("`{}` already exists", path.display()))
+    io::Error::new(
+        io::ErrorKind::AlreadyExists,
+        format!("`{}` already exists", path.display()),
+    )
 }
 
 /// `to` with a suffix.
@@ -140,7 +151,10 @@ mod tests {
     use super::*;
 
     fn names(dir: &Path) -> Vec<std::ffi::OsString> {
-        fs_err::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name()).collect()
+        fs_err::read_dir(dir)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name())
+            .collect()
     }
 
     #[test]

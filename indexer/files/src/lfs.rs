@@ -14,6 +14,8 @@ pub fn is_lfs_pointer(head: &[u8]) -> bool {
 /// The same of a file.
 pub fn is_lfs_pointer_file(path: &Path) -> io::Result<bool> {
     let mut head = Vec::new();
-    fs_err::File::open(path)?.take(LFS_POINTER.len() as u64).read_to_end(&mut head)?;
+    fs_err::File::open(path)?
+        .take(LFS_POINTER.len() as u64)
+        .read_to_end(&mut head)?;
     Ok(is_lfs_pointer(&head))
 }

@@ -55,13 +55,19 @@ impl DirLock {
                 // The file is empty for a moment, between a holder's taking the lock and its writing who it is.
                 Err(TryLockError::WouldBlock) => holder = process(&mut file).or(holder),
                 Err(TryLockError::Error(error)) => {
-                    let reason = format!("cannot lock `{}`: {error}. Use a directory on a local disk", path.display());
+                    let reason = format!(
+                        "cannot lock `{}`: {error}. Use a directory on a local disk",
+                        path.display()
+                    );
                     return Err(io::Error::new(error.kind(), reason).into());
                 }
             }
             if Instant::now() >= deadline {
                 let holder = holder.map_or_else(|| "unknown".to_owned(), |id: u32| id.to_string());
-                return Err(LockError::Held { dir: dir.to_owned(), holder });
+                return Err(LockError::Held {
+                    dir: dir.to_owned(),
+                    holder,
+                });
             }
             std::thread::sleep(PAUSE);
         }
@@ -75,7 +81,11 @@ fn refused(dir: &Path, error: io::Error) -> LockError {
         io::ErrorKind::PermissionDenied => "this user may not write to it. Use the one who does",
         _ => return error.into(),
     };
-    io::Error::new(error.kind(), format!("`{}` cannot be changed: {advice} ({error})", dir.display())).into()
+    io::Error::new(
+        error.kind(),
+        format!("`{}` cannot be changed: {advice} ({error})", dir.display()),
+    )
+    .into()
 }
 
 /// The process that a lock's file names.
@@ -97,7 +107,10 @@ mod tests {
         let take = |patience| DirLock::acquire(dir.path(), Duration::from_millis(patience));
         let first = take(0).unwrap();
         let error = take(20).unwrap_err().to_string();
-        assert!(error.contains(&format!("held by process {}", std::process::id())), "{error}");
+        assert!(
+            error.contains(&format!("held by process {}", std::process::id())),
+            "{error}"
+        );
         // Whatever else is in the file is not repeated.
         fs_err::write(dir.path().join(DirLock::FILE), "\u{1b}[31m").unwrap();
         assert!(take(0).unwrap_err().to_string().contains("held by process unknown"));
@@ -115,8 +128,14 @@ mod tests {
         assert!(failed.contains(full.path().to_str().unwrap()), "{failed}");
         // A directory that cannot be written is told as one: the lock's file is not what the caller asked for.
         let read_only = refused(dir.path(), io::ErrorKind::ReadOnlyFilesystem.into()).to_string();
-        assert!(read_only.contains("cannot be changed: its file system is read-only"), "{read_only}");
+        assert!(
+            read_only.contains("cannot be changed: its file system is read-only"),
+            "{read_only}"
+        );
         let absent = DirLock::acquire(&dir.path().join("absent"), Duration::ZERO).unwrap_err();
-        assert!(matches!(&absent, LockError::Io(error) if error.kind() == io::ErrorKind::NotFound), "{absent}");
+        assert!(
+            matches!(&absent, LockError::Io(error) if error.kind() == io::ErrorKind::NotFound),
+            "{absent}"
+        );
     }
 }

@@ -1,5 +1,5 @@
-//! The memory that this process may use, what its cgroup (of either version) and those above it allow, or else what the machine has; and what
-//! it has now.
+//! The memory that this process may use, what its cgroup (of either version) and those above it allow, or else what the
+//! machine has; and what it has now.
 //!
 //! The files are described in the kernel's `Documentation/admin-guide/cgroup-v2.rst` and `cgroup-v1/memory.rst`, and in
 //! `proc_pid_mountinfo(5)`.
@@ -23,14 +23,18 @@ impl std::fmt::Display for ProcessMemoryLimit {
     }
 }
 
-/// Files of a cgroup with a limit: above the first it is ended, above the second it is slowed down and its pages are dropped; of version 1 there
-/// is the third alone.
+/// Files of a cgroup with a limit: above the first it is ended, above the second it is slowed down and its pages are
+/// dropped; of version 1 there is the third alone.
 const LIMITS: [&str; 3] = ["memory.max", "memory.high", "memory.limit_in_bytes"];
 
 impl ProcessMemoryLimit {
     /// As the operator says.
     pub fn given(bytes: u64, option: &str) -> Self {
-        Self { bytes, source: option.to_owned(), others: 0 }
+        Self {
+            bytes,
+            source: option.to_owned(),
+            others: 0,
+        }
     }
 
     /// The lowest limit of the process's cgroup, the cgroups above it and the machine; none where the system says none.
@@ -53,7 +57,11 @@ impl ProcessMemoryLimit {
                     let held = held(&file("memory.current"), &file("memory.stat"))
                         .max(held_v1(&file("memory.usage_in_bytes"), &file("memory.stat")));
                     let others = held.saturating_sub(own);
-                    limits.push(Self { bytes, source: folder.join(name).display().to_string(), others });
+                    limits.push(Self {
+                        bytes,
+                        source: folder.join(name).display().to_string(),
+                        others,
+                    });
                 }
             }
         }
@@ -66,16 +74,24 @@ fn machine(meminfo: &str, own: u64) -> Option<ProcessMemoryLimit> {
     let bytes = kib(meminfo, "MemTotal:")?;
     let available = kib(meminfo, "MemAvailable:").unwrap_or(bytes);
     let others = bytes.saturating_sub(available).saturating_sub(own);
-    Some(ProcessMemoryLimit { bytes, source: "MemTotal of /proc/meminfo".to_owned(), others })
+    Some(ProcessMemoryLimit {
+        bytes,
+        source: "MemTotal of /proc/meminfo".to_owned(),
+        others,
+    })
 }
 
-/// The folders of the process's cgroups and those above them, as far as they are mounted: of the texts of `/proc/self/cgroup` and
-/// `/proc/self/mountinfo`.
+/// The folders of the process's cgroups and those above them, as far as they are mounted: of the texts of
+/// `/proc/self/cgroup` and `/proc/self/mountinfo`.
 fn cgroups(cgroup: &str, mountinfo: &str) -> Vec<PathBuf> {
     let hierarchies = cgroup.lines().filter_map(|line| {
         let (root, mounted) = mountinfo.lines().find_map(|mount| {
             let name = hierarchy(mount)?;
-            if line.split(':').nth(1)?.split(',').any(|controller| controller == name) { place(mount) } else { None }
+            if line.split(':').nth(1)?.split(',').any(|controller| controller == name) {
+                place(mount)
+            } else {
+                None
+            }
         })?;
         let path = line.splitn(3, ':').nth(2)?;
         // A container may see its path on the host: then what is mounted is its own cgroup, or one above it.
@@ -84,19 +100,29 @@ fn cgroups(cgroup: &str, mountinfo: &str) -> Vec<PathBuf> {
         Some((if inside { below } else { PathBuf::new() }, mounted))
     });
     let folders = |(below, mounted): (PathBuf, PathBuf)| -> Vec<PathBuf> {
-        let at = |below: &Path| if below.as_os_str().is_empty() { mounted.clone() } else { mounted.join(below) };
+        let at = |below: &Path| {
+            if below.as_os_str().is_empty() {
+                mounted.clone()
+            } else {
+                mounted.join(below)
+            }
+        };
         below.ancestors().map(at).collect()
     };
     hierarchies.flat_map(folders).collect()
 }
 
-/// How `/proc/self/cgroup` names what a line of `/proc/self/mountinfo` mounts: `memory`, or nothing for the hierarchy of version 2; none for all
-/// else.
+/// How `/proc/self/cgroup` names what a line of `/proc/self/mountinfo` mounts: `memory`, or nothing for the hierarchy
+/// of version 2; none for all else.
 fn hierarchy(line: &str) -> Option<&'static str> {
     let mut fields = line.split_once(" - ")?.1.split(' ');
     match fields.next()? {
         "cgroup2" => Some(""),
-        "cgroup" => fields.nth(1)?.split(',').any(|option| option == "memory").then_some("memory"),
+        "cgroup" => fields
+            .nth(1)?
+            .split(',')
+            .any(|option| option == "memory")
+            .then_some("memory"),
         _ => None,
     }
 }
@@ -110,7 +136,12 @@ fn place(line: &str) -> Option<(PathBuf, PathBuf)> {
 /// A path of `/proc/self/mountinfo`, with the characters that are escaped there.
 fn unescaped(field: &str) -> PathBuf {
     let escapes = [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")];
-    escapes.iter().fold(field.to_owned(), |field, (escape, character)| field.replace(escape, character)).into()
+    escapes
+        .iter()
+        .fold(field.to_owned(), |field, (escape, character)| {
+            field.replace(escape, character)
+        })
+        .into()
 }
 
 /// The text of a file with one number; none for `max`.
@@ -118,10 +149,13 @@ fn number(text: &str) -> Option<u64> {
     text.trim().parse().ok()
 }
 
-/// Bytes of a cgroup that the kernel cannot take back, of the texts of `memory.current` and `memory.stat`: all but the pages of files
-/// on disks, and caches of the kernel.
+/// Bytes of a cgroup that the kernel cannot take back, of the texts of `memory.current` and `memory.stat`: all but the
+/// pages of files on disks, and caches of the kernel.
 fn held(current: &str, stat: &str) -> u64 {
-    let of = |name: &str| stat.lines().find_map(|line| number(line.strip_prefix(name)?.strip_prefix(' ')?));
+    let of = |name: &str| {
+        stat.lines()
+            .find_map(|line| number(line.strip_prefix(name)?.strip_prefix(' ')?))
+    };
     let bytes = |name| of(name).unwrap_or_default();
     let files = bytes("file").saturating_sub(bytes("shmem"));
     let all = number(current).unwrap_or_default();
@@ -130,9 +164,14 @@ fn held(current: &str, stat: &str) -> u64 {
 
 /// The same of version 1, which counts a cgroup's own descendants in fields named `total_`.
 fn held_v1(usage: &str, stat: &str) -> u64 {
-    let of = |name: &str| stat.lines().find_map(|line| number(line.strip_prefix(name)?.strip_prefix(' ')?));
+    let of = |name: &str| {
+        stat.lines()
+            .find_map(|line| number(line.strip_prefix(name)?.strip_prefix(' ')?))
+    };
     let bytes = |name| of(name).unwrap_or_default();
-    number(usage).unwrap_or_default().saturating_sub(bytes("total_cache").saturating_sub(bytes("total_shmem")))
+    number(usage)
+        .unwrap_or_default()
+        .saturating_sub(bytes("total_cache").saturating_sub(bytes("total_shmem")))
 }
 
 /// Bytes of this process that are in memory now.
@@ -153,7 +192,10 @@ impl Resident {
     /// Of the text of `/proc/self/status`.
     fn parse(status: &str) -> Self {
         let bytes = |name| kib(status, name).unwrap_or_default();
-        Self { anonymous: bytes("RssAnon:"), file: bytes("RssFile:").saturating_add(bytes("RssShmem:")) }
+        Self {
+            anonymous: bytes("RssAnon:"),
+            file: bytes("RssFile:").saturating_add(bytes("RssShmem:")),
+        }
     }
 }
 
@@ -201,8 +243,10 @@ mod tests {
         let own = ("sys/fs/cgroup/a/b/memory.max", "9000\n");
         let above = ("sys/fs/cgroup/a/memory.max", "8000\n");
         let current = ("sys/fs/cgroup/a/memory.current", "5000\n");
-        let stat =
-            ("sys/fs/cgroup/a/memory.stat", "anon 900\nfile 3000\nshmem 200\nfile_mapped 7\nslab_reclaimable 50\n");
+        let stat = (
+            "sys/fs/cgroup/a/memory.stat",
+            "anon 900\nfile 3000\nshmem 200\nfile_mapped 7\nslab_reclaimable 50\n",
+        );
         // Without the process's own 100 bytes: 5000 - (3000 - 200) - 50 - 100.
         let found = read(&[MACHINE, GROUP, MOUNTED, own, above, current, stat]);
         assert_eq!(found, Some((8000, "/sys/fs/cgroup/a/memory.max".into(), 2050)));
@@ -222,10 +266,25 @@ mod tests {
     fn what_says_no_limit_or_nonsense_is_none() {
         let machine = read(&[MACHINE]);
         assert!(machine.is_some());
-        for text in ["max\n", "", "-1", "1e9", "12 MiB", "99999999999999999999999", "\u{0}\u{0}"] {
-            assert_eq!(read(&[MACHINE, GROUP, MOUNTED, ("sys/fs/cgroup/a/b/memory.max", text)]), machine, "{text}");
+        for text in [
+            "max\n",
+            "",
+            "-1",
+            "1e9",
+            "12 MiB",
+            "99999999999999999999999",
+            "\u{0}\u{0}",
+        ] {
+            assert_eq!(
+                read(&[MACHINE, GROUP, MOUNTED, ("sys/fs/cgroup/a/b/memory.max", text)]),
+                machine,
+                "{text}"
+            );
         }
-        for (path, text) in [("proc/self/cgroup", "0:/a/b"), ("proc/self/mountinfo", "24 22 0:22 / - cgroup2")] {
+        for (path, text) in [
+            ("proc/self/cgroup", "0:/a/b"),
+            ("proc/self/mountinfo", "24 22 0:22 / - cgroup2"),
+        ] {
             let max = ("sys/fs/cgroup/a/b/memory.max", "1");
             let files = [MACHINE, GROUP, MOUNTED, max].map(|file| if file.0 == path { (path, text) } else { file });
             assert_eq!(read(&files), machine, "{path}");
@@ -243,9 +302,15 @@ mod tests {
     fn the_folders_lead_from_the_own_cgroup_to_the_mounted_one() {
         let of = |path: &str, mounts: &str| {
             let found = cgroups(&format!("0::{path}"), mounts);
-            found.iter().map(|folder| folder.display().to_string()).collect::<Vec<_>>()
+            found
+                .iter()
+                .map(|folder| folder.display().to_string())
+                .collect::<Vec<_>>()
         };
-        assert_eq!(of("/a/b", MOUNTS), ["/sys/fs/cgroup/a/b", "/sys/fs/cgroup/a", "/sys/fs/cgroup"]);
+        assert_eq!(
+            of("/a/b", MOUNTS),
+            ["/sys/fs/cgroup/a/b", "/sys/fs/cgroup/a", "/sys/fs/cgroup"]
+        );
         assert_eq!(of("/", MOUNTS), ["/sys/fs/cgroup"]);
         // A process that was moved out of what its namespace sees.
         assert_eq!(of("/../other", MOUNTS), ["/sys/fs/cgroup"]);
@@ -254,7 +319,10 @@ mod tests {
         assert_eq!(of("/docker/x", inside), ["/my groups"]);
         assert_eq!(of("/docker/x/y", inside), ["/my groups/y", "/my groups"]);
         assert_eq!(of("/docker/other", inside), ["/my groups"]);
-        assert_eq!(of("/a", "30 1 0:22 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory"), [""; 0]);
+        assert_eq!(
+            of("/a", "30 1 0:22 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory"),
+            [""; 0]
+        );
     }
 
     #[test]
@@ -268,21 +336,46 @@ mod tests {
         let group = ("proc/self/cgroup", "9:cpu,cpuacct:/elsewhere\n5:memory:/a/b\n0::/a\n");
         let above = ("sys/fs/cgroup/memory/a/memory.limit_in_bytes", "7000\n");
         let usage = ("sys/fs/cgroup/memory/a/memory.usage_in_bytes", "5000\n");
-        let stat = ("sys/fs/cgroup/memory/a/memory.stat", "cache 1\ntotal_cache 3000\ntotal_shmem 200\n");
-        let unlimited = ("sys/fs/cgroup/memory/a/b/memory.limit_in_bytes", "9223372036854771712\n");
+        let stat = (
+            "sys/fs/cgroup/memory/a/memory.stat",
+            "cache 1\ntotal_cache 3000\ntotal_shmem 200\n",
+        );
+        let unlimited = (
+            "sys/fs/cgroup/memory/a/b/memory.limit_in_bytes",
+            "9223372036854771712\n",
+        );
         // Without the process's own 100 bytes: 5000 - (3000 - 200) - 100.
         let found = read(&[MACHINE, group, mounted, above, usage, stat, unlimited]);
-        assert_eq!(found, Some((7000, "/sys/fs/cgroup/memory/a/memory.limit_in_bytes".into(), 2100)));
+        assert_eq!(
+            found,
+            Some((7000, "/sys/fs/cgroup/memory/a/memory.limit_in_bytes".into(), 2100))
+        );
     }
 
     #[test]
     fn anonymous_memory_and_pages_of_files_are_told_apart() {
         let status = "Name:\tx\nVmRSS:\t 90 kB\nRssAnon:\t      20 kB\nRssFile:\t      64 kB\nRssShmem:\t       6 kB\n";
-        assert_eq!(Resident::parse(status), Resident { anonymous: 20 << 10, file: 70 << 10 });
-        for nonsense in ["", "RssAnon:", "RssAnon: many kB", "RssAnon: -3 kB", "RssAnon: 3", "XRssAnon: 3 kB"] {
+        assert_eq!(
+            Resident::parse(status),
+            Resident {
+                anonymous: 20 << 10,
+                file: 70 << 10
+            }
+        );
+        for nonsense in [
+            "",
+            "RssAnon:",
+            "RssAnon: many kB",
+            "RssAnon: -3 kB",
+            "RssAnon: 3",
+            "XRssAnon: 3 kB",
+        ] {
             assert_eq!(Resident::parse(nonsense), Resident::default(), "{nonsense}");
         }
-        assert_eq!(Resident::parse(&format!("RssAnon: {} kB", u64::MAX)), Resident::default());
+        assert_eq!(
+            Resident::parse(&format!("RssAnon: {} kB", u64::MAX)),
+            Resident::default()
+        );
         let now = Resident::now();
         assert!(now.anonymous > 0 && now.file > 0, "{now:?}");
     }

@@ -33,10 +33,17 @@ pub type FreeSpace = fn(&Path) -> io::Result<u64>;
 /// The bytes that this user may still write; for a path that does not exist, on the disk of its nearest ancestor.
 pub fn free_space(path: &Path) -> io::Result<u64> {
     let absolute = std::path::absolute(path)?;
-    let there = absolute.ancestors().find(|path| path.exists()).map_or_else(|| PathBuf::from("/"), Path::to_owned);
+    let there = absolute
+        .ancestors()
+        .find(|path| path.exists())
+        .map_or_else(|| PathBuf::from("/"), Path::to_owned);
     let disk = rustix::fs::statvfs(&there)?;
     // Some network file systems do not know their size.
-    Ok(if disk.f_blocks == 0 { u64::MAX } else { disk.f_bavail.saturating_mul(disk.f_frsize) })
+    Ok(if disk.f_blocks == 0 {
+        u64::MAX
+    } else {
+        disk.f_bavail.saturating_mul(disk.f_frsize)
+    })
 }
 
 /// Bytes of a file, or of all files below a directory.
@@ -56,7 +63,15 @@ pub fn boundless(_: &Path) -> io::Result<u64> {
 /// Refuses a job that will write `needed` bytes to `dir` where fewer are `free`.
 pub fn check_space(dir: &Path, needed: u64, free: FreeSpace) -> Result<(), SpaceError> {
     let free = free(dir)?;
-    if needed <= free { Ok(()) } else { Err(SpaceError::Full { dir: dir.to_owned(), needed, free }) }
+    if needed <= free {
+        Ok(())
+    } else {
+        Err(SpaceError::Full {
+            dir: dir.to_owned(),
+            needed,
+            free,
+        })
+    }
 }
 
 /// Units of sizes, each 1024 times the one before.
@@ -95,7 +110,11 @@ impl fmt::Display for ByteSize {
             size /= 1024.0;
             unit = larger;
         }
-        if unit == "B" { write!(f, "{} B", self.0) } else { write!(f, "{size:.1} {unit}") }
+        if unit == "B" {
+            write!(f, "{} B", self.0)
+        } else {
+            write!(f, "{size:.1} {unit}")
+        }
     }
 }
 
@@ -110,21 +129,40 @@ mod tests {
 
     #[test]
     fn bytes_are_written_in_the_largest_fitting_unit() {
-        let written: Vec<String> = [0, 1_023, 1_024, 1 << 20, 5 << 40].map(|size| ByteSize(size).to_string()).into();
+        let written: Vec<String> = [0, 1_023, 1_024, 1 << 20, 5 << 40]
+            .map(|size| ByteSize(size).to_string())
+            .into();
         assert_eq!(written, ["0 B", "1023 B", "1.0 KiB", "1.0 MiB", "5.0 TiB"]);
     }
 
     #[test]
     fn sizes_are_read_as_they_are_written() {
         let read = |text: &str| text.parse::<ByteSize>().map(|ByteSize(bytes)| bytes);
-        for (text, bytes) in
-            [("0", 0), ("1023", 1_023), ("7 B", 7), ("512MiB", 512 << 20), ("4 gib", 4 << 30), ("5TiB", 5 << 40)]
-        {
+        for (text, bytes) in [
+            ("0", 0),
+            ("1023", 1_023),
+            ("7 B", 7),
+            ("512MiB", 512 << 20),
+            ("4 gib", 4 << 30),
+            ("5TiB", 5 << 40),
+        ] {
             assert_eq!(read(text), Ok(bytes), "{text}");
         }
-        for text in ["", "GiB", "-1", "1.5GiB", "4GB", "4 GiB more", "17000000TiB", "18446744073709551616"] {
+        for text in [
+            "",
+            "GiB",
+            "-1",
+            "1.5GiB",
+            "4GB",
+            "4 GiB more",
+            "17000000TiB",
+            "18446744073709551616",
+        ] {
             let error = read(text).unwrap_err();
-            assert!(error.contains(&format!("got `{text}`")) && error.contains("4GiB"), "{error}");
+            assert!(
+                error.contains(&format!("got `{text}`")) && error.contains("4GiB"),
+                "{error}"
+            );
         }
     }
 

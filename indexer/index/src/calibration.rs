@@ -7,7 +7,8 @@
 //! | `certificate.json` | recall and margins by these questions |
 //! | `ground-truth.dyad` | the questions and their exact nearest nodes: see [`crate::ground_truth`] |
 //!
-//! The manifest has length and checksum of both. Where documents of the shard are deleted too, their file has the certificate that counts.
+//! The manifest has length and checksum of both. Where documents of the shard are deleted too, their file has the
+//! certificate that counts.
 
 use std::path::{Path, PathBuf};
 
@@ -52,7 +53,11 @@ impl Calibration {
     pub fn write(dir: &Path, certificate: &Certificate, ground_truth: &GroundTruth) -> Result<()> {
         if !certificate.is_finite() {
             let (expected, got) = ("finite numbers".to_owned(), format!("{certificate:?}"));
-            return Err(Error::Mismatch { what: "certificate of a calibration", expected, got });
+            return Err(Error::Mismatch {
+                what: "certificate of a calibration",
+                expected,
+                got,
+            });
         }
         let json = serde_json::to_vec_pretty(certificate).map_err(std::io::Error::from)?;
         dyad_files::write_atomic(&dir.join(CERTIFICATE_FILE), &json)?;
@@ -66,7 +71,13 @@ impl Calibration {
 }
 
 fn damaged(path: PathBuf, part: &str, expected: String, got: String) -> Error {
-    Error::Format { path, part: part.to_owned(), expected, got, hint: DAMAGED_CHANGE }
+    Error::Format {
+        path,
+        part: part.to_owned(),
+        expected,
+        got,
+        hint: DAMAGED_CHANGE,
+    }
 }
 
 /// What the manifest says of a file.
@@ -74,7 +85,12 @@ fn file_of<'a>(entry: &'a CalibrationEntry, dir: &Path, name: &str) -> Result<&'
     let found = entry.files.iter().find(|file| file.path == name);
     found.ok_or_else(|| {
         let named: Vec<&str> = entry.files.iter().map(|file| file.path.as_str()).collect();
-        damaged(dir.to_owned(), "files in the manifest", name.to_owned(), named.join(", "))
+        damaged(
+            dir.to_owned(),
+            "files in the manifest",
+            name.to_owned(),
+            named.join(", "),
+        )
     })
 }
 
@@ -100,16 +116,35 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let place = dir.path().join(CALIBRATIONS_DIR).join("c");
         fs_err::create_dir_all(&place).unwrap();
-        let certificate = Certificate { vectors: 5, queries: 2, ..Certificate::default() };
-        let questions = CertificateQuestions::Vectors { dim: 2, values: vec![1.0, 0.0, 0.0, 1.0] };
-        let truth = GroundTruth { questions, neighbours: vec![1, 2, 3, 4], nodes: 5 };
+        let certificate = Certificate {
+            vectors: 5,
+            queries: 2,
+            ..Certificate::default()
+        };
+        let questions = CertificateQuestions::Vectors {
+            dim: 2,
+            values: vec![1.0, 0.0, 0.0, 1.0],
+        };
+        let truth = GroundTruth {
+            questions,
+            neighbours: vec![1, 2, 3, 4],
+            nodes: 5,
+        };
         Calibration::write(&place, &certificate, &truth).unwrap();
         let file = |name: &str| {
             let bytes = fs_err::read(place.join(name)).unwrap();
-            FileEntry { path: name.into(), bytes: bytes.len() as u64, crc32c: crc32c::crc32c(&bytes) }
+            FileEntry {
+                path: name.into(),
+                bytes: bytes.len() as u64,
+                crc32c: crc32c::crc32c(&bytes),
+            }
         };
         let files = vec![file(CERTIFICATE_FILE), file(GROUND_TRUTH_FILE)];
-        let entry = CalibrationEntry { id: "c".into(), questions: 2, files };
+        let entry = CalibrationEntry {
+            id: "c".into(),
+            questions: 2,
+            files,
+        };
         let read = Calibration::open(dir.path(), &entry).unwrap();
         assert_eq!(read.certificate, certificate);
         assert_eq!(GroundTruth::open(&read.ground_truth_path(), 2, 5).unwrap(), truth);
@@ -118,8 +153,20 @@ mod tests {
             let error = Calibration::open(dir.path(), &entry).unwrap_err().to_string();
             assert!(error.contains(part) && error.contains("calibrations/c"), "{error}");
         };
-        refused(CalibrationEntry { questions: 3, ..entry.clone() }, "queries");
-        refused(CalibrationEntry { files: entry.files[..1].to_vec(), ..entry.clone() }, GROUND_TRUTH_FILE);
+        refused(
+            CalibrationEntry {
+                questions: 3,
+                ..entry.clone()
+            },
+            "queries",
+        );
+        refused(
+            CalibrationEntry {
+                files: entry.files[..1].to_vec(),
+                ..entry.clone()
+            },
+            GROUND_TRUTH_FILE,
+        );
         let mut changed = entry.clone();
         changed.files[0].crc32c ^= 1;
         refused(changed, "checksum");

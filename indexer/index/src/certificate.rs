@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Reachability and recall of one shard, measured when it was built and stored in its file; or measured again without its deleted
-/// documents, and stored with these.
+/// Reachability and recall of one shard, measured when it was built and stored in its file; or measured again without
+/// its deleted documents, and stored with these.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Certificate {
     /// Vectors among which recall was measured: those of the shard, without the documents that were deleted then.
@@ -19,28 +19,32 @@ pub struct Certificate {
     /// Where they came from.
     #[serde(default)]
     pub source: QuerySource,
-    /// Exact scores of the questions by rank, ranks ascending: what adaptive searches go by, see [`Self::margin`] and [`Self::lowest_score`]. None
-    /// in shards of earlier releases, whose margins were not made for every question: their searches are beams.
+    /// Exact scores of the questions by rank, ranks ascending: what adaptive searches go by, see [`Self::margin`] and
+    /// [`Self::lowest_score`]. None in shards of earlier releases, whose margins were not made for every question:
+    /// their searches are beams.
     #[serde(default)]
     pub calibration: Vec<RankScore>,
-    /// Expansions of searches that nothing but their margin ends, for the same beam widths: bounds the few that would go on for long, see
-    /// [`Self::expansion_bound`].
+    /// Expansions of searches that nothing but their margin ends, for the same beam widths: bounds the few that would
+    /// go on for long, see [`Self::expansion_bound`].
     #[serde(default)]
     pub expansions: Vec<ExpansionPoint>,
-    /// Recall and cost of beams, for a sweep of widths, ascending. In shards of earlier releases, of searches with a margin.
+    /// Recall and cost of beams, for a sweep of widths, ascending. In shards of earlier releases, of searches with a
+    /// margin.
     pub recall: Vec<RecallPoint>,
     /// The same of adaptive searches, whose beams are as wide as that in the mean.
     #[serde(default)]
     pub adaptive: Vec<RecallPoint>,
-    /// The same of adaptive searches for questions that are out of distribution, which become beams; see [`crate::search::OutOfDistribution`].
+    /// The same of adaptive searches for questions that are out of distribution, which become beams; see
+    /// [`crate::search::OutOfDistribution`].
     #[serde(default)]
     pub out_of_distribution: Vec<RecallPoint>,
-    /// Recall of adaptive searches through filters, the least selective first; none where the shard is so small that it would be scanned. Absent in
-    /// shards of earlier releases, which have measured nothing through filters.
+    /// Recall of adaptive searches through filters, the least selective first; none where the shard is so small that it
+    /// would be scanned. Absent in shards of earlier releases, which have measured nothing through filters.
     #[serde(default)]
     pub filtered: Option<Vec<FilteredRecall>>,
-    /// The most by which recall can be lower than it was measured, because of documents that were deleted since: the share of them among
-    /// the documents nearest to the questions, see [`crate::ground_truth::NearestNodes`]. 0 where nothing was.
+    /// The most by which recall can be lower than it was measured, because of documents that were deleted since: the
+    /// share of them among the documents nearest to the questions, see [`crate::ground_truth::NearestNodes`]. 0 where
+    /// nothing was.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub lost_since: f64,
 }
@@ -71,15 +75,15 @@ pub struct ExpansionPoint {
 pub struct FilteredRecall {
     /// Share of the documents that it allows.
     pub share: f64,
-    /// For beam widths, ascending. From the width on at which all allowed documents are scanned, which is the last then, recall does not
-    /// depend on the width.
+    /// For beam widths, ascending. From the width on at which all allowed documents are scanned, which is the last
+    /// then, recall does not depend on the width.
     pub recall: Vec<RecallPoint>,
 }
 
 /// What an adaptive search may find less than a beam of the same width.
 const AS_GOOD: f64 = 0.002;
-/// Narrower searches find less than beams in less time: of 100,000 MiniLM sentences .836 and .874 at ef 16, as much as these where they take as
-/// long.
+/// Narrower searches find less than beams in less time: of 100,000 MiniLM sentences .836 and .874 at ef 16, as much as
+/// these where they take as long.
 const NARROW: usize = 64;
 /// Hits for which expansions are measured.
 const BOUNDED_HITS: usize = 10;
@@ -110,8 +114,8 @@ pub struct RankScore {
 pub const RARE: f64 = 0.01;
 
 impl Certificate {
-    /// The distance in score between the `k`-th and the `ef`-th nearest of a typical question: a search that ends when its
-    /// best candidate is worse than the k-th hit by this much has evaluated about `ef` candidates, more for hard
+    /// The distance in score between the `k`-th and the `ef`-th nearest of a typical question: a search that ends when
+    /// its best candidate is worse than the k-th hit by this much has evaluated about `ef` candidates, more for hard
     /// questions, fewer for easy ones. None where a rank is beyond those measured: in a small shard, or for a very wide
     /// beam. Inner products grow with the question, and so does their margin: this is that of a question of length 1.
     pub fn margin(&self, k: usize, ef: usize) -> Option<f32> {
@@ -119,31 +123,45 @@ impl Certificate {
         Some((score(k)? - score(ef)?).max(0.0) as f32)
     }
 
-    /// The score that the `k`-th nearest of nearly all questions reaches, again for a length of 1: the margin says nothing of questions farther
-    /// away. None where the rank is beyond those measured.
+    /// The score that the `k`-th nearest of nearly all questions reaches, again for a length of 1: the margin says
+    /// nothing of questions farther away. None where the rank is beyond those measured.
     pub fn lowest_score(&self, k: usize) -> Option<f32> {
         Some(self.at_rank(k, |point| point.low)? as f32)
     }
 
-    /// The width at which an adaptive search for `k` hits finds as much as a beam of width `ef`: by recall@10, or recall@100 for more than ten
-    /// hits, at the next width that was measured, from 64 on, or the last. Where it finds less at that width, it is a wider one, for at most ten
-    /// hits, and if that costs no more than the beam; it never falls as `ef` grows. None where a beam is better. Beams refine more candidates:
-    /// for questions of trained towers they took 1.2 to 1.5 times as long at equal recall.
+    /// The width at which an adaptive search for `k` hits finds as much as a beam of width `ef`: by recall@10, or
+    /// recall@100 for more than ten hits, at the next width that was measured, from 64 on, or the last. Where it finds
+    /// less at that width, it is a wider one, for at most ten hits, and if that costs no more than the beam; it never
+    /// falls as `ef` grows. None where a beam is better. Beams refine more candidates: for questions of trained towers
+    /// they took 1.2 to 1.5 times as long at equal recall.
     pub fn adaptive_width(&self, k: usize, ef: usize) -> Option<usize> {
-        let next = self.recall.iter().find(|point| point.ef >= ef.max(NARROW)).or(self.recall.last());
+        let next = self
+            .recall
+            .iter()
+            .find(|point| point.ef >= ef.max(NARROW))
+            .or(self.recall.last());
         let Some(beam) = next.filter(|_| !self.adaptive.is_empty()) else {
             return (k <= BOUNDED_HITS || self.adaptive.is_empty()).then_some(ef);
         };
         let width = self.as_wide_as(beam, k)?;
-        let scaled = if width > beam.ef { ef.saturating_mul(width).div_ceil(beam.ef.max(1)) } else { ef };
+        let scaled = if width > beam.ef {
+            ef.saturating_mul(width).div_ceil(beam.ef.max(1))
+        } else {
+            ef
+        };
         let before = self.recall.iter().rfind(|point| (NARROW..ef).contains(&point.ef));
         Some(scaled.max(before.and_then(|beam| self.as_wide_as(beam, k)).unwrap_or(0)))
     }
 
     /// The same for a beam that was measured.
     fn as_wide_as(&self, beam: &RecallPoint, k: usize) -> Option<usize> {
-        let recall =
-            |point: &RecallPoint| if k > BOUNDED_HITS { point.recall_at_100 } else { Some(point.recall_at_10) };
+        let recall = |point: &RecallPoint| {
+            if k > BOUNDED_HITS {
+                point.recall_at_100
+            } else {
+                Some(point.recall_at_10)
+            }
+        };
         let enough = recall(beam)? - AS_GOOD;
         let is_enough =
             |point: &&RecallPoint| point.ef >= beam.ef && recall(point).is_some_and(|found| found >= enough);
@@ -152,11 +170,12 @@ impl Certificate {
         (adaptive.ef == beam.ef || is_cheaper).then_some(adaptive.ef)
     }
 
-    /// The expansions after which an adaptive search for `k` hits ends: as many as 90 % of the questions need at most. For the others the beam is
-    /// narrower then than their margin asks for; what that costs is in the measured recall. None where more hits are wanted than it was measured
-    /// for, or a wider beam.
+    /// The expansions after which an adaptive search for `k` hits ends: as many as 90 % of the questions need at most.
+    /// For the others the beam is narrower then than their margin asks for; what that costs is in the measured recall.
+    /// None where more hits are wanted than it was measured for, or a wider beam.
     ///
-    /// Measured at equal recall@10 from .95 to .995, over the expansions of beams, on 100,000 MiniLM sentences and as many synthetic vectors:
+    /// Measured at equal recall@10 from .95 to .995, over the expansions of beams, on 100,000 MiniLM sentences and as
+    /// many synthetic vectors:
     ///
     /// | bound | mean, MiniLM | 99th percentile | mean, synthetic | 99th percentile |
     /// |---|---|---|---|---|
@@ -164,7 +183,11 @@ impl Certificate {
     /// | 95 % | .95 to .69 | 1.15 to 1.58 | 1.02 to .62 | 1.05 to .93 |
     /// | none | .95 to .65 | 1.46 to 2.19 | .94 to .58 | 1.53 to 1.22 |
     pub fn expansion_bound(&self, k: usize, ef: usize) -> Option<usize> {
-        let above = self.expansions.iter().position(|point| point.ef >= ef).filter(|_| k <= BOUNDED_HITS)?;
+        let above = self
+            .expansions
+            .iter()
+            .position(|point| point.ef >= ef)
+            .filter(|_| k <= BOUNDED_HITS)?;
         let high = self.expansions.get(above)?;
         let Some(low) = above.checked_sub(1).and_then(|at| self.expansions.get(at)) else {
             return Some(high.p90 as usize);
@@ -178,14 +201,24 @@ impl Certificate {
     /// Whether all numbers are finite: JSON knows no others.
     pub fn is_finite(&self) -> bool {
         let filtered = || self.filtered.iter().flatten();
-        let unfiltered = self.recall.iter().chain(&self.adaptive).chain(&self.out_of_distribution);
-        let points = unfiltered.chain(filtered().flat_map(|filtered| &filtered.recall)).flat_map(|point| {
-            let at_100 = point.recall_at_100.unwrap_or(0.0);
-            [point.recall_at_10, at_100, point.distance_computations, point.scored]
-        });
+        let unfiltered = self
+            .recall
+            .iter()
+            .chain(&self.adaptive)
+            .chain(&self.out_of_distribution);
+        let points = unfiltered
+            .chain(filtered().flat_map(|filtered| &filtered.recall))
+            .flat_map(|point| {
+                let at_100 = point.recall_at_100.unwrap_or(0.0);
+                [point.recall_at_10, at_100, point.distance_computations, point.scored]
+            });
         let shares = filtered().map(|filtered| filtered.share);
         let scores = self.calibration.iter().flat_map(|point| [point.score, point.low]);
-        points.chain(scores).chain(shares).chain([self.lost_since]).all(f64::is_finite)
+        points
+            .chain(scores)
+            .chain(shares)
+            .chain([self.lost_since])
+            .all(f64::is_finite)
     }
 
     /// Recall@10 at a beam width for which it was measured, at least: without what may have been lost since.
@@ -198,18 +231,29 @@ impl Certificate {
     fn at_rank(&self, rank: usize, score: impl Fn(&RankScore) -> f64) -> Option<f64> {
         let above = self.calibration.iter().position(|point| point.rank >= rank)?;
         let high = self.calibration.get(above)?;
-        let Some(low) = above.checked_sub(1).and_then(|at| self.calibration.get(at)) else { return Some(score(high)) };
+        let Some(low) = above.checked_sub(1).and_then(|at| self.calibration.get(at)) else {
+            return Some(score(high));
+        };
         let (from, to) = ((low.rank as f64).ln(), (high.rank as f64).ln());
         let share = (((rank as f64).ln() - from) / (to - from)).clamp(0.0, 1.0);
         Some(score(low) + (score(high) - score(low)) * share)
     }
 }
 
-/// The smallest beam width of these points, ascending, whose recall is at least `target`: recall@10, or recall@100 where more
-/// than 10 hits are wanted. None where no width reaches it.
+/// The smallest beam width of these points, ascending, whose recall is at least `target`: recall@10, or recall@100
+/// where more than 10 hits are wanted. None where no width reaches it.
 pub fn ef_for(points: &[RecallPoint], target: f64, k: usize) -> Option<usize> {
-    let recall = |point: &RecallPoint| if k > 10 { point.recall_at_100 } else { Some(point.recall_at_10) };
-    points.iter().find(|point| recall(point).is_some_and(|recall| recall >= target)).map(|point| point.ef)
+    let recall = |point: &RecallPoint| {
+        if k > 10 {
+            point.recall_at_100
+        } else {
+            Some(point.recall_at_10)
+        }
+    };
+    points
+        .iter()
+        .find(|point| recall(point).is_some_and(|recall| recall >= target))
+        .map(|point| point.ef)
 }
 
 /// Recall against the exact scan at one beam width.
@@ -219,8 +263,8 @@ pub struct RecallPoint {
     pub ef: usize,
     /// Mean share of the 10 nearest that the search finds.
     pub recall_at_10: f64,
-    /// Mean share of the 100 nearest that the search finds; absent where a graph is searched with an `ef` that is not above 100, and where
-    /// fewer than 100 nearest are known.
+    /// Mean share of the 100 nearest that the search finds; absent where a graph is searched with an `ef` that is not
+    /// above 100, and where fewer than 100 nearest are known.
     pub recall_at_100: Option<f64>,
     /// Mean scores computed per search: estimates from sketches, int8 rows and vectors together.
     pub distance_computations: f64,
@@ -230,8 +274,8 @@ pub struct RecallPoint {
 }
 
 impl RecallPoint {
-    /// The time of a search in that of an estimate, about: an int8 row is taken for three. Fitted by hand to two pairs of searches over vectors of 384
-    /// values on a Zen 5, which gave 1.4 (MiniLM) and 3.5 (an ADE tower).
+    /// The time of a search in that of an estimate, about: an int8 row is taken for three. Fitted by hand to two pairs
+    /// of searches over vectors of 384 values on a Zen 5, which gave 1.4 (MiniLM) and 3.5 (an ADE tower).
     fn time(&self) -> f64 {
         self.distance_computations + 2.0 * self.scored
     }
@@ -251,8 +295,18 @@ mod tests {
         };
         let scores = [(1, 0.9), (10, 0.7), (100, 0.5), (1000, 0.4)];
         Certificate {
-            recall: vec![point(16, 0.9, None), point(128, 0.97, Some(0.8)), point(256, 0.99, Some(0.96))],
-            calibration: scores.map(|(rank, score)| RankScore { rank, score, low: score - 0.3 }).into(),
+            recall: vec![
+                point(16, 0.9, None),
+                point(128, 0.97, Some(0.8)),
+                point(256, 0.99, Some(0.96)),
+            ],
+            calibration: scores
+                .map(|(rank, score)| RankScore {
+                    rank,
+                    score,
+                    low: score - 0.3,
+                })
+                .into(),
             ..Certificate::default()
         }
     }
@@ -268,15 +322,33 @@ mod tests {
             };
             measured.recall.iter().map(less).collect()
         };
-        let [same, lower] = [0.001, 0.01].map(|by| Certificate { adaptive: worse(by), ..measured.clone() });
-        for (k, ef, wider) in [(10, 16, Some(32)), (10, 4_000, None), (1, 128, Some(256)), (100, 128, None)] {
+        let [same, lower] = [0.001, 0.01].map(|by| Certificate {
+            adaptive: worse(by),
+            ..measured.clone()
+        });
+        for (k, ef, wider) in [
+            (10, 16, Some(32)),
+            (10, 4_000, None),
+            (1, 128, Some(256)),
+            (100, 128, None),
+        ] {
             let widths = [&same, &lower].map(|certificate| certificate.adaptive_width(k, ef));
             assert_eq!(widths, [Some(ef), wider], "{k} {ef}");
         }
         let shallow = |points: &[RecallPoint]| -> Vec<RecallPoint> {
-            points.iter().map(|point| RecallPoint { recall_at_100: None, ..point.clone() }).collect()
+            points
+                .iter()
+                .map(|point| RecallPoint {
+                    recall_at_100: None,
+                    ..point.clone()
+                })
+                .collect()
         };
-        let unknown = Certificate { adaptive: shallow(&same.adaptive), recall: shallow(&same.recall), ..same };
+        let unknown = Certificate {
+            adaptive: shallow(&same.adaptive),
+            recall: shallow(&same.recall),
+            ..same
+        };
         assert_eq!([10, 11].map(|k| unknown.adaptive_width(k, 16)), [Some(16), None]);
         assert_eq!(measured.adaptive_width(100, 16), Some(16), "not measured yet");
     }
@@ -291,13 +363,24 @@ mod tests {
             ..point.clone()
         };
         let measured = certificate();
-        let [beams, adaptive] = [(0.0, 6.0), (0.01, 1.0)]
-            .map(|(by, per)| measured.recall.iter().map(|point| scored(point, by, per)).collect::<Vec<_>>());
-        let both = Certificate { recall: beams.clone(), adaptive: adaptive.clone(), ..measured.clone() };
+        let [beams, adaptive] = [(0.0, 6.0), (0.01, 1.0)].map(|(by, per)| {
+            measured
+                .recall
+                .iter()
+                .map(|point| scored(point, by, per))
+                .collect::<Vec<_>>()
+        });
+        let both = Certificate {
+            recall: beams.clone(),
+            adaptive: adaptive.clone(),
+            ..measured.clone()
+        };
         // At 128 the beam finds .97 for 128 * (10 + 2 * 6) = 2,816, and a margin at 256 .98 for 256 * (10 + 2) = 3,072.
         assert_eq!(both.adaptive_width(10, 128), None);
-        let costly =
-            Certificate { recall: beams.iter().map(|point| scored(point, 0.0, 8.0)).collect(), ..both.clone() };
+        let costly = Certificate {
+            recall: beams.iter().map(|point| scored(point, 0.0, 8.0)).collect(),
+            ..both.clone()
+        };
         assert_eq!(
             [64, 100, 128, 129].map(|ef| costly.adaptive_width(10, ef)),
             [Some(128), Some(200), Some(256), None]
@@ -307,7 +390,10 @@ mod tests {
         // At 256 a margin finds as much as the beam: widths below it are no narrower than those further below.
         let mut best = costly;
         best.adaptive[2].recall_at_10 = 0.99;
-        assert_eq!([64, 128, 129, 256, 400].map(|ef| best.adaptive_width(10, ef)), [128, 256, 256, 256, 400].map(Some));
+        assert_eq!(
+            [64, 128, 129, 256, 400].map(|ef| best.adaptive_width(10, ef)),
+            [128, 256, 256, 256, 400].map(Some)
+        );
     }
 
     #[test]
@@ -323,12 +409,27 @@ mod tests {
 
     #[test]
     fn a_bound_is_what_nearly_all_questions_need() {
-        let point = |(ef, p90)| ExpansionPoint { ef, p50: p90 / 2, p90, p95: 2 * p90, p99: 3 * p90 };
+        let point = |(ef, p90)| ExpansionPoint {
+            ef,
+            p50: p90 / 2,
+            p90,
+            p95: 2 * p90,
+            p99: 3 * p90,
+        };
         let expansions = [(16, 20), (64, 80), (128, 320)].map(point).into();
-        let certificate = Certificate { expansions, ..certificate() };
+        let certificate = Certificate {
+            expansions,
+            ..certificate()
+        };
         let bounds = [1, 16, 32, 64, 90, 128, 129].map(|ef| certificate.expansion_bound(10, ef));
-        assert_eq!(bounds, [Some(20), Some(20), Some(40), Some(80), Some(159), Some(320), None]);
-        assert_eq!((certificate.expansion_bound(1, 64), certificate.expansion_bound(11, 64)), (Some(80), None));
+        assert_eq!(
+            bounds,
+            [Some(20), Some(20), Some(40), Some(80), Some(159), Some(320), None]
+        );
+        assert_eq!(
+            (certificate.expansion_bound(1, 64), certificate.expansion_bound(11, 64)),
+            (Some(80), None)
+        );
         assert_eq!(Certificate::default().expansion_bound(10, 64), None);
     }
 
@@ -343,12 +444,18 @@ mod tests {
 
     #[test]
     fn certificates_of_earlier_releases_are_read_and_measured_nothing_through_filters() {
-        let certificate = Certificate { filtered: Some(Vec::new()), ..certificate() };
+        let certificate = Certificate {
+            filtered: Some(Vec::new()),
+            ..certificate()
+        };
         let written = serde_json::to_string(&certificate).unwrap();
         assert_eq!(serde_json::from_str::<Certificate>(&written).unwrap(), certificate);
         let earlier = written.replace(r#","filtered":[]"#, "");
         assert_ne!(earlier, written);
-        let expected = Certificate { filtered: None, ..certificate };
+        let expected = Certificate {
+            filtered: None,
+            ..certificate
+        };
         assert_eq!(serde_json::from_str::<Certificate>(&earlier).unwrap(), expected);
     }
 
@@ -357,10 +464,40 @@ mod tests {
         let whole = certificate();
         let recall = whole.recall.clone();
         let filtered = |share, recall| Some(vec![FilteredRecall { share, recall }]);
-        assert!(Certificate { filtered: filtered(0.5, recall.clone()), ..whole.clone() }.is_finite());
-        assert!(!Certificate { filtered: filtered(f64::NAN, recall.clone()), ..whole.clone() }.is_finite());
-        let infinite: Vec<_> = recall.into_iter().map(|point| RecallPoint { scored: f64::INFINITY, ..point }).collect();
-        assert!(!Certificate { filtered: filtered(0.5, infinite.clone()), ..whole.clone() }.is_finite());
-        assert!(!Certificate { recall: infinite, ..whole }.is_finite());
+        assert!(
+            Certificate {
+                filtered: filtered(0.5, recall.clone()),
+                ..whole.clone()
+            }
+            .is_finite()
+        );
+        assert!(
+            !Certificate {
+                filtered: filtered(f64::NAN, recall.clone()),
+                ..whole.clone()
+            }
+            .is_finite()
+        );
+        let infinite: Vec<_> = recall
+            .into_iter()
+            .map(|point| RecallPoint {
+                scored: f64::INFINITY,
+                ..point
+            })
+            .collect();
+        assert!(
+            !Certificate {
+                filtered: filtered(0.5, infinite.clone()),
+                ..whole.clone()
+            }
+            .is_finite()
+        );
+        assert!(
+            !Certificate {
+                recall: infinite,
+                ..whole
+            }
+            .is_finite()
+        );
     }
 }

@@ -1,8 +1,8 @@
 //! The deleted documents of a shard: a file of their own, written once, so that the shard itself never changes.
 //!
-//! `deletions/GGGGGG-<shard id>.dyad` holds all deletions of the shard up to generation G, what BM25 must subtract from the
-//! shard's statistics, and a certificate: as measured without the deleted documents, or before the last few of them, whose share and
-//! effect it bounds (`vectors`, `lost_since`). All integers are little-endian:
+//! `deletions/GGGGGG-<shard id>.dyad` holds all deletions of the shard up to generation G, what BM25 must subtract from
+//! the shard's statistics, and a certificate: as measured without the deleted documents, or before the last few of
+//! them, whose share and effect it bounds (`vectors`, `lost_since`). All integers are little-endian:
 //!
 //! ```text
 //! 0    magic            8 bytes  "DYADDELS"
@@ -47,7 +47,8 @@ pub struct Deletions {
     pub live: NodeSet,
     /// The terms of the deleted ones.
     pub terms: DeletedTerms,
-    /// Recall and margins among the documents that were left when they were measured last: more than now where few were deleted since.
+    /// Recall and margins among the documents that were left when they were measured last: more than now where few were
+    /// deleted since.
     pub certificate: Certificate,
 }
 
@@ -81,14 +82,21 @@ impl DeletedTerms {
     }
 
     fn term(&self, at: usize) -> &[u8] {
-        let start = at.checked_sub(1).and_then(|before| self.ends.get(before)).copied().unwrap_or(0);
+        let start = at
+            .checked_sub(1)
+            .and_then(|before| self.ends.get(before))
+            .copied()
+            .unwrap_or(0);
         let end = self.ends.get(at).copied().unwrap_or(0);
         self.text.get(start as usize..end as usize).unwrap_or(&[])
     }
 
     /// Every term and its number of documents, ascending.
     pub fn iter(&self) -> impl Iterator<Item = (&[u8], u32)> {
-        self.documents.iter().enumerate().map(|(at, documents)| (self.term(at), *documents))
+        self.documents
+            .iter()
+            .enumerate()
+            .map(|(at, documents)| (self.term(at), *documents))
     }
 
     /// Of terms and their numbers of documents.
@@ -111,7 +119,10 @@ impl DeletedTerms {
                 all.push(before, documents);
             }
             let same = known.next_if(|(before, _)| *before == term.as_slice());
-            all.push(term, documents.saturating_add(same.map_or(0, |(_, documents)| documents)));
+            all.push(
+                term,
+                documents.saturating_add(same.map_or(0, |(_, documents)| documents)),
+            );
         }
         known.for_each(|(term, documents)| all.push(term, documents));
         all
@@ -139,7 +150,12 @@ impl Deletions {
     /// The file's bytes.
     pub fn to_bytes(&self) -> Result<Vec<u8>> {
         let certificate = serde_json::to_vec(&self.certificate).map_err(std::io::Error::from)?;
-        let DeletedTerms { tokens, documents, ends, text } = &self.terms;
+        let DeletedTerms {
+            tokens,
+            documents,
+            ends,
+            text,
+        } = &self.terms;
         let nodes = self.live.nodes();
         let mut words = vec![!0u64; nodes.div_ceil(64)];
         if let (Some(last), extra @ 1..) = (words.last_mut(), nodes % 64) {
@@ -167,7 +183,8 @@ impl Deletions {
         Ok(bytes)
     }
 
-    /// Opens the deletions of a shard of `nodes` documents, and compares length, checksum and counts with the manifest's.
+    /// Opens the deletions of a shard of `nodes` documents, and compares length, checksum and counts with the
+    /// manifest's.
     pub fn open(index: &Path, entry: &DeletedEntry, nodes: u64) -> Result<Self> {
         let path = index.join(DELETIONS_DIR).join(&entry.file.path);
         let bytes = fs_err::read(&path)?;
@@ -183,17 +200,33 @@ impl Deletions {
         }
         let checksum = crc32c::crc32c(&bytes);
         if checksum != entry.file.crc32c {
-            return Err(damaged("checksum", format!("{:08x}", entry.file.crc32c), format!("{checksum:08x}")));
+            return Err(damaged(
+                "checksum",
+                format!("{:08x}", entry.file.crc32c),
+                format!("{checksum:08x}"),
+            ));
         }
         if let Some(version) = Self::later_version(&bytes) {
-            return Err(Error::Newer { path, got: version, supported: VERSION });
+            return Err(Error::Newer {
+                path,
+                got: version,
+                supported: VERSION,
+            });
         }
         let whole = Self::parse(&bytes, nodes);
         let deletions = whole.ok_or_else(|| {
-            damaged("content", format!("deletions of a shard of {nodes} documents"), "others, or none".to_owned())
+            damaged(
+                "content",
+                format!("deletions of a shard of {nodes} documents"),
+                "others, or none".to_owned(),
+            )
         })?;
         if deletions.len() as u64 != entry.documents {
-            return Err(damaged("deleted", entry.documents.to_string(), deletions.len().to_string()));
+            return Err(damaged(
+                "deleted",
+                entry.documents.to_string(),
+                deletions.len().to_string(),
+            ));
         }
         Ok(deletions)
     }
@@ -223,8 +256,13 @@ impl Deletions {
         };
         let nodes = usize::try_from(nodes).ok()?;
         let words = take(nodes.div_ceil(64).checked_mul(8)?)?;
-        let numbers =
-            |part: &[u8]| -> Vec<u32> { part.as_chunks().0.iter().map(|number| u32::from_le_bytes(*number)).collect() };
+        let numbers = |part: &[u8]| -> Vec<u32> {
+            part.as_chunks()
+                .0
+                .iter()
+                .map(|number| u32::from_le_bytes(*number))
+                .collect()
+        };
         let documents = numbers(take(terms.checked_mul(4)?)?);
         let ends = numbers(take(terms.checked_mul(4)?)?);
         let text = take(ends.last().map_or(0, |end| *end as usize))?.to_vec();
@@ -240,8 +278,17 @@ impl Deletions {
                 left &= left - 1;
             }
         }
-        let terms = DeletedTerms { tokens: u64::from_le_bytes(*tokens), documents, ends, text };
-        Some(Self { live, terms, certificate: serde_json::from_slice(certificate).ok()? })
+        let terms = DeletedTerms {
+            tokens: u64::from_le_bytes(*tokens),
+            documents,
+            ends,
+            text,
+        };
+        Some(Self {
+            live,
+            terms,
+            certificate: serde_json::from_slice(certificate).ok()?,
+        })
     }
 }
 
@@ -253,16 +300,29 @@ mod tests {
     fn some(nodes: usize) -> Deletions {
         let mut live = NodeSet::new(nodes);
         live.extend((0..nodes as u32).filter(|node| node % 3 != 1));
-        let terms: BTreeMap<Vec<u8>, u32> =
-            [("b", 1), ("", 7), ("bc", 2), ("é", 4)].map(|(term, documents)| (term.into(), documents)).into();
-        let certificate = Certificate { vectors: nodes as u64, queries: 3, ..Certificate::default() };
-        Deletions { live, terms: DeletedTerms::new(&terms, 99), certificate }
+        let terms: BTreeMap<Vec<u8>, u32> = [("b", 1), ("", 7), ("bc", 2), ("é", 4)]
+            .map(|(term, documents)| (term.into(), documents))
+            .into();
+        let certificate = Certificate {
+            vectors: nodes as u64,
+            queries: 3,
+            ..Certificate::default()
+        };
+        Deletions {
+            live,
+            terms: DeletedTerms::new(&terms, 99),
+            certificate,
+        }
     }
 
     fn write(index: &Path, bytes: &[u8], documents: u64) -> DeletedEntry {
         fs_err::create_dir_all(index.join(DELETIONS_DIR)).unwrap();
         fs_err::write(index.join(DELETIONS_DIR).join("d"), bytes).unwrap();
-        let file = FileEntry { path: "d".into(), bytes: bytes.len() as u64, crc32c: crc32c::crc32c(bytes) };
+        let file = FileEntry {
+            path: "d".into(),
+            bytes: bytes.len() as u64,
+            crc32c: crc32c::crc32c(bytes),
+        };
         DeletedEntry { documents, file }
     }
 
@@ -274,7 +334,10 @@ mod tests {
             let entry = write(dir.path(), &deletions.to_bytes().unwrap(), deletions.len() as u64);
             let read = Deletions::open(dir.path(), &entry, nodes as u64).unwrap();
             assert_eq!(read, deletions);
-            assert_eq!((0..nodes as u32).filter(|node| !read.live.contains(*node)).count(), read.len());
+            assert_eq!(
+                (0..nodes as u32).filter(|node| !read.live.contains(*node)).count(),
+                read.len()
+            );
         }
         let terms = some(9).terms;
         let counts = ["", "a", "b", "bb", "bc", "c", "é"].map(|term| terms.documents(term.as_bytes()));
@@ -303,9 +366,19 @@ mod tests {
         refused(&newer, deleted, nodes, "format version 9");
         let mut entry = write(index, &bytes, deleted);
         entry.file.crc32c ^= 1;
-        assert!(Deletions::open(index, &entry, nodes as u64).unwrap_err().to_string().contains("checksum"));
+        assert!(
+            Deletions::open(index, &entry, nodes as u64)
+                .unwrap_err()
+                .to_string()
+                .contains("checksum")
+        );
         entry.file.bytes += 1;
-        assert!(Deletions::open(index, &entry, nodes as u64).unwrap_err().to_string().contains("length"));
+        assert!(
+            Deletions::open(index, &entry, nodes as u64)
+                .unwrap_err()
+                .to_string()
+                .contains("length")
+        );
     }
 
     proptest::proptest! {

@@ -174,11 +174,21 @@ mod tests {
         let raw = || io::Error::from_raw_os_error(rustix::io::Errno::MFILE.raw_os_error());
         assert!(Error::from(raw()).is_shortage());
         let read = tantivy::directory::error::OpenReadError::wrap_io_error(raw(), PathBuf::from("x"));
-        assert!(Error::Text { path: PathBuf::new(), reason: read.into() }.is_shortage());
+        assert!(
+            Error::Text {
+                path: PathBuf::new(),
+                reason: read.into()
+            }
+            .is_shortage()
+        );
         let named = io::Error::other(format!("failed to open file `x`: {}", raw()));
         assert!(Error::from(named).is_shortage());
         let absent = fs_err::read("no such file").unwrap_err();
-        assert_eq!(number(&absent), Some(rustix::io::Errno::NOENT.raw_os_error()), "{absent}");
+        assert_eq!(
+            number(&absent),
+            Some(rustix::io::Errno::NOENT.raw_os_error()),
+            "{absent}"
+        );
         assert!(!Error::from(absent).is_shortage());
         assert!(!Error::NoIndex { path: PathBuf::new() }.is_shortage());
     }
@@ -189,8 +199,14 @@ mod tests {
         use tantivy::directory::error::OpenWriteError;
         let raw = || io::Error::from_raw_os_error(rustix::io::Errno::NOSPC.raw_os_error());
         let named = || io::Error::new(raw().kind(), format!("failed to write to file `x`: {}", raw()));
-        let text = |reason: TantivyError| Error::Text { path: PathBuf::new(), reason };
-        let wrapped = OpenWriteError::IoError { io_error: named().into(), filepath: PathBuf::from("x") };
+        let text = |reason: TantivyError| Error::Text {
+            path: PathBuf::new(),
+            reason,
+        };
+        let wrapped = OpenWriteError::IoError {
+            io_error: named().into(),
+            filepath: PathBuf::from("x"),
+        };
         let errors = [
             raw().into(),
             named().into(),
@@ -198,7 +214,10 @@ mod tests {
             text(wrapped.into()),
             text(TantivyError::InternalError(raw().to_string())),
         ];
-        assert!(errors.iter().all(|error| error.is_full() && !error.is_shortage()), "{errors:?}");
+        assert!(
+            errors.iter().all(|error| error.is_full() && !error.is_shortage()),
+            "{errors:?}"
+        );
         assert!(!text(TantivyError::InternalError("a bug (os error of none)".into())).is_full());
         assert!(!Error::from(io::Error::other("input/output error")).is_full());
     }

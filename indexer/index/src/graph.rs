@@ -69,7 +69,11 @@ impl Graph {
         let fail = |layer, node, problem: String| Err(Error::Graph { layer, node, problem });
         let lowest = self.layers.first().map_or(0, |layer| layer.nodes.len());
         if lowest != n {
-            return Err(Error::Mismatch { what: "nodes on layer 0", expected: n.to_string(), got: lowest.to_string() });
+            return Err(Error::Mismatch {
+                what: "nodes on layer 0",
+                expected: n.to_string(),
+                got: lowest.to_string(),
+            });
         }
         for (at, layer) in self.layers.iter().enumerate() {
             if layer.offsets.len() != layer.nodes.len() + 1
@@ -108,8 +112,17 @@ impl Graph {
                 }
             }
         }
-        if n > 0 && self.layers.last().is_none_or(|layer| layer.position(self.entry).is_none()) {
-            return fail(self.layers.len() - 1, self.entry, "the entry point is not on the highest layer".to_owned());
+        if n > 0
+            && self
+                .layers
+                .last()
+                .is_none_or(|layer| layer.position(self.entry).is_none())
+        {
+            return fail(
+                self.layers.len() - 1,
+                self.entry,
+                "the entry point is not on the highest layer".to_owned(),
+            );
         }
         Ok(())
     }
@@ -193,6 +206,12 @@ mod tests {
         assert!(broken(|g| g.layers[0].links[0] = 0).contains("links to itself"));
         assert!(broken(|g| g.layers[0].offsets[2] = 9).contains("offsets"));
         assert!(broken(|g| g.layers[1].nodes.swap(0, 1)).contains("not ascending"));
-        assert!(chain().validate(5).unwrap_err().to_string().contains("expected 5, got 4"));
+        assert!(
+            chain()
+                .validate(5)
+                .unwrap_err()
+                .to_string()
+                .contains("expected 5, got 4")
+        );
     }
 }

@@ -1,5 +1,5 @@
-//! The questions by which a shard was certified and their exact nearest nodes, so that recall can be measured again without
-//! another exact scan once documents are deleted.
+//! The questions by which a shard was certified and their exact nearest nodes, so that recall can be measured again
+//! without another exact scan once documents are deleted.
 //!
 //! `ground-truth.dyad` is written once with its shard. All integers are little-endian:
 //!
@@ -111,9 +111,19 @@ impl GroundTruth {
     }
 
     fn parse(bytes: &[u8], dim: usize, nodes: usize) -> Option<Self> {
-        let GroundTruthParts { own_dim, asked, neighbours, .. } = GroundTruthParts::split(bytes, dim, nodes)?;
-        let numbers =
-            |part: &[u8]| -> Vec<u32> { part.as_chunks().0.iter().map(|number| u32::from_le_bytes(*number)).collect() };
+        let GroundTruthParts {
+            own_dim,
+            asked,
+            neighbours,
+            ..
+        } = GroundTruthParts::split(bytes, dim, nodes)?;
+        let numbers = |part: &[u8]| -> Vec<u32> {
+            part.as_chunks()
+                .0
+                .iter()
+                .map(|number| u32::from_le_bytes(*number))
+                .collect()
+        };
         let inside = |all: &[u32]| all.iter().all(|node| (*node as usize) < nodes);
         let questions = if own_dim == 0 {
             CertificateQuestions::Nodes(Some(numbers(asked)).filter(|nodes| inside(nodes))?)
@@ -125,15 +135,26 @@ impl GroundTruth {
             CertificateQuestions::Vectors { dim, values }
         };
         let neighbours = Some(numbers(neighbours)).filter(|nodes| inside(nodes))?;
-        Some(Self { questions, neighbours, nodes })
+        Some(Self {
+            questions,
+            neighbours,
+            nodes,
+        })
     }
 }
 
 /// Why these bytes are not the file of a shard of `nodes` nodes.
 fn refused(path: &Path, bytes: &[u8], nodes: usize) -> Error {
-    let version = bytes.strip_prefix(&MAGIC).and_then(|rest| rest.first_chunk().copied()).map(u32::from_le_bytes);
+    let version = bytes
+        .strip_prefix(&MAGIC)
+        .and_then(|rest| rest.first_chunk().copied())
+        .map(u32::from_le_bytes);
     if let Some(got) = version.filter(|version| *version > VERSION) {
-        return Error::Newer { path: path.to_owned(), got, supported: VERSION };
+        return Error::Newer {
+            path: path.to_owned(),
+            got,
+            supported: VERSION,
+        };
     }
     Error::Format {
         path: path.to_owned(),
@@ -172,11 +193,18 @@ impl<'a> GroundTruthParts<'a> {
         if neighbours.len() != questions.checked_mul(depth)?.checked_mul(4)? {
             return None;
         }
-        Some(Self { own_dim, questions, depth, asked, neighbours })
+        Some(Self {
+            own_dim,
+            questions,
+            depth,
+            asked,
+            neighbours,
+        })
     }
 }
 
-/// The nearest nodes of a shard's questions, read where they are in its file: what a deletion looks at is a small part of it.
+/// The nearest nodes of a shard's questions, read where they are in its file: what a deletion looks at is a small part
+/// of it.
 #[derive(Debug)]
 pub struct NearestNodes {
     map: MmapFile,
@@ -194,13 +222,19 @@ impl NearestNodes {
         }
     }
 
-    /// The most by which recall@10 or recall@100 can fall, whichever falls further, when the live nodes `before` become `after`: the mean
-    /// share of a question's nearest live nodes that are no longer there. After deletions a search goes at least as far as before, and finds
-    /// every remaining node that it found before. In the worst case it finds none of the nodes that take the place of the deleted ones.
-    /// Where too few nearest nodes of a question are known, all that were deleted count as near to it.
+    /// The most by which recall@10 or recall@100 can fall, whichever falls further, when the live nodes `before` become
+    /// `after`: the mean share of a question's nearest live nodes that are no longer there. After deletions a search
+    /// goes at least as far as before, and finds every remaining node that it found before. In the worst case it finds
+    /// none of the nodes that take the place of the deleted ones. Where too few nearest nodes of a question are known,
+    /// all that were deleted count as near to it.
     pub fn most_lost(&self, before: impl Fn(u32) -> bool, after: &NodeSet, deleted: usize) -> f64 {
-        let Some(GroundTruthParts { own_dim, questions, depth, neighbours, .. }) =
-            GroundTruthParts::split(&self.map, self.dim, self.nodes)
+        let Some(GroundTruthParts {
+            own_dim,
+            questions,
+            depth,
+            neighbours,
+            ..
+        }) = GroundTruthParts::split(&self.map, self.dim, self.nodes)
         else {
             return 1.0;
         };
@@ -208,10 +242,16 @@ impl NearestNodes {
         let is_whole = depth + usize::from(own_dim == 0) >= self.nodes;
         let mut lost = LOST_AT.map(|_| 0.0);
         for question in 0..questions {
-            let list = neighbours.get(question * depth * 4..(question + 1) * depth * 4).unwrap_or_default();
+            let list = neighbours
+                .get(question * depth * 4..(question + 1) * depth * 4)
+                .unwrap_or_default();
             let list = list.as_chunks().0.iter().map(|node| u32::from_le_bytes(*node));
             let mut gone = Vec::with_capacity(LOST_DEPTH);
-            gone.extend(list.filter(|node| before(*node)).map(|node| !after.contains(node)).take(LOST_DEPTH));
+            gone.extend(
+                list.filter(|node| before(*node))
+                    .map(|node| !after.contains(node))
+                    .take(LOST_DEPTH),
+            );
             for (lost, k) in lost.iter_mut().zip(LOST_AT) {
                 let known = gone.get(..k).unwrap_or(&gone);
                 let near = known.iter().filter(|gone| **gone).count();
@@ -230,15 +270,26 @@ mod tests {
 
     fn some() -> [GroundTruth; 3] {
         let neighbours = vec![3, 1, 2, 0, 4, 3];
-        let vectors = CertificateQuestions::Vectors { dim: 2, values: vec![0.5, -1.0, 0.0, 2.0] };
+        let vectors = CertificateQuestions::Vectors {
+            dim: 2,
+            values: vec![0.5, -1.0, 0.0, 2.0],
+        };
         [
             GroundTruth {
                 questions: CertificateQuestions::Nodes(vec![4, 0]),
                 neighbours: neighbours.clone(),
                 nodes: 5,
             },
-            GroundTruth { questions: vectors, neighbours, nodes: 5 },
-            GroundTruth { questions: CertificateQuestions::Nodes(vec![0]), neighbours: Vec::new(), nodes: 1 },
+            GroundTruth {
+                questions: vectors,
+                neighbours,
+                nodes: 5,
+            },
+            GroundTruth {
+                questions: CertificateQuestions::Nodes(vec![0]),
+                neighbours: Vec::new(),
+                nodes: 1,
+            },
         ]
     }
 
@@ -250,10 +301,16 @@ mod tests {
             truth.write(&path).unwrap();
             assert_eq!(GroundTruth::open(&path, 2, truth.nodes).unwrap(), truth);
             let refused = GroundTruth::open(&path, 2, truth.nodes + 1).unwrap_err().to_string();
-            assert!(refused.contains(GROUND_TRUTH_FILE) && refused.contains("verify"), "{refused}");
+            assert!(
+                refused.contains(GROUND_TRUTH_FILE) && refused.contains("verify"),
+                "{refused}"
+            );
         }
         fs_err::write(&path, [&MAGIC[..], &[9, 0, 0, 0]].concat()).unwrap();
-        assert!(matches!(GroundTruth::open(&path, 2, 5), Err(Error::Newer { got: 9, .. })));
+        assert!(matches!(
+            GroundTruth::open(&path, 2, 5),
+            Err(Error::Newer { got: 9, .. })
+        ));
     }
 
     proptest::proptest! {

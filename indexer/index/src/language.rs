@@ -67,8 +67,8 @@ pub enum TextLanguage {
 struct LanguageFacts {
     code: &'static str,
     name: &'static str,
-    /// Name under which indexes register its analyzer. A change of an analyzer needs a new name, so that an earlier release refuses the index
-    /// instead of searching it by other terms.
+    /// Name under which indexes register its analyzer. A change of an analyzer needs a new name, so that an earlier
+    /// release refuses the index instead of searching it by other terms.
     analyzer: &'static str,
     /// Snowball's stemmer, and the stop words of that name.
     snowball: Option<Language>,
@@ -122,7 +122,12 @@ impl TextLanguage {
             Self::Turkish => ("tr", "Turkish", "dyad_tr_1", Some(Language::Turkish)),
             Self::Any => ("none", "no one language", "dyad_none_1", None),
         };
-        LanguageFacts { code, name, analyzer, snowball }
+        LanguageFacts {
+            code,
+            name,
+            analyzer,
+            snowball,
+        }
     }
 
     /// As commands and manifests name it.
@@ -144,7 +149,8 @@ impl TextLanguage {
         self.facts().snowball
     }
 
-    /// Whether a letter of this script may be of a word that is analysed as one of the language; where the language has stems.
+    /// Whether a letter of this script may be of a word that is analysed as one of the language; where the language has
+    /// stems.
     pub(crate) fn is_written_in(self, script: Script) -> bool {
         match self {
             Self::Arabic => script == Script::Arabic,
@@ -177,11 +183,18 @@ impl FromStr for TextLanguage {
             "nb" | "nn" => Self::Norwegian.code(),
             code => code,
         };
-        Self::ALL.into_iter().find(|language| language.code() == code).ok_or_else(|| {
-            let codes: Vec<&str> = Self::ALL.iter().map(|language| language.code()).collect();
-            let expected = format!("{}, or zh, ja or ko for cjk", codes.join(", "));
-            Error::Mismatch { what: "language", expected, got: format!("`{}`", code.escape_debug()) }
-        })
+        Self::ALL
+            .into_iter()
+            .find(|language| language.code() == code)
+            .ok_or_else(|| {
+                let codes: Vec<&str> = Self::ALL.iter().map(|language| language.code()).collect();
+                let expected = format!("{}, or zh, ja or ko for cjk", codes.join(", "));
+                Error::Mismatch {
+                    what: "language",
+                    expected,
+                    got: format!("`{}`", code.escape_debug()),
+                }
+            })
     }
 }
 

@@ -3,9 +3,10 @@
 //! A *node* is a document of the shard, a *slot* is its place in codes and links. Slots are numbered breadth first from
 //! the entry point, so that what a search reads is close together in memory; a table maps slots back to nodes.
 //!
-//! Links are stored apart from codes. In records of an int8 row and its links, 512 bytes at 384 values, searches at recall 0.95 to 0.99
-//! answered 10 to 15 % fewer questions (`dyad-bench ann`, minilm-100k, one thread, three interleaved rounds): most links
-//! that are prefetched are of slots whose int8 row is already in the cache or never read, and apart they take fewer pages.
+//! Links are stored apart from codes. In records of an int8 row and its links, 512 bytes at 384 values, searches at
+//! recall 0.95 to 0.99 answered 10 to 15 % fewer questions (`dyad-bench ann`, minilm-100k, one thread, three
+//! interleaved rounds): most links that are prefetched are of slots whose int8 row is already in the cache or never
+//! read, and apart they take fewer pages.
 
 use std::collections::VecDeque;
 
@@ -23,7 +24,8 @@ pub const DEGREE_MULTIPLE: usize = 16;
 pub struct GraphLayout {
     /// Slot where every search starts.
     pub entry: u32,
-    /// Slots whose vector another has, which comes before them: not nodes of the graph. All of their links are that slot.
+    /// Slots whose vector another has, which comes before them: not nodes of the graph. All of their links are that
+    /// slot.
     pub copies: u32,
     /// Links per slot on layer 0; shorter lists are padded with the slot itself.
     pub degree: usize,
@@ -52,16 +54,24 @@ impl Arranged {
         Ok(Self { layout, codes })
     }
 
-    /// These of distinct vectors as those of all nodes: slot `i` here is of the vector that `groups` numbers `layout.order[i]`.
+    /// These of distinct vectors as those of all nodes: slot `i` here is of the vector that `groups` numbers
+    /// `layout.order[i]`.
     pub fn with_copies(&self, groups: &VectorGroups) -> Result<Self> {
         let (distinct, n) = (self.layout.order.len(), groups.all_nodes());
         if n >= MAX_SLOTS || groups.len() != distinct {
             let expected = format!("{distinct} distinct vectors of fewer than {MAX_SLOTS} nodes");
             let got = format!("{} of {n}", groups.len());
-            return Err(Error::Mismatch { what: "copies of a shard", expected, got });
+            return Err(Error::Mismatch {
+                what: "copies of a shard",
+                expected,
+                got,
+            });
         }
         let (layout, slots) = self.layout.with_copies(groups);
-        Ok(Self { codes: self.codes.reordered(&slots), layout })
+        Ok(Self {
+            codes: self.codes.reordered(&slots),
+            layout,
+        })
     }
 }
 
@@ -71,7 +81,11 @@ impl GraphLayout {
         let n = graph.layers.first().map_or(0, |layer| layer.nodes.len());
         if n >= MAX_SLOTS {
             let (expected, got) = (format!("fewer than {MAX_SLOTS}"), n.to_string());
-            return Err(Error::Mismatch { what: "vectors of a shard", expected, got });
+            return Err(Error::Mismatch {
+                what: "vectors of a shard",
+                expected,
+                got,
+            });
         }
         let order = breadth_first(graph, n);
         let mut slots = vec![0u32; n];
@@ -81,7 +95,10 @@ impl GraphLayout {
             }
         }
         let slot_of = |node: u32| slots.get(node as usize).copied().unwrap_or(0);
-        let longest = (0..n as u32).map(|node| graph.neighbours(0, node).len()).max().unwrap_or(0);
+        let longest = (0..n as u32)
+            .map(|node| graph.neighbours(0, node).len())
+            .max()
+            .unwrap_or(0);
         let degree = longest.max(1).next_multiple_of(DEGREE_MULTIPLE);
         let mut links = Vec::with_capacity(n * degree);
         for (slot, node) in order.iter().enumerate() {
@@ -89,8 +106,20 @@ impl GraphLayout {
             links.extend(list.iter().map(|target| slot_of(*target)));
             links.resize((slot + 1) * degree, slot as u32);
         }
-        let upper = graph.layers.iter().skip(1).map(|layer| renumbered(layer, &slot_of)).collect();
-        Ok(Self { entry: slot_of(graph.entry), copies: 0, degree, order, links, upper })
+        let upper = graph
+            .layers
+            .iter()
+            .skip(1)
+            .map(|layer| renumbered(layer, &slot_of))
+            .collect();
+        Ok(Self {
+            entry: slot_of(graph.entry),
+            copies: 0,
+            degree,
+            order,
+            links,
+            upper,
+        })
     }
 }
 
@@ -136,7 +165,9 @@ impl GraphLayout {
             return;
         }
         let view = self.view();
-        let representatives: Vec<u32> = (0..self.order.len() as u32).map(|slot| view.representative(slot)).collect();
+        let representatives: Vec<u32> = (0..self.order.len() as u32)
+            .map(|slot| view.representative(slot))
+            .collect();
         let mut rest = self.order.as_mut_slice();
         for group in representatives.chunk_by(|one, other| one == other) {
             let (nodes, others) = rest.split_at_mut(group.len());
@@ -150,7 +181,12 @@ fn renumbered(layer: &GraphLayer, slot_of: &impl Fn(u32) -> u32) -> GraphLayer {
     let mut lists: Vec<(u32, Vec<u32>)> = layer
         .nodes
         .iter()
-        .map(|node| (slot_of(*node), layer.neighbours(*node).iter().map(|target| slot_of(*target)).collect()))
+        .map(|node| {
+            (
+                slot_of(*node),
+                layer.neighbours(*node).iter().map(|target| slot_of(*target)).collect(),
+            )
+        })
         .collect();
     lists.sort_unstable_by_key(|(slot, _)| *slot);
     let (nodes, lists): (Vec<u32>, Vec<Vec<u32>>) = lists.into_iter().unzip();
@@ -170,7 +206,12 @@ fn breadth_first(graph: &Graph, n: usize) -> Vec<u32> {
                 _ => continue,
             }
             order.push(node);
-            queue.extend(graph.links(0, node).iter().filter(|next| seen.get(**next as usize) == Some(&false)));
+            queue.extend(
+                graph
+                    .links(0, node)
+                    .iter()
+                    .filter(|next| seen.get(**next as usize) == Some(&false)),
+            );
         }
     }
     order
@@ -208,11 +249,17 @@ mod tests {
         let groups = VectorGroups::new(&[0, 1, 2, 3, 1, 1]).unwrap();
         let (mut layout, slots) = GraphLayout::new(&graph()).unwrap().with_copies(&groups);
         assert_eq!((layout.entry, layout.copies), (0, 2));
-        assert_eq!((layout.order.as_slice(), slots.as_slice()), (&[1, 4, 5, 3, 0, 2][..], &[0, 0, 0, 1, 2, 3][..]));
+        assert_eq!(
+            (layout.order.as_slice(), slots.as_slice()),
+            (&[1, 4, 5, 3, 0, 2][..], &[0, 0, 0, 1, 2, 3][..])
+        );
         assert_eq!(layout.links[..3], [3, 4, 0]);
         assert!(layout.links[16..48].iter().all(|link| *link == 0), "two copies");
         assert_eq!(layout.links[48..50], [5, 3]);
-        assert_eq!((layout.upper[0].nodes.as_slice(), layout.upper[0].neighbours(0)), (&[0, 5][..], &[5][..]));
+        assert_eq!(
+            (layout.upper[0].nodes.as_slice(), layout.upper[0].neighbours(0)),
+            (&[0, 5][..], &[5][..])
+        );
         let view = layout.view();
         let representatives: Vec<u32> = (0..7).map(|slot| view.representative(slot)).collect();
         assert_eq!(representatives, [0, 0, 0, 3, 4, 5, 6]);

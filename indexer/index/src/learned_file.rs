@@ -37,7 +37,11 @@ impl LearnedFile {
         let version = version.get("format_version").and_then(serde_json::Value::as_u64);
         let version = version.and_then(|version| u32::try_from(version).ok());
         if let Some(got) = version.filter(|version| *version > self.version) {
-            return Err(Error::Newer { path: path.to_owned(), got, supported: self.version });
+            return Err(Error::Newer {
+                path: path.to_owned(),
+                got,
+                supported: self.version,
+            });
         }
         serde_json::from_slice(bytes).map_err(|error| damaged(path, self.holds, error.to_string()))
     }

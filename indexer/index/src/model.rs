@@ -11,7 +11,8 @@ use crate::kernels::kernels;
 pub enum Metric {
     /// Inner product of unit vectors; larger is nearer. What our models make.
     Cosine,
-    /// Inner product of vectors of any length; larger is nearer. For models that were trained by it, whose vectors' lengths count.
+    /// Inner product of vectors of any length; larger is nearer. For models that were trained by it, whose vectors'
+    /// lengths count.
     Dot,
     /// Euclidean distance of vectors of any length; nearer is better. Scores are minus half its square.
     L2,
@@ -66,9 +67,18 @@ impl ModelRecord {
         max_tokens: usize,
     ) -> Result<Self, Error> {
         if !matches!(metric, "cosine" | "METRIC_COSINE") {
-            return Err(Error::ModelMetric { model: name, got: metric.to_owned() });
+            return Err(Error::ModelMetric {
+                model: name,
+                got: metric.to_owned(),
+            });
         }
-        Ok(Self { name, fingerprint, dim, metric: Metric::Cosine, max_tokens })
+        Ok(Self {
+            name,
+            fingerprint,
+            dim,
+            metric: Metric::Cosine,
+            max_tokens,
+        })
     }
 
     /// Whether vectors of both may be compared: the fingerprint, the dimension and the metric say so. The name is for
@@ -109,7 +119,9 @@ mod tests {
         for metric in ["METRIC_L2", "METRIC_UNSPECIFIED", "l2", "ip", ""] {
             let error = of(metric).unwrap_err().to_string();
             assert!(
-                error.contains(&format!("model `m`: expected vectors compared by `cosine`, got `{metric}`")),
+                error.contains(&format!(
+                    "model `m`: expected vectors compared by `cosine`, got `{metric}`"
+                )),
                 "{error}"
             );
         }

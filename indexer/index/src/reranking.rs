@@ -13,7 +13,11 @@ use crate::storage::WriteLock;
 
 /// Name of the file in the index.
 pub const RERANK_FILE: &str = "rerank.json";
-const FILE: LearnedFile = LearnedFile { name: RERANK_FILE, version: 1, holds: "the measured gain of a cross encoder" };
+const FILE: LearnedFile = LearnedFile {
+    name: RERANK_FILE,
+    version: 1,
+    holds: "the measured gain of a cross encoder",
+};
 
 /// The measured gain of a cross encoder.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -31,8 +35,8 @@ pub struct RerankRecord {
     /// By what the hits were fused. Files of earlier releases do not have it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fusion: Option<FusionMethod>,
-    /// Weight of its scores in the order of these hits, 0 to 1: fused scores have the rest. Files of earlier releases do not have it: the order was that of its
-    /// scores alone.
+    /// Weight of its scores in the order of these hits, 0 to 1: fused scores have the rest. Files of earlier releases
+    /// do not have it: the order was that of its scores alone.
     #[serde(default = "alone")]
     pub weight: f64,
     /// The judged questions.
@@ -79,7 +83,11 @@ impl RerankRecord {
             return Err(damaged(path, "`weight` from 0 to 1", record.weight.to_string()));
         }
         if !is_mean(before) || !is_mean(after) {
-            return Err(damaged(path, "`before` and `after` from 0 to 1", format!("{before} and {after}")));
+            return Err(damaged(
+                path,
+                "`before` and `after` from 0 to 1",
+                format!("{before} and {after}"),
+            ));
         }
         Ok(record)
     }
@@ -121,20 +129,37 @@ mod tests {
             depth: 20,
             fusion: Some(FusionMethod::LogOdds),
             weight: 0.4,
-            measured_on: RerankMeasured { data, split, questions: 100, before: 0.6, after: 0.25, p: 0.001 },
+            measured_on: RerankMeasured {
+                data,
+                split,
+                questions: 100,
+                before: 0.6,
+                after: 0.25,
+                p: 0.001,
+            },
         };
         assert_eq!(RerankRecord::load(dir.path(), "f00d").unwrap(), None);
-        record.save(dir.path(), &WriteLock::acquire(dir.path()).unwrap()).unwrap();
+        record
+            .save(dir.path(), &WriteLock::acquire(dir.path()).unwrap())
+            .unwrap();
         let loaded = RerankRecord::load(dir.path(), "f00d").unwrap().unwrap();
         assert!(loaded == record && loaded.is_of("c0de") && !loaded.is_of("beef") && loaded.gain() < -0.3);
         assert_eq!(RerankRecord::load(dir.path(), "beef").unwrap(), None);
         assert_eq!(
-            (loaded.weight_of(FusionMethod::LogOdds), loaded.weight_of(FusionMethod::MinMax)),
+            (
+                loaded.weight_of(FusionMethod::LogOdds),
+                loaded.weight_of(FusionMethod::MinMax)
+            ),
             (Some(0.4), None)
         );
         // Of an earlier release: the order of its scores alone, whatever was fused.
-        let earlier = serde_json::to_string(&record).unwrap().replace("\"fusion\":\"log_odds\",\"weight\":0.4,", "");
-        assert!(!earlier.contains("log_odds") && !earlier.contains("weight"), "{earlier}");
+        let earlier = serde_json::to_string(&record)
+            .unwrap()
+            .replace("\"fusion\":\"log_odds\",\"weight\":0.4,", "");
+        assert!(
+            !earlier.contains("log_odds") && !earlier.contains("weight"),
+            "{earlier}"
+        );
         fs_err::write(dir.path().join(RERANK_FILE), earlier).unwrap();
         let earlier = RerankRecord::load(dir.path(), "f00d").unwrap().unwrap();
         assert_eq!((earlier.fusion, earlier.weight_of(FusionMethod::LogOdds)), (None, None));
@@ -144,7 +169,10 @@ mod tests {
             ("{}".to_owned(), "expected the measured gain"),
             (whole.replace("0.25", "1.5"), "from 0 to 1, got 0.6 and 1.5"),
             (whole.replace("0.4", "1.4"), "`weight` from 0 to 1, got 1.4"),
-            (whole.replace("\"format_version\":1", "\"format_version\":2"), "reads up to 1"),
+            (
+                whole.replace("\"format_version\":1", "\"format_version\":2"),
+                "reads up to 1",
+            ),
         ] {
             fs_err::write(dir.path().join(RERANK_FILE), text).unwrap();
             let error = RerankRecord::load(dir.path(), "f00d").unwrap_err().to_string();

@@ -95,13 +95,20 @@ pub struct RowRange<'a> {
 impl<'a> RowRange<'a> {
     /// At most `len` rows from `first` on.
     pub fn new(rows: &'a dyn VectorRows, first: usize, len: usize) -> Self {
-        Self { rows, first, len: len.min(rows.len().saturating_sub(first)) }
+        Self {
+            rows,
+            first,
+            len: len.min(rows.len().saturating_sub(first)),
+        }
     }
 }
 
 impl std::fmt::Debug for RowRange<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("RowRange").field("first", &self.first).field("len", &self.len).finish_non_exhaustive()
+        f.debug_struct("RowRange")
+            .field("first", &self.first)
+            .field("len", &self.len)
+            .finish_non_exhaustive()
     }
 }
 
@@ -115,10 +122,15 @@ impl VectorRows for RowRange<'_> {
     }
 
     fn row(&self, node: u32) -> &[f32] {
-        if (node as usize) < self.len { self.rows.row(self.first as u32 + node) } else { &[] }
+        if (node as usize) < self.len {
+            self.rows.row(self.first as u32 + node)
+        } else {
+            &[]
+        }
     }
 
     fn read_ahead(&self, rows: Range<usize>) {
-        self.rows.read_ahead(self.first + rows.start..self.first + rows.end.min(self.len));
+        self.rows
+            .read_ahead(self.first + rows.start..self.first + rows.end.min(self.len));
     }
 }

@@ -60,12 +60,15 @@ impl Findings {
 /// Documents compared between two checks for cancellation.
 const BETWEEN_CHECKS: u32 = 1 << 10;
 
-/// Checks the generation that `CURRENT` names, and the manifests of all others. Damage is a finding; an index that is not
-/// there, or whose current manifest cannot be read, is an error.
+/// Checks the generation that `CURRENT` names, and the manifests of all others. Damage is a finding; an index that is
+/// not there, or whose current manifest cannot be read, is an error.
 pub fn verify_current(index: &Path) -> Result<Findings> {
     let current = manifest::current(index)?;
     let mut findings = verify(index, &current, &Never);
-    for generation in manifest::generations(index)?.into_iter().filter(|generation| *generation != current.generation) {
+    for generation in manifest::generations(index)?
+        .into_iter()
+        .filter(|generation| *generation != current.generation)
+    {
         match manifest::load(index, generation) {
             // It was removed meanwhile.
             Ok(_) | Err(Error::NoGeneration { .. }) => {}
@@ -78,7 +81,10 @@ pub fn verify_current(index: &Path) -> Result<Findings> {
 /// Checks a generation: its files against the manifest's checksums, every section of the vectors, and that node `i` and
 /// document `i` have the same key. A cancelled check returns the problems found so far.
 pub fn verify(index: &Path, manifest: &Manifest, cancel: &dyn Cancel) -> Findings {
-    let mut findings = Findings { generation: manifest.generation, ..Findings::default() };
+    let mut findings = Findings {
+        generation: manifest.generation,
+        ..Findings::default()
+    };
     let _lock = match ReaderLock::acquire(index, manifest.generation) {
         Ok(lock) => lock,
         Err(error) => {
@@ -111,17 +117,25 @@ impl Valid {
     }
 
     fn is_live(&self, node: u32) -> bool {
-        self.deletions.as_ref().is_none_or(|deletions| deletions.live.contains(node))
+        self.deletions
+            .as_ref()
+            .is_none_or(|deletions| deletions.live.contains(node))
     }
 }
 
 /// In every generation each key is live in at most one shard.
 fn compare_shards(shards: &[Valid], cancel: &dyn Cancel, findings: &mut Findings) {
-    let pairs =
-        shards.iter().enumerate().flat_map(|(at, one)| shards.iter().skip(at + 1).map(move |other| (one, other)));
+    let pairs = shards
+        .iter()
+        .enumerate()
+        .flat_map(|(at, one)| shards.iter().skip(at + 1).map(move |other| (one, other)));
     let mut repeated = 0;
     for (one, other) in pairs {
-        let (few, many) = if one.dense.len() < other.dense.len() { (one, other) } else { (other, one) };
+        let (few, many) = if one.dense.len() < other.dense.len() {
+            (one, other)
+        } else {
+            (other, one)
+        };
         let keys = few.dense.keys();
         for node in (0..few.dense.len() as u32).filter(|node| few.is_live(*node)) {
             if node.is_multiple_of(BETWEEN_CHECKS) && cancel.is_cancelled() {
@@ -180,20 +194,32 @@ fn verify_shard(
         }
     };
     if text.len() as u64 != entry.documents {
-        findings.differ(&text_path, "documents", &entry.documents.to_string(), &text.len().to_string());
+        findings.differ(
+            &text_path,
+            "documents",
+            &entry.documents.to_string(),
+            &text.len().to_string(),
+        );
         return None;
     }
     let dense = dense?;
     compare_keys(&dense, &text, &text_path, cancel, findings);
     verify_places(&dir.join(DOCUMENTS_DIR), dense.len(), cancel, findings);
-    let deletions = entry.deleted.as_ref().and_then(|entry| verify_deletions(index, entry, &text, cancel, findings));
+    let deletions = entry
+        .deleted
+        .as_ref()
+        .and_then(|entry| verify_deletions(index, entry, &text, cancel, findings));
     if let Some(updates) = &entry.metadata {
         verify_updates(index, updates, &dense, cancel, findings);
     }
     if let Some(calibration) = &entry.calibration {
         verify_calibration(index, calibration, &dense, cancel, findings);
     }
-    (findings.problems.len() == before && !findings.stopped).then(|| Valid { id: entry.id.clone(), dense, deletions })
+    (findings.problems.len() == before && !findings.stopped).then(|| Valid {
+        id: entry.id.clone(),
+        dense,
+        deletions,
+    })
 }
 
 /// Every passage must stand in its document.
@@ -214,7 +240,9 @@ fn verify_deletions(
     findings: &mut Findings,
 ) -> Option<Deletions> {
     let opened = Deletions::open(index, entry, text.len() as u64).and_then(|deletions| {
-        let nodes: Vec<u32> = (0..text.len() as u32).filter(|node| !deletions.live.contains(*node)).collect();
+        let nodes: Vec<u32> = (0..text.len() as u32)
+            .filter(|node| !deletions.live.contains(*node))
+            .collect();
         let terms = text.terms_of(&nodes, &DeletedTerms::default(), cancel)?;
         Ok((deletions, terms))
     });
@@ -253,7 +281,12 @@ fn verify_calibration(
     match opened {
         Ok(truth) if truth.questions.len() as u64 == entry.questions => {}
         Ok(truth) => {
-            findings.differ(&dir, "questions", &entry.questions.to_string(), &truth.questions.len().to_string());
+            findings.differ(
+                &dir,
+                "questions",
+                &entry.questions.to_string(),
+                &truth.questions.len().to_string(),
+            );
         }
         Err(error) => findings.failed(&error),
     }
@@ -276,7 +309,12 @@ fn verify_updates(
         Err(error) => return findings.failed(&error),
     };
     if updates.len() as u64 != entry.documents {
-        findings.differ(&dir, "documents", &entry.documents.to_string(), &updates.len().to_string());
+        findings.differ(
+            &dir,
+            "documents",
+            &entry.documents.to_string(),
+            &updates.len().to_string(),
+        );
     }
     for &node in updates.nodes() {
         match updates.document(node) {
@@ -289,7 +327,10 @@ fn verify_updates(
 
 /// The same as [`check_file`] for all files of a directory.
 fn check_files(dir: &Path, files: &[FileEntry], cancel: &dyn Cancel, findings: &mut Findings) -> bool {
-    let intact = files.iter().filter(|file| check_file(dir, file, cancel, findings)).count();
+    let intact = files
+        .iter()
+        .filter(|file| check_file(dir, file, cancel, findings))
+        .count();
     intact == files.len()
 }
 
@@ -310,11 +351,21 @@ fn check_file(dir: &Path, file: &FileEntry, cancel: &dyn Cancel, findings: &mut 
     findings.files += 1;
     findings.bytes += bytes;
     if bytes != file.bytes {
-        findings.differ(&path, "length", &format!("{} bytes", file.bytes), &format!("{bytes} bytes"));
+        findings.differ(
+            &path,
+            "length",
+            &format!("{} bytes", file.bytes),
+            &format!("{bytes} bytes"),
+        );
         return false;
     }
     if crc32c != file.crc32c {
-        findings.differ(&path, "checksum of the file", &format!("{:08x}", file.crc32c), &format!("{crc32c:08x}"));
+        findings.differ(
+            &path,
+            "checksum of the file",
+            &format!("{:08x}", file.crc32c),
+            &format!("{crc32c:08x}"),
+        );
         return false;
     }
     true
@@ -386,6 +437,9 @@ fn compare_keys(dense: &DenseShard, text: &TextShard, text_path: &Path, cancel: 
         }
     }
     if different > MAX_LISTED {
-        findings.note(format!("`{}`: {different} documents differ from the vectors' keys", text_path.display()));
+        findings.note(format!(
+            "`{}`: {different} documents differ from the vectors' keys",
+            text_path.display()
+        ));
     }
 }

@@ -30,29 +30,50 @@ pub struct CommitSummary {
     pub is_new: bool,
 }
 
-/// Publishes the shards of the job at `url`, all of which have to be built, as the next generation of its index by one conditional put. Where that has been
-/// done, nothing is done; where the generation that the job was planned on is not current any more, it is refused.
+/// Publishes the shards of the job at `url`, all of which have to be built, as the next generation of its index by one
+/// conditional put. Where that has been done, nothing is done; where the generation that the job was planned on is not
+/// current any more, it is refused.
 pub fn commit(url: &str, scratch: &Path, control: JobControl<'_>) -> Result<CommitSummary, Error> {
     let place = JobPlace::open(url, control.cancel)?;
     let plan = place.plan()?;
     let shards = shards_done(&place, &plan)?;
-    let missing: Vec<usize> = (0..shards.len()).filter(|at| shards.get(*at).is_none_or(Option::is_none)).collect();
+    let missing: Vec<usize> = (0..shards.len())
+        .filter(|at| shards.get(*at).is_none_or(Option::is_none))
+        .collect();
     if !missing.is_empty() {
         let (total, count) = (missing.len(), shards.len());
         let first = missing.into_iter().take(5).map(|shard| shard.to_string()).collect();
-        return Err(BulkJobError::NotDone { what: "shards", total, count, first, command: "shard" }.into());
+        return Err(BulkJobError::NotDone {
+            what: "shards",
+            total,
+            count,
+            first,
+            command: "shard",
+        }
+        .into());
     }
     let partitions = all_done(&place, &plan.job.partitions)?;
     let rejected = partitions.iter().map(|done| done.rejected).fold(0, u64::saturating_add);
     if rejected > plan.job.max_bad {
-        return Err(BulkJobError::TooManyBad { got: rejected, allowed: plan.job.max_bad }.into());
+        return Err(BulkJobError::TooManyBad {
+            got: rejected,
+            allowed: plan.job.max_bad,
+        }
+        .into());
     }
     let manifest = manifest_of(&plan, shards.into_iter().flatten(), &partitions);
     let bytes = serde_json::to_vec_pretty(&manifest).map_err(std::io::Error::from)?;
     let index = RemoteStore::open(&plan.job.index)?;
     let pointer = manifest::pointer_to(manifest.generation, &bytes);
-    let summary = |is_new| CommitSummary { manifest: manifest.clone(), index: index.url().to_owned(), is_new };
-    let record = CommitDone { format_version: VERSION, pointer };
+    let summary = |is_new| CommitSummary {
+        manifest: manifest.clone(),
+        index: index.url().to_owned(),
+        is_new,
+    };
+    let record = CommitDone {
+        format_version: VERSION,
+        pointer,
+    };
     if place.record(COMMITTED)? == Some(record.clone()) {
         return Ok(summary(false));
     }
@@ -68,13 +89,17 @@ pub fn commit(url: &str, scratch: &Path, control: JobControl<'_>) -> Result<Comm
 }
 
 pub(super) fn shards_done(place: &JobPlace<'_>, plan: &BulkPlan) -> Result<Vec<Option<ShardDone>>, Error> {
-    (0..plan.job.shards.len()).map(|shard| place.shard_done(shard)).collect()
+    (0..plan.job.shards.len())
+        .map(|shard| place.shard_done(shard))
+        .collect()
 }
 
 /// The same bytes in every commit of a job.
 fn manifest_of(plan: &BulkPlan, shards: impl Iterator<Item = ShardDone>, partitions: &[PartitionDone]) -> Manifest {
     let sum = |of: &dyn Fn(&PartitionDone) -> u64| partitions.iter().map(of).fold(0, u64::saturating_add);
-    let truncated = partitions.iter().try_fold(0_u64, |sum, done| Some(sum.saturating_add(done.truncated?)));
+    let truncated = partitions
+        .iter()
+        .try_fold(0_u64, |sum, done| Some(sum.saturating_add(done.truncated?)));
     let change = Change {
         operation: "bulk".to_owned(),
         read: sum(&|done| done.read),
@@ -107,7 +132,10 @@ fn manifest_of(plan: &BulkPlan, shards: impl Iterator<Item = ShardDone>, partiti
 fn refuse_repeated(place: &JobPlace<'_>, plan: &BulkPlan, done: &[PartitionDone], scratch: &Path) -> Result<(), Error> {
     fs_err::create_dir_all(scratch)?;
     let workspace = Workspace::create(scratch)?;
-    let files = done.iter().flat_map(|done| &done.files).filter(|file| file.path == KEYS);
+    let files = done
+        .iter()
+        .flat_map(|done| &done.files)
+        .filter(|file| file.path == KEYS);
     let bytes = files.map(|file| file.bytes).fold(0, u64::saturating_add);
     check_space(scratch, bytes.saturating_mul(2), free_space)?;
     let mut merge = KeyMerge::new(workspace.path());
@@ -161,21 +189,29 @@ const LISTED: usize = 1_000;
 pub fn status(url: &str, control: JobControl<'_>) -> Result<(BulkPlan, Status), Error> {
     let place = JobPlace::open(url, control.cancel)?;
     let plan = place.plan()?;
-    let there: BTreeSet<String> =
-        place.wait(place.remote.list(PARTITIONS))?.into_iter().map(|object| object.name).collect();
+    let there: BTreeSet<String> = place
+        .wait(place.remote.list(PARTITIONS))?
+        .into_iter()
+        .map(|object| object.name)
+        .collect();
     let mut done = Vec::new();
     let mut partitions_missing = Vec::new();
     for (number, partition) in plan.job.partitions.iter().enumerate() {
         let is_there = there.contains(&partition_record(&partition.name));
-        match if is_there { place.partition_done(partition)? } else { None } {
+        match if is_there {
+            place.partition_done(partition)?
+        } else {
+            None
+        } {
             Some(one) => done.push((number, one)),
             None => partitions_missing.push(number),
         }
     }
     let shards = shards_done(&place, &plan)?;
     let built: Vec<&ShardDone> = shards.iter().flatten().collect();
-    let shards_missing: Vec<usize> =
-        (0..shards.len()).filter(|at| shards.get(*at).is_none_or(Option::is_none)).collect();
+    let shards_missing: Vec<usize> = (0..shards.len())
+        .filter(|at| shards.get(*at).is_none_or(Option::is_none))
+        .collect();
     let committed = if partitions_missing.is_empty() && shards_missing.is_empty() {
         let partitions: Vec<PartitionDone> = done.iter().map(|(_, one)| one.clone()).collect();
         let manifest = manifest_of(&plan, shards.iter().flatten().cloned(), &partitions);
@@ -202,7 +238,11 @@ pub fn status(url: &str, control: JobControl<'_>) -> Result<(BulkPlan, Status), 
             .map(|(number, one)| (*number, one.rejected))
             .take(LISTED)
             .collect(),
-        task_s: done.iter().map(|(_, one)| one.seconds).chain(built.iter().map(|one| one.seconds)).sum(),
+        task_s: done
+            .iter()
+            .map(|(_, one)| one.seconds)
+            .chain(built.iter().map(|one| one.seconds))
+            .sum(),
         peak_memory_bytes: built.iter().filter_map(|one| one.peak_memory_bytes).max(),
         generation: plan.generation,
         committed,

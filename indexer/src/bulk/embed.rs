@@ -55,8 +55,9 @@ pub struct EmbeddedPartition {
     pub is_new: bool,
 }
 
-/// Embeds partition `number` of the job at `url`, by `source` or with the vectors of its inputs; where it is done already, nothing is done. Two tasks of one
-/// partition do no harm: the first record counts. `connect` is called only where there is something to embed.
+/// Embeds partition `number` of the job at `url`, by `source` or with the vectors of its inputs; where it is done
+/// already, nothing is done. Two tasks of one partition do no harm: the first record counts. `connect` is called only
+/// where there is something to embed.
 pub fn embed(
     url: &str,
     number: usize,
@@ -69,7 +70,12 @@ pub fn embed(
     let plan = place.plan()?;
     let count = plan.job.partitions.len();
     let Some(partition) = plan.job.partitions.get(number) else {
-        return Err(BulkJobError::NoTask { option: "partition", count, got: number }.into());
+        return Err(BulkJobError::NoTask {
+            option: "partition",
+            count,
+            got: number,
+        }
+        .into());
     };
     // What a task on this machine has embedded that was ended is not embedded again.
     let kept = scratch.join(format!("partition-{}", partition.name));
@@ -79,27 +85,50 @@ pub fn embed(
         if place.wait(place.remote.has_directory(&folder, &done.files))? {
             // Another machine has done it.
             drop(fs_err::remove_dir_all(kept));
-            return Ok(EmbeddedPartition { done: done.clone(), is_new: false });
+            return Ok(EmbeddedPartition {
+                done: done.clone(),
+                is_new: false,
+            });
         }
-        control.progress.warn(&format!("files of partition {} are gone: it is embedded again", partition.name));
+        control.progress.warn(&format!(
+            "files of partition {} are gone: it is embedded again",
+            partition.name
+        ));
     }
     fs_err::create_dir_all(scratch)?;
     let workspace = Workspace::create(scratch)?;
     let bytes: u64 = partition.slices.iter().map(|slice| slice.bytes).sum();
-    let vectors = partition.documents.saturating_mul(plan.job.model.dim as u64).saturating_mul(4);
-    space::check_space(scratch, bytes.saturating_mul(3).saturating_add(vectors), space::free_space)?;
+    let vectors = partition
+        .documents
+        .saturating_mul(plan.job.model.dim as u64)
+        .saturating_mul(4);
+    space::check_space(
+        scratch,
+        bytes.saturating_mul(3).saturating_add(vectors),
+        space::free_space,
+    )?;
     let mut task = PartitionTask::begin(&plan, partition, &place, workspace.path())?;
     let input = RemoteStore::open(&plan.job.input)?;
     let mut source = if plan.job.has_vectors {
         None
     } else {
-        let passages = if plan.job.on_long == OnLong::Split { Some(connect()?) } else { None };
-        Some(LongTexts::new(KeptSource::new(connect()?, &kept), plan.job.on_long, passages))
+        let passages = if plan.job.on_long == OnLong::Split {
+            Some(connect()?)
+        } else {
+            None
+        };
+        Some(LongTexts::new(
+            KeptSource::new(connect()?, &kept),
+            plan.job.on_long,
+            passages,
+        ))
     };
     if let Some(source) = &source {
         check_model(&plan, source.model())?;
     }
-    control.progress.begin("embedding", Unit::Documents, Some(partition.documents));
+    control
+        .progress
+        .begin("embedding", Unit::Documents, Some(partition.documents));
     for slice in &partition.slices {
         let source = source.as_mut().map(|source| source as &mut dyn VectorSource);
         let read = task.slice(slice, &input, source, control);
@@ -110,7 +139,11 @@ pub fn embed(
     let (folder, files) = task.finish()?;
     let name = format!("{}/{folder}", partition_folder(&partition.name));
     fail_point!("bulk-files");
-    place.wait(place.remote.put_directory(&task.dir, &name, &files, &PushOptions::default(), &place.go_on()))?;
+    place.wait(
+        place
+            .remote
+            .put_directory(&task.dir, &name, &files, &PushOptions::default(), &place.go_on()),
+    )?;
     let (documents, rejected) = (task.documents, task.rejected);
     let done = PartitionDone {
         format_version: VERSION,
@@ -153,7 +186,11 @@ fn check_model(plan: &BulkPlan, got: &ModelRecord) -> Result<(), Error> {
     if got.same_space(expected) {
         return Ok(());
     }
-    Err(BulkJobError::PlannedModel { expected: Box::new(expected.clone()), got: Box::new(got.clone()) }.into())
+    Err(BulkJobError::PlannedModel {
+        expected: Box::new(expected.clone()),
+        got: Box::new(got.clone()),
+    }
+    .into())
 }
 
 /// What is written for a partition.
@@ -210,15 +247,26 @@ impl<'a> PartitionTask<'a> {
         let path = fetch(self.place, input, slice, &folder)?;
         let rejects = self.scratch.join(REJECTS);
         let max_bad = Some(self.plan.job.max_bad.saturating_sub(self.rejected));
-        let read = ReadOptions { max_bad, rejects: Some(rejects.clone()), ..self.plan.job.reading.options() };
+        let read = ReadOptions {
+            max_bad,
+            rejects: Some(rejects.clone()),
+            ..self.plan.job.reading.options()
+        };
         let mut corpus = CorpusReader::open(&path, &read)?;
         let mut declared = None;
         let source: &mut dyn VectorSource = if let Some(source) = source {
             source
         } else {
             let model = &self.plan.job.model;
-            let of = DeclaredModel { name: &model.name, fingerprint: Some(&model.fingerprint), metric: model.metric };
-            if matches!(CorpusReader::open(&path, &read)?.next(), Some(Err(CorpusError::Empty { .. }))) {
+            let of = DeclaredModel {
+                name: &model.name,
+                fingerprint: Some(&model.fingerprint),
+                metric: model.metric,
+            };
+            if matches!(
+                CorpusReader::open(&path, &read)?.next(),
+                Some(Err(CorpusError::Empty { .. }))
+            ) {
                 // Programs of several workers leave files without rows.
                 return Ok(fs_err::remove_dir_all(folder)?);
             }
@@ -240,7 +288,10 @@ impl<'a> PartitionTask<'a> {
                 Err(error) => return Err(error),
             }
         }
-        corpus.warnings().iter().for_each(|warning| control.progress.warn(warning));
+        corpus
+            .warnings()
+            .iter()
+            .for_each(|warning| control.progress.warn(warning));
         self.rejected += corpus.rejected();
         drop(corpus);
         self.note_rejects(slice, input, &rejects)?;
@@ -248,9 +299,19 @@ impl<'a> PartitionTask<'a> {
     }
 
     fn add(&mut self, document: &Document, row: &[f32]) -> Result<(), Error> {
-        let metadata = document.metadata.as_ref().map(Metadata::as_raw).transpose().map_err(std::io::Error::from)?;
+        let metadata = document
+            .metadata
+            .as_ref()
+            .map(Metadata::as_raw)
+            .transpose()
+            .map_err(std::io::Error::from)?;
         let Document { key, title, text, .. } = document;
-        let line = TextLine { key, title, text, metadata };
+        let line = TextLine {
+            key,
+            title,
+            text,
+            metadata,
+        };
         serde_json::to_writer(&mut self.texts, &line).map_err(std::io::Error::from)?;
         self.texts.write_all(b"\n")?;
         if let Some(writer) = &mut self.writer {
@@ -271,7 +332,10 @@ impl<'a> PartitionTask<'a> {
         if text.is_empty() {
             return Ok(());
         }
-        let mut out = fs_err::OpenOptions::new().create(true).append(true).open(self.dir.join(REJECTS))?;
+        let mut out = fs_err::OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(self.dir.join(REJECTS))?;
         for line in text.lines() {
             let mut reject: serde_json::Value = serde_json::from_str(line).map_err(std::io::Error::from)?;
             if let Some(reject) = reject.as_object_mut() {
@@ -292,11 +356,18 @@ impl<'a> PartitionTask<'a> {
             writer.finish()?;
         }
         self.keys.sort_unstable();
-        let repeated: Vec<&String> =
-            self.keys.windows(2).filter_map(|pair| pair.first().filter(|key| pair.last() == Some(key))).collect();
+        let repeated: Vec<&String> = self
+            .keys
+            .windows(2)
+            .filter_map(|pair| pair.first().filter(|key| pair.last() == Some(key)))
+            .collect();
         if !repeated.is_empty() {
             let first = repeated.iter().take(5).map(|key| (*key).clone()).collect();
-            return Err(BulkJobError::RepeatedKeys { total: repeated.len() as u64, first }.into());
+            return Err(BulkJobError::RepeatedKeys {
+                total: repeated.len() as u64,
+                first,
+            }
+            .into());
         }
         let mut out = BufWriter::new(fs_err::File::create(self.dir.join(KEYS))?);
         for key in &self.keys {

@@ -27,19 +27,29 @@ pub(super) fn refuse_texts(objects: &[Object], format: CorpusFormat) -> Result<(
         CorpusFormat::Markdown | CorpusFormat::Text => true,
         CorpusFormat::Auto => {
             let name = name.to_ascii_lowercase();
-            let name = name.strip_suffix(".gz").or_else(|| name.strip_suffix(".zst")).unwrap_or(&name);
+            let name = name
+                .strip_suffix(".gz")
+                .or_else(|| name.strip_suffix(".zst"))
+                .unwrap_or(&name);
             let extension = name.rsplit_once('.').map_or("", |(_, extension)| extension);
             matches!(extension, "md" | "markdown")
         }
         _ => false,
     };
     let text = objects.iter().find(|object| is_text(&object.name));
-    text.map_or(Ok(()), |object| Err(BulkJobError::TextInput { name: object.name.clone() }))
+    text.map_or(Ok(()), |object| {
+        Err(BulkJobError::TextInput {
+            name: object.name.clone(),
+        })
+    })
 }
 
 /// Whether an input can be cut between lines, by its name: JSON lines.
 pub(super) fn can_be_cut(name: &str, format: CorpusFormat) -> bool {
-    let extension = name.rsplit_once('.').map_or("", |(_, extension)| extension).to_ascii_lowercase();
+    let extension = name
+        .rsplit_once('.')
+        .map_or("", |(_, extension)| extension)
+        .to_ascii_lowercase();
     match extension.as_str() {
         "jsonl" | "ndjson" | "json" => matches!(format, CorpusFormat::Auto | CorpusFormat::Jsonl),
         _ => false,
@@ -70,7 +80,12 @@ pub(super) fn cut(
     for end in ends {
         if end > first {
             let version = version(place, input, object, first..end)?;
-            slices.push(Slice { name: object.name.clone(), first, bytes: end - first, version });
+            slices.push(Slice {
+                name: object.name.clone(),
+                first,
+                bytes: end - first,
+                version,
+            });
         }
         first = end;
     }
@@ -86,9 +101,18 @@ pub(super) fn first_slice(
     bytes: u64,
 ) -> Result<Slice, Error> {
     let is_cut = bytes < object.bytes && can_be_cut(&object.name, format) && !is_packed(place, input, object)?;
-    let end = if is_cut { line_end(place, input, object, bytes)? } else { object.bytes };
+    let end = if is_cut {
+        line_end(place, input, object, bytes)?
+    } else {
+        object.bytes
+    };
     let version = version(place, input, object, 0..end)?;
-    Ok(Slice { name: object.name.clone(), first: 0, bytes: end, version })
+    Ok(Slice {
+        name: object.name.clone(),
+        first: 0,
+        bytes: end,
+        version,
+    })
 }
 
 /// Whether an input is gzip or Zstandard, whatever its name says.
@@ -109,8 +133,12 @@ fn line_end(place: &JobPlace<'_>, input: &RemoteStore, object: &Object, mut at: 
         let mut found = None;
         let mut seen = 0;
         let mut sink = |piece: &[u8]| {
-            found =
-                found.or_else(|| piece.iter().position(|byte| *byte == b'\n').map(|end| at + seen + end as u64 + 1));
+            found = found.or_else(|| {
+                piece
+                    .iter()
+                    .position(|byte| *byte == b'\n')
+                    .map(|end| at + seen + end as u64 + 1)
+            });
             seen += piece.len() as u64;
             Ok(())
         };
@@ -153,7 +181,13 @@ pub(super) fn fetch(place: &JobPlace<'_>, input: &RemoteStore, slice: &Slice, to
     let got = format!("{XXH3}{:032x}", digest.digest128());
     if etag.is_none() && slice.version != got {
         let (url, path, expected) = (input.url().to_owned(), slice.name.clone(), slice.version.clone());
-        return Err(dyad_store::Error::Changed { url, path, expected, got }.into());
+        return Err(dyad_store::Error::Changed {
+            url,
+            path,
+            expected,
+            got,
+        }
+        .into());
     }
     Ok(path)
 }

@@ -14,7 +14,8 @@ const SHOWN: usize = 5;
 /// Files that are read at once: others are merged into one before.
 const OPEN: usize = 200;
 
-/// Files of sorted keys, one JSON text per line. Holds one key of each in memory, and keeps no more files open than systems allow.
+/// Files of sorted keys, one JSON text per line. Holds one key of each in memory, and keeps no more files open than
+/// systems allow.
 #[derive(Debug)]
 pub(super) struct KeyMerge {
     /// For merged files.
@@ -27,7 +28,12 @@ pub(super) struct KeyMerge {
 impl KeyMerge {
     /// Merges into files of a directory.
     pub(super) fn new(dir: &Path) -> Self {
-        Self { dir: dir.to_owned(), merged: 0, files: Vec::new(), next: BinaryHeap::new() }
+        Self {
+            dir: dir.to_owned(),
+            merged: 0,
+            files: Vec::new(),
+            next: BinaryHeap::new(),
+        }
     }
 
     pub(super) fn add(&mut self, path: &Path) -> Result<(), Error> {
@@ -52,14 +58,18 @@ impl KeyMerge {
     }
 
     fn advance(&mut self, file: usize) -> Result<(), Error> {
-        let Some(line) = self.files.get_mut(file).and_then(Iterator::next).transpose()? else { return Ok(()) };
+        let Some(line) = self.files.get_mut(file).and_then(Iterator::next).transpose()? else {
+            return Ok(());
+        };
         let key = serde_json::from_str(&line).map_err(std::io::Error::from)?;
         self.next.push(Reverse((key, file)));
         Ok(())
     }
 
     fn pop(&mut self) -> Result<Option<String>, Error> {
-        let Some(Reverse((key, file))) = self.next.pop() else { return Ok(None) };
+        let Some(Reverse((key, file))) = self.next.pop() else {
+            return Ok(None);
+        };
         self.advance(file)?;
         Ok(Some(key))
     }
@@ -76,7 +86,11 @@ impl KeyMerge {
             }
             last = Some(key);
         }
-        if total == 0 { Ok(()) } else { Err(BulkJobError::RepeatedKeys { total, first }.into()) }
+        if total == 0 {
+            Ok(())
+        } else {
+            Err(BulkJobError::RepeatedKeys { total, first }.into())
+        }
     }
 }
 

@@ -1,4 +1,5 @@
-//! Bulk jobs: a corpus of any size embedded and indexed by tasks that any engine can schedule, repeat and kill. All state is in objects of a store.
+//! Bulk jobs: a corpus of any size embedded and indexed by tasks that any engine can schedule, repeat and kill. All
+//! state is in objects of a store.
 //!
 //! ```text
 //! plan ──> embed (one task per partition) ──> shard (one task per shard) ──> commit (one conditional put)
@@ -12,7 +13,8 @@
 //! OUT/COMMITTED.json                       put after these
 //! ```
 //!
-//! A task that was killed leaves objects that no record names; `gc` removes them by age. Where the files of a record are gone, its task does its work again.
+//! A task that was killed leaves objects that no record names; `gc` removes them by age. Where the files of a record
+//! are gone, its task does its work again.
 //!
 //! | file | contents |
 //! |---|---|

@@ -30,7 +30,11 @@ impl<'a> JobPlace<'a> {
     pub(super) fn open(url: &str, cancel: &'a JobCancellation) -> Result<Self, Error> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let url = url.strip_suffix(PLAN).unwrap_or(url);
-        Ok(Self { remote: RemoteStore::open(url)?, cancel, runtime })
+        Ok(Self {
+            remote: RemoteStore::open(url)?,
+            cancel,
+            runtime,
+        })
     }
 
     /// Runs what waits for the store.
@@ -46,7 +50,12 @@ impl<'a> JobPlace<'a> {
 
     /// The plan; an error where there is none.
     pub(super) fn plan(&self) -> Result<BulkPlan, Error> {
-        self.plan_if_any()?.ok_or_else(|| BulkJobError::NoPlan { url: self.remote.url().to_owned() }.into())
+        self.plan_if_any()?.ok_or_else(|| {
+            BulkJobError::NoPlan {
+                url: self.remote.url().to_owned(),
+            }
+            .into()
+        })
     }
 
     pub(super) fn plan_if_any(&self) -> Result<Option<BulkPlan>, Error> {
@@ -70,7 +79,10 @@ impl<'a> JobPlace<'a> {
     fn record_of<T: DeserializeOwned + CheckedRecord>(&self, name: &str, bytes: &[u8]) -> Result<T, Error> {
         let value: serde_json::Value = self.parsed(name, serde_json::from_slice(bytes))?;
         let version = value.get("format_version").and_then(serde_json::Value::as_u64);
-        if ![VERSION, LANGUAGE_VERSION].into_iter().any(|known| version == Some(u64::from(known))) {
+        if ![VERSION, LANGUAGE_VERSION]
+            .into_iter()
+            .any(|known| version == Some(u64::from(known)))
+        {
             let got = version.map_or_else(|| "none".to_owned(), |version| version.to_string());
             return Err(self.broken(name, "format_version", VERSION.to_string(), got));
         }
@@ -82,15 +94,28 @@ impl<'a> JobPlace<'a> {
     }
 
     fn parsed<T>(&self, name: &str, parsed: serde_json::Result<T>) -> Result<T, Error> {
-        parsed.map_err(|error| self.broken(name, "content", "a record of this release".to_owned(), error.to_string()))
+        parsed.map_err(|error| {
+            self.broken(
+                name,
+                "content",
+                "a record of this release".to_owned(),
+                error.to_string(),
+            )
+        })
     }
 
     fn broken(&self, name: &str, part: &'static str, expected: String, got: String) -> Error {
-        BulkJobError::Record { path: format!("{}/{name}", self.remote.url()), part, expected, got }.into()
+        BulkJobError::Record {
+            path: format!("{}/{name}", self.remote.url()),
+            part,
+            expected,
+            got,
+        }
+        .into()
     }
 
-    /// Puts a record where there is none, and none where another attempt was faster: then that one's is returned. `replaced` is one whose files are gone: of two attempts
-    /// that replace it, one does.
+    /// Puts a record where there is none, and none where another attempt was faster: then that one's is returned.
+    /// `replaced` is one whose files are gone: of two attempts that replace it, one does.
     pub(super) fn put_record<T>(&self, name: &str, record: &T, replaced: Option<&T>) -> Result<Option<T>, Error>
     where
         T: Serialize + DeserializeOwned + CheckedRecord + PartialEq,

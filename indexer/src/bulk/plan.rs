@@ -71,12 +71,16 @@ pub struct PlannedJob {
     pub is_new: bool,
 }
 
-/// Plans a job and puts its plan. Where the plan of this very job is there already, that one stays as it is; where another is, it is refused.
+/// Plans a job and puts its plan. Where the plan of this very job is there already, that one stays as it is; where
+/// another is, it is refused.
 pub fn plan(config: &PlanConfig, mut vectors: VectorOrigin<'_>, control: JobControl<'_>) -> Result<PlannedJob, Error> {
     let place = JobPlace::open(&config.out, control.cancel)?;
     let index = RemoteStore::open(&config.index)?;
     if place.remote.url() == index.url() {
-        return Err(BulkJobError::SamePlace { url: index.url().to_owned() }.into());
+        return Err(BulkJobError::SamePlace {
+            url: index.url().to_owned(),
+        }
+        .into());
     }
     config.graph.params(1).validate()?;
     let (input, objects) = place.wait(find(&config.input))?;
@@ -118,14 +122,26 @@ pub fn plan(config: &PlanConfig, mut vectors: VectorOrigin<'_>, control: JobCont
         VectorOrigin::Input(_) => None,
     };
     let base = place.wait(index.current())?;
-    let before = base.as_ref().map(|base| &base.manifest).filter(|before| before.model.same_space(&job.model));
+    let before = base
+        .as_ref()
+        .map(|base| &base.manifest)
+        .filter(|before| before.model.same_space(&job.model));
     let logit_scale = logit_scale.or_else(|| before.and_then(|before| before.logit_scale));
     let plan = BulkPlan {
-        format_version: if job.language.is_english() { VERSION } else { LANGUAGE_VERSION },
+        format_version: if job.language.is_english() {
+            VERSION
+        } else {
+            LANGUAGE_VERSION
+        },
         tool: TOOL.to_owned(),
-        created_unix_s: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
+        created_unix_s: SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .map_or(0, |since| since.as_secs()),
         // Above all that are there, also those that a rollback has left.
-        generation: place.wait(index.manifests())?.last().map_or(1, |newest| newest.saturating_add(1)),
+        generation: place
+            .wait(index.manifests())?
+            .last()
+            .map_or(1, |newest| newest.saturating_add(1)),
         base: base.map(|base| base.pointer),
         job,
         estimate,
@@ -155,12 +171,22 @@ fn same(place: &JobPlace<'_>, there: BulkPlan, job: &BulkJob) -> Result<PlannedJ
             ("shards", format!("{:?}", job.shards)),
         ]
     };
-    let differs = fields(&there.job).into_iter().zip(fields(job)).find(|(there, here)| there != here);
+    let differs = fields(&there.job)
+        .into_iter()
+        .zip(fields(job))
+        .find(|(there, here)| there != here);
     match differs {
-        Some(((part, expected), (_, got))) => {
-            Err(BulkJobError::OtherPlan { url: place.remote.url().to_owned(), part, expected, got }.into())
+        Some(((part, expected), (_, got))) => Err(BulkJobError::OtherPlan {
+            url: place.remote.url().to_owned(),
+            part,
+            expected,
+            got,
         }
-        None => Ok(PlannedJob { plan: there, is_new: false }),
+        .into()),
+        None => Ok(PlannedJob {
+            plan: there,
+            is_new: false,
+        }),
     }
 }
 
@@ -175,7 +201,8 @@ struct InputSample {
 }
 
 impl InputSample {
-    /// The beginning of the first input that can be cut, or else an input whole: one of a middle size, since the smallest may hold next to nothing.
+    /// The beginning of the first input that can be cut, or else an input whole: one of a middle size, since the
+    /// smallest may hold next to nothing.
     fn read(
         place: &JobPlace<'_>,
         input: &RemoteStore,
@@ -185,7 +212,11 @@ impl InputSample {
     ) -> Result<Self, Error> {
         let cuttable = |object: &&Object| object.bytes > 0 && can_be_cut(&object.name, config.read.format);
         let cut_whole: Vec<&Object> = objects.iter().find(cuttable).into_iter().collect();
-        let candidates = if cut_whole.is_empty() { by_size(objects) } else { cut_whole };
+        let candidates = if cut_whole.is_empty() {
+            by_size(objects)
+        } else {
+            cut_whole
+        };
         for object in candidates {
             let slice = first_slice(place, input, object, config.read.format, SAMPLE_BYTES)?;
             let path = fetch(place, input, &slice, &scratch.join("sample"))?;
@@ -195,12 +226,19 @@ impl InputSample {
             }
         }
         let path = without_secrets(&config.input).into();
-        Err(dyad_corpus::Error::Empty { path, expected: "documents in what was sampled" }.into())
+        Err(dyad_corpus::Error::Empty {
+            path,
+            expected: "documents in what was sampled",
+        }
+        .into())
     }
 
     /// Of one slice; without documents where there are none.
     fn of(path: &Path, slice: &Slice, config: &PlanConfig, objects: &[Object]) -> Result<Self, Error> {
-        let read = ReadOptions { max_bad: Some(u64::MAX), ..config.read.clone() };
+        let read = ReadOptions {
+            max_bad: Some(u64::MAX),
+            ..config.read.clone()
+        };
         let (mut documents, mut text_bytes, mut texts) = (0_u64, 0, Vec::new());
         let mut language = LanguageSample::default();
         for document in CorpusReader::open(path, &read)? {
@@ -284,8 +322,14 @@ fn estimate(
     let (mut tokens, mut truncated, mut embedding_s) = (None, None, None);
     if let VectorOrigin::Encoder(source) = vectors {
         let count = sample.texts.len();
-        let mut given =
-            UncheckedBatch(sample.texts.iter().cloned().zip(1..).map(|(value, line)| Located { value, line }));
+        let mut given = UncheckedBatch(
+            sample
+                .texts
+                .iter()
+                .cloned()
+                .zip(1..)
+                .map(|(value, line)| Located { value, line }),
+        );
         let began = Instant::now();
         while source.pull(&mut given, control.cancel)?.is_some() {}
         let scale = documents as f64 / count.max(1) as f64;
@@ -294,7 +338,13 @@ fn estimate(
         embedding_s = Some(began.elapsed().as_secs_f64() * scale);
     }
     let mut partitions = job.partitions.iter();
-    let shard = |count: &usize| partitions.by_ref().take(*count).map(|partition| partition.documents).sum();
+    let shard = |count: &usize| {
+        partitions
+            .by_ref()
+            .take(*count)
+            .map(|partition| partition.documents)
+            .sum()
+    };
     let largest: u64 = job.shards.iter().map(shard).max().unwrap_or(0);
     let one = crate::plan::BuildPlan {
         documents: Some(largest),
@@ -308,7 +358,10 @@ fn estimate(
         questions: 0,
     };
     // What was embedded is there as well, as text and as f32.
-    let fetched = one.text_bytes.unwrap_or(0).saturating_add(largest.saturating_mul(job.model.dim as u64 * 4));
+    let fetched = one
+        .text_bytes
+        .unwrap_or(0)
+        .saturating_add(largest.saturating_mul(job.model.dim as u64 * 4));
     Ok(BulkEstimate {
         documents,
         sampled: sample.documents,
@@ -326,7 +379,12 @@ fn estimate(
 /// Parameters of shards that nothing says otherwise of.
 impl Default for GraphSettings {
     fn default() -> Self {
-        let params = BuildParams { m: 16, ef_construction: 200, seed: 0, threads: 1 };
+        let params = BuildParams {
+            m: 16,
+            ef_construction: 200,
+            seed: 0,
+            threads: 1,
+        };
         Self::new(BuilderKind::Native, &params, RowType::F16, None)
     }
 }

@@ -49,8 +49,8 @@ pub struct BulkPlan {
     pub job: BulkJob,
     /// What it takes.
     pub estimate: BulkEstimate,
-    /// The model's, see [`Manifest::logit_scale`](dyad_index::manifest::Manifest::logit_scale). Absent where the inputs hold the vectors, and in plans of earlier
-    /// releases.
+    /// The model's, see [`Manifest::logit_scale`](dyad_index::manifest::Manifest::logit_scale). Absent where the inputs
+    /// hold the vectors, and in plans of earlier releases.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub logit_scale: Option<f64>,
 }
@@ -87,7 +87,10 @@ impl BulkPlan {
     /// What is wrong with a plan that was read: field, expected, got.
     pub(super) fn flaw(&self) -> Option<(&'static str, String, String)> {
         let job = &self.job;
-        let planned = job.shards.iter().try_fold(0_usize, |sum, count| sum.checked_add(*count));
+        let planned = job
+            .shards
+            .iter()
+            .try_fold(0_usize, |sum, count| sum.checked_add(*count));
         if planned != Some(job.partitions.len()) || job.shards.contains(&0) {
             return Some((
                 "shards",
@@ -98,11 +101,22 @@ impl BulkPlan {
         if !(1..=MOST_VALUES).contains(&job.model.dim) {
             return Some(("model.dim", format!("1 to {MOST_VALUES}"), job.model.dim.to_string()));
         }
-        if let Some(scale) = self.logit_scale.filter(|scale| !(*scale > 0.0 && *scale <= MAX_LOGIT_SCALE)) {
-            return Some(("logit_scale", format!("a number above 0, at most {MAX_LOGIT_SCALE}"), scale.to_string()));
+        if let Some(scale) = self
+            .logit_scale
+            .filter(|scale| !(*scale > 0.0 && *scale <= MAX_LOGIT_SCALE))
+        {
+            return Some((
+                "logit_scale",
+                format!("a number above 0, at most {MAX_LOGIT_SCALE}"),
+                scale.to_string(),
+            ));
         }
         if self.generation == 0 || self.generation == u64::MAX {
-            return Some(("generation", "the number of a generation".to_owned(), self.generation.to_string()));
+            return Some((
+                "generation",
+                "the number of a generation".to_owned(),
+                self.generation.to_string(),
+            ));
         }
         if let Some(Err(reason)) = job.reading.split.map(|split| Split::new(split.words, split.overlap)) {
             return Some(("reading.split", "words and overlap of passages".to_owned(), reason));
@@ -113,7 +127,10 @@ impl BulkPlan {
                 sum.checked_add(slice.bytes)
             })
         };
-        let bad = job.partitions.iter().find(|partition| !is_partition(&partition.name) || bytes(partition).is_none());
+        let bad = job
+            .partitions
+            .iter()
+            .find(|partition| !is_partition(&partition.name) || bytes(partition).is_none());
         bad.map(|partition| {
             (
                 "partitions",
@@ -126,13 +143,18 @@ impl BulkPlan {
 
 /// Whether a name has the form that [`Partition::new`] gives.
 fn is_partition(name: &str) -> bool {
-    let Some((number, digest)) = name.split_once('-') else { return false };
+    let Some((number, digest)) = name.split_once('-') else {
+        return false;
+    };
     number.len() >= 6 && number.bytes().all(|byte| byte.is_ascii_digit()) && is_digest(digest)
 }
 
 /// Whether a name is a digest, as folders of partitions are named by.
 pub(super) fn is_digest(name: &str) -> bool {
-    name.len() == 16 && name.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
+    name.len() == 16
+        && name
+            .bytes()
+            .all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
 }
 
 /// A record that was read: what is wrong with it, as field, expected, got.
@@ -142,17 +164,31 @@ pub(super) trait CheckedRecord {
 
 fn flaw_of(files: &[FileEntry]) -> Option<(&'static str, String, String)> {
     let bad = files.iter().find(|file| !is_plain(&file.path));
-    bad.map(|file| ("files", "paths below their folder".to_owned(), format!("`{}`", file.path.escape_debug())))
+    bad.map(|file| {
+        (
+            "files",
+            "paths below their folder".to_owned(),
+            format!("`{}`", file.path.escape_debug()),
+        )
+    })
 }
 
 impl CheckedRecord for PartitionDone {
     fn flaw(&self) -> Option<(&'static str, String, String)> {
         if !is_digest(&self.folder) {
-            return Some(("folder", "16 hexadecimal digits".to_owned(), format!("`{}`", self.folder.escape_debug())));
+            return Some((
+                "folder",
+                "16 hexadecimal digits".to_owned(),
+                format!("`{}`", self.folder.escape_debug()),
+            ));
         }
         if self.documents.checked_add(self.rejected) != Some(self.read) {
             let got = format!("{} and {}", self.documents, self.rejected);
-            return Some(("read", format!("{}, the sum of `documents` and `rejected`", self.read), got));
+            return Some((
+                "read",
+                format!("{}, the sum of `documents` and `rejected`", self.read),
+                got,
+            ));
         }
         flaw_of(&self.files)
     }
@@ -161,7 +197,11 @@ impl CheckedRecord for PartitionDone {
 impl CheckedRecord for ShardDone {
     fn flaw(&self) -> Option<(&'static str, String, String)> {
         if !is_shard_id(&self.shard.id) {
-            return Some(("shard.id", "the name of a shard".to_owned(), format!("`{}`", self.shard.id.escape_debug())));
+            return Some((
+                "shard.id",
+                "the name of a shard".to_owned(),
+                format!("`{}`", self.shard.id.escape_debug()),
+            ));
         }
         flaw_of(&self.shard.files)
     }
@@ -200,13 +240,22 @@ pub struct Reading {
 
 impl From<&ReadOptions> for Reading {
     fn from(options: &ReadOptions) -> Self {
-        Self { format: options.format, fields: options.fields.clone(), split: options.split }
+        Self {
+            format: options.format,
+            fields: options.fields.clone(),
+            split: options.split,
+        }
     }
 }
 
 impl Reading {
     pub(super) fn options(&self) -> ReadOptions {
-        ReadOptions { format: self.format, fields: self.fields.clone(), split: self.split, ..ReadOptions::default() }
+        ReadOptions {
+            format: self.format,
+            fields: self.fields.clone(),
+            split: self.split,
+            ..ReadOptions::default()
+        }
     }
 }
 
@@ -241,11 +290,18 @@ impl GraphSettings {
     }
 
     pub(super) fn params(&self, threads: usize) -> BuildParams {
-        BuildParams { m: self.m, ef_construction: self.ef_construction, seed: self.seed, threads }
+        BuildParams {
+            m: self.m,
+            ef_construction: self.ef_construction,
+            seed: self.seed,
+            threads,
+        }
     }
 
     pub(super) fn row_type(&self) -> Option<RowType> {
-        [RowType::F32, RowType::F16].into_iter().find(|row_type| row_type.name() == self.vector_type)
+        [RowType::F32, RowType::F16]
+            .into_iter()
+            .find(|row_type| row_type.name() == self.vector_type)
     }
 }
 
@@ -268,7 +324,11 @@ impl Partition {
             .collect();
         let bytes: u64 = slices.iter().map(|slice| slice.bytes).sum();
         let name = format!("{number:06}-{:016x}", xxh3_64(content.concat().as_bytes()));
-        Self { name, slices, documents: (bytes as f64 / bytes_per_document).ceil() as u64 }
+        Self {
+            name,
+            slices,
+            documents: (bytes as f64 / bytes_per_document).ceil() as u64,
+        }
     }
 }
 
@@ -281,8 +341,8 @@ pub struct Slice {
     pub first: u64,
     /// How long it is.
     pub bytes: u64,
-    /// What tells whether it is what was planned: the store's version of the object (`etag:`), or, in a directory, a digest of these bytes
-    /// (`xxh3:`).
+    /// What tells whether it is what was planned: the store's version of the object (`etag:`), or, in a directory, a
+    /// digest of these bytes (`xxh3:`).
     pub version: String,
 }
 

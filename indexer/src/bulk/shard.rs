@@ -35,8 +35,8 @@ pub struct BuiltShard {
     pub is_new: bool,
 }
 
-/// Builds shard `number` of the job at `url`, whose partitions have to be embedded; where it is done already, nothing is done. Two tasks of one shard do no
-/// harm: the first record counts.
+/// Builds shard `number` of the job at `url`, whose partitions have to be embedded; where it is done already, nothing
+/// is done. Two tasks of one shard do no harm: the first record counts.
 pub fn shard(
     url: &str,
     number: usize,
@@ -49,17 +49,27 @@ pub fn shard(
     let plan = place.plan()?;
     let count = plan.job.shards.len();
     let Some(partitions) = partitions_of(&plan, number) else {
-        return Err(BulkJobError::NoTask { option: "shard", count, got: number }.into());
+        return Err(BulkJobError::NoTask {
+            option: "shard",
+            count,
+            got: number,
+        }
+        .into());
     };
     let index = RemoteStore::open(&plan.job.index)?;
     let before = place.shard_done(number)?;
     if let Some(done) = &before {
         let name = format!("{SHARDS_DIR}/{}", done.shard.id);
         if place.wait(index.has_directory(&name, &done.shard.files))? {
-            return Ok(BuiltShard { done: done.clone(), is_new: false });
+            return Ok(BuiltShard {
+                done: done.clone(),
+                is_new: false,
+            });
         }
         // `gc` of the index, or a change of an index in a directory, removes what no generation names.
-        control.progress.warn(&format!("files of shard {} are gone: it is built again", done.shard.id));
+        control
+            .progress
+            .warn(&format!("files of shard {} are gone: it is built again", done.shard.id));
     }
     let done = all_done(&place, partitions)?;
     fs_err::create_dir_all(scratch)?;
@@ -74,9 +84,16 @@ pub fn shard(
         model: &plan.job.model,
         builder: builder.get(),
         params: &params,
-        row_type: plan.job.graph.row_type().unwrap_or_else(|| RowType::usual(plan.job.model.metric)),
+        row_type: plan
+            .job
+            .graph
+            .row_type()
+            .unwrap_or_else(|| RowType::usual(plan.job.model.metric)),
         language: plan.job.language,
-        gate: RecallGate { questions: None, target },
+        gate: RecallGate {
+            questions: None,
+            target,
+        },
         control,
     };
     let label = format!("{}/{count}", number + 1);
@@ -131,7 +148,14 @@ pub(super) fn all_done(place: &JobPlace<'_>, partitions: &[Partition]) -> Result
     }
     let (total, count) = (missing.len(), partitions.len());
     missing.truncate(5);
-    Err(BulkJobError::NotDone { what: "partitions", total, count, first: missing, command: "embed" }.into())
+    Err(BulkJobError::NotDone {
+        what: "partitions",
+        total,
+        count,
+        first: missing,
+        command: "embed",
+    }
+    .into())
 }
 
 /// Fetches partitions one after another into one spool.
@@ -152,7 +176,10 @@ fn gather<'a>(
         place.wait(place.remote.fetch_directory(&name, &done.files, &dir, &place.go_on()))?;
         if done.documents > 0 {
             // What was read once is taken as it is.
-            let read = ReadOptions { max_text_bytes: usize::MAX, ..ReadOptions::default() };
+            let read = ReadOptions {
+                max_text_bytes: usize::MAX,
+                ..ReadOptions::default()
+            };
             let mut corpus = CorpusReader::open(&dir.join(DOCUMENTS), &read)?;
             let mut source = FileSource::open_of(&dir, &plan.job.model)?;
             while let Some(embedded) = source.pull(&mut corpus, control.cancel)? {

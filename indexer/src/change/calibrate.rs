@@ -40,9 +40,9 @@ struct MeasuredShard {
     deletions: Option<String>,
 }
 
-/// Measures recall and margins of every shard by these questions, and publishes them as the next generation: adaptive searches go by
-/// them from then on, and so do later deletions, additions and merges. An error where a shard has less than the recall that the
-/// index keeps.
+/// Measures recall and margins of every shard by these questions, and publishes them as the next generation: adaptive
+/// searches go by them from then on, and so do later deletions, additions and merges. An error where a shard has less
+/// than the recall that the index keeps.
 pub fn calibrate(
     config: &CalibrateConfig,
     questions: &QuestionVectors,
@@ -57,15 +57,29 @@ pub fn calibrate(
         let mut shards = Vec::with_capacity(manifest.shards.len());
         for (entry, shard) in super::shards(base) {
             let deletions = entry.deleted.as_ref().map(|deleted| deleted.file.path.clone());
-            let key = MeasuredShard { id: entry.id.clone(), deletions };
+            let key = MeasuredShard {
+                id: entry.id.clone(),
+                deletions,
+            };
             // What others have published meanwhile is measured too.
             if !measured.contains_key(&key) {
                 let dir = workspace.path().join(format!("calibration-{}", measured.len()));
-                let job = CalibrateShard { entry, shard, questions, min_recall: manifest.min_recall, control };
+                let job = CalibrateShard {
+                    entry,
+                    shard,
+                    questions,
+                    min_recall: manifest.min_recall,
+                    control,
+                };
                 measured.insert(key.clone(), pool.install(|| job.run(&dir))?);
             }
-            let Some((complete, certificate)) = measured.get(&key) else { continue };
-            let with = |before: &Deletions| Deletions { certificate: certificate.clone(), ..before.clone() };
+            let Some((complete, certificate)) = measured.get(&key) else {
+                continue;
+            };
+            let with = |before: &Deletions| Deletions {
+                certificate: certificate.clone(),
+                ..before.clone()
+            };
             shards.push(DraftShard {
                 deletions: shard.deletions.as_deref().map(with),
                 calibration: Some(complete.clone()),
@@ -81,7 +95,12 @@ pub fn calibrate(
             logit_scale: None,
             min_recall: manifest.min_recall,
             language: manifest.language,
-            change: Change { operation, read: documents, unchanged: documents, ..Change::default() },
+            change: Change {
+                operation,
+                read: documents,
+                unchanged: documents,
+                ..Change::default()
+            },
             shards,
         }))
     })
@@ -98,9 +117,13 @@ struct CalibrateShard<'a> {
 
 impl CalibrateShard<'_> {
     fn run(&self, dir: &Path) -> Result<(CompleteCalibration, Certificate), Error> {
-        let Self { entry, shard, control, .. } = *self;
+        let Self {
+            entry, shard, control, ..
+        } = *self;
         let nodes = shard.dense.len();
-        control.progress.begin(&format!("calibrate {}", entry.id), Unit::Documents, Some(nodes as u64));
+        control
+            .progress
+            .begin(&format!("calibrate {}", entry.id), Unit::Documents, Some(nodes as u64));
         let (dim, values) = (self.questions.dim(), self.questions.values().to_vec());
         let truth = nearest_of(&shard.dense, CertificateQuestions::Vectors { dim, values }, control)?;
         let live = shard.live().cloned().unwrap_or_else(|| NodeSet::all(nodes));
@@ -111,7 +134,12 @@ impl CalibrateShard<'_> {
         if let Some(MinRecall { recall: target, ef }) = self.min_recall {
             let recall = certificate.least_recall(ef).unwrap_or(0.0);
             if recall < target {
-                return Err(Error::BelowTarget { shard: entry.id.clone(), recall, target, ef });
+                return Err(Error::BelowTarget {
+                    shard: entry.id.clone(),
+                    recall,
+                    target,
+                    ef,
+                });
             }
         }
         fs_err::create_dir(dir)?;
@@ -119,12 +147,23 @@ impl CalibrateShard<'_> {
         sync_dir(dir)?;
         let files = entries_of(dir, [CERTIFICATE_FILE, GROUND_TRUTH_FILE].map(str::to_owned).into())?;
         let questions = truth.questions.len() as u64;
-        Ok((CompleteCalibration { dir: dir.to_owned(), questions, files }, certificate))
+        Ok((
+            CompleteCalibration {
+                dir: dir.to_owned(),
+                questions,
+                files,
+            },
+            certificate,
+        ))
     }
 
     fn tell(&self, certificate: &Certificate) {
         let recall = |certificate: &Certificate| {
-            let points = if certificate.adaptive.is_empty() { &certificate.recall } else { &certificate.adaptive };
+            let points = if certificate.adaptive.is_empty() {
+                &certificate.recall
+            } else {
+                &certificate.adaptive
+            };
             let point = points.iter().find(|point| point.ef == TOLD_EF);
             point.map_or_else(|| "unknown".to_owned(), |point| format!("{:.4}", point.recall_at_10))
         };

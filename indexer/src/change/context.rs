@@ -13,6 +13,14 @@ pub(super) fn check_context(current: &Manifest, source: &dyn VectorSource) -> Re
     if current.context == got.stored() {
         return Ok(());
     }
-    let expected = current.context.clone().unwrap_or_else(|| PassageContext::default().to_string());
-    Err(ContextError::Other { generation: current.generation, expected, got: got.to_string() }.into())
+    let expected = current
+        .context
+        .clone()
+        .unwrap_or_else(|| PassageContext::default().to_string());
+    Err(ContextError::Other {
+        generation: current.generation,
+        expected,
+        got: got.to_string(),
+    }
+    .into())
 }

@@ -29,7 +29,16 @@ pub struct DeleteConfig<'a> {
 
 /// Deletes the documents with these keys, in one new generation. Keys that no document has are counted as rejected.
 pub fn delete(index: &Path, keys: &[String], dry_run: bool, control: JobControl<'_>) -> Result<ChangeOutcome, Error> {
-    delete_documents(&DeleteConfig { index, known: None, passages: false, dry_run }, keys, control)
+    delete_documents(
+        &DeleteConfig {
+            index,
+            known: None,
+            passages: false,
+            dry_run,
+        },
+        keys,
+        control,
+    )
 }
 
 /// Deletes documents as configured, in one new generation. Keys that no document has are counted as rejected.
@@ -39,11 +48,18 @@ pub fn delete_documents(
     control: JobControl<'_>,
 ) -> Result<ChangeOutcome, Error> {
     let base = Snapshot::open_after(config.index, config.known)?;
-    let mut counts = Change { operation: "delete".to_owned(), ..Change::default() };
+    let mut counts = Change {
+        operation: "delete".to_owned(),
+        ..Change::default()
+    };
     let mut missing = MissingKeys::default();
     let outcome = commit(config.index, config.dry_run, base, |_, base| {
         // Others may have added passages meanwhile.
-        let keys = if config.passages { Cow::Owned(live_passages_of(base, keys)?) } else { Cow::Borrowed(keys) };
+        let keys = if config.passages {
+            Cow::Owned(live_passages_of(base, keys)?)
+        } else {
+            Cow::Borrowed(keys)
+        };
         let distinct: HashSet<&str> = keys.iter().map(String::as_str).collect();
         let mut distinct: Vec<&str> = distinct.into_iter().collect();
         distinct.sort_unstable();
@@ -70,5 +86,9 @@ pub fn delete_documents(
             shards: draft_without(base, &nodes, control)?,
         }))
     })?;
-    Ok(ChangeOutcome { change: counts, missing, ..outcome })
+    Ok(ChangeOutcome {
+        change: counts,
+        missing,
+        ..outcome
+    })
 }

@@ -40,7 +40,8 @@ pub(super) fn add(nodes: &mut [Vec<u32>], more: Vec<(usize, u32)>) {
     }
 }
 
-/// The shards of a generation without these live nodes, one list per shard. A shard of which nothing is left is left out.
+/// The shards of a generation without these live nodes, one list per shard. A shard of which nothing is left is left
+/// out.
 pub(super) fn draft_without(
     base: &Snapshot,
     nodes: &[Vec<u32>],
@@ -62,7 +63,10 @@ pub(super) fn draft_without(
             control.progress.advance(nodes.len() as u64);
             Some(deletions)
         };
-        shards.push(DraftShard { deletions, ..DraftShard::kept(entry) });
+        shards.push(DraftShard {
+            deletions,
+            ..DraftShard::kept(entry)
+        });
     }
     if total > 0 {
         control.progress.finish();
@@ -70,8 +74,8 @@ pub(super) fn draft_without(
     Ok(shards)
 }
 
-/// The deletions of a shard once these live nodes, ascending and not all that there are, are deleted too. An error where it
-/// is then searched worse than the index must be.
+/// The deletions of a shard once these live nodes, ascending and not all that there are, are deleted too. An error
+/// where it is then searched worse than the index must be.
 pub(super) fn delete_nodes(
     id: &str,
     shard: &Shard,
@@ -85,7 +89,10 @@ pub(super) fn delete_nodes(
     }
     let (none, cancelled) = (DeletedTerms::default(), || control.cancel.is_cancelled());
     let before = shard.deletions.as_ref().map_or(&none, |deletions| &deletions.terms);
-    let terms = shard.text.terms_of(nodes, before, &cancelled)?.ok_or(Error::Cancelled)?;
+    let terms = shard
+        .text
+        .terms_of(nodes, before, &cancelled)?
+        .ok_or(Error::Cancelled)?;
     let certificate = if let Some(certificate) = still_valid(shard, &live, nodes.len(), min_recall)? {
         certificate
     } else {
@@ -95,15 +102,24 @@ pub(super) fn delete_nodes(
     if let Some(MinRecall { recall: target, ef }) = min_recall {
         let recall = certificate.least_recall(ef).unwrap_or(0.0);
         if recall < target {
-            return Err(Error::BelowKept { shard: id.to_owned(), recall, target, ef });
+            return Err(Error::BelowKept {
+                shard: id.to_owned(),
+                recall,
+                target,
+                ef,
+            });
         }
     }
-    Ok(Deletions { live, terms, certificate })
+    Ok(Deletions {
+        live,
+        terms,
+        certificate,
+    })
 }
 
-/// The certificate of a shard, for fewer live nodes than it has: `deleted` fewer. None where recall must be measured again: too
-/// many were deleted since it was measured, or so near to its questions that recall may have fallen by too much, or below what the
-/// index must keep.
+/// The certificate of a shard, for fewer live nodes than it has: `deleted` fewer. None where recall must be measured
+/// again: too many were deleted since it was measured, or so near to its questions that recall may have fallen by too
+/// much, or below what the index must keep.
 fn still_valid(
     shard: &Shard,
     live: &NodeSet,
@@ -122,7 +138,10 @@ fn still_valid(
     }
     let nearest = NearestNodes::open(&path, shard.dense.meta().model.dim, shard.dense.len())?;
     let lost_since = certificate.lost_since + nearest.most_lost(|node| shard.is_live(node), live, deleted);
-    let certificate = Certificate { lost_since, ..certificate.clone() };
+    let certificate = Certificate {
+        lost_since,
+        ..certificate.clone()
+    };
     let keeps = |MinRecall { recall, ef }| certificate.least_recall(ef).is_some_and(|least| least >= recall);
     Ok((lost_since <= MAX_LOST_SINCE && min_recall.is_none_or(keeps)).then_some(certificate))
 }

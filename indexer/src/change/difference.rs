@@ -1,5 +1,5 @@
-//! Which documents set one generation apart from another, whatever has happened between them: changes, a merge, a rollback, a
-//! build.
+//! Which documents set one generation apart from another, whatever has happened between them: changes, a merge, a
+//! rollback, a build.
 
 use std::collections::BTreeSet;
 
@@ -45,15 +45,19 @@ impl ComparedDocuments {
 }
 
 impl Difference {
-    /// Compares the documents of two generations whose keys are asked for. Shards that both have differ in their deletions and changed metadata
-    /// only, and the others document by document, so that a merge, which moves documents, changes nothing here.
+    /// Compares the documents of two generations whose keys are asked for. Shards that both have differ in their
+    /// deletions and changed metadata only, and the others document by document, so that a merge, which moves
+    /// documents, changes nothing here.
     pub(super) fn between(
         last: &Snapshot,
         current: &Snapshot,
         is_asked_for: impl Fn(&str) -> bool,
         control: JobControl<'_>,
     ) -> Result<Self, Error> {
-        let mut found = Self { new: Vec::new(), gone: Vec::new() };
+        let mut found = Self {
+            new: Vec::new(),
+            gone: Vec::new(),
+        };
         let mut documents = ComparedDocuments::default();
         for (at, (entry, shard)) in super::shards(current).enumerate() {
             let known = shard_named(last, &entry.id);
@@ -61,7 +65,9 @@ impl Difference {
                 continue;
             }
             let changed = known.filter(|(before, _)| before.metadata != entry.metadata);
-            let changed = changed.map(|(_, before)| updated_nodes([before, shard])).unwrap_or_default();
+            let changed = changed
+                .map(|(_, before)| updated_nodes([before, shard]))
+                .unwrap_or_default();
             let is_same = |node| known.is_some_and(|(_, before)| before.is_live(node)) && !changed.contains(&node);
             for node in live_nodes(shard).filter(|node| !is_same(*node)) {
                 control.check()?;
@@ -101,7 +107,10 @@ impl Difference {
     /// The keys of all these documents; `current` is the later generation.
     pub(super) fn keys(self, current: &Snapshot) -> BTreeSet<String> {
         let mut keys: BTreeSet<String> = self.gone.into_iter().collect();
-        let new = self.new.into_iter().filter_map(|(shard, node)| current.key(shard, node));
+        let new = self
+            .new
+            .into_iter()
+            .filter_map(|(shard, node)| current.key(shard, node));
         keys.extend(new.map(str::to_owned));
         keys
     }
@@ -114,7 +123,12 @@ pub(super) fn shard_named<'s>(snapshot: &'s Snapshot, id: &str) -> Option<(&'s S
 
 /// The nodes of which one of these forms of a shard has changed metadata.
 fn updated_nodes(shards: [&Shard; 2]) -> BTreeSet<u32> {
-    shards.into_iter().flat_map(|shard| &shard.updates).flat_map(|updates| updates.nodes()).copied().collect()
+    shards
+        .into_iter()
+        .flat_map(|shard| &shard.updates)
+        .flat_map(|updates| updates.nodes())
+        .copied()
+        .collect()
 }
 
 /// The live documents of a shard, ascending.

@@ -1,4 +1,5 @@
-//! Where documents of an index stand in those of which they are passages: the document that was read last is kept, for the next passage is often of the same.
+//! Where documents of an index stand in those of which they are passages: the document that was read last is kept, for
+//! the next passage is often of the same.
 
 use dyad_corpus::PassagePlace;
 use dyad_index::lexical::PlaceInDocument;
@@ -6,7 +7,8 @@ use dyad_index::snapshot::Shard;
 
 use super::purged_texts::PurgedOfShard;
 
-/// The document that was read last of those of which a generation holds passages: the next passage is often of the same one.
+/// The document that was read last of those of which a generation holds passages: the next passage is often of the same
+/// one.
 #[derive(Default)]
 pub(super) struct LastDocument {
     /// Shard and number of the document, and all of it.
@@ -24,7 +26,8 @@ impl LastDocument {
         self.place(shard, node, text, &PurgedOfShard::default())
     }
 
-    /// Where a document of a shard, which has this text, stands in the one of which it is a passage; none where it is none.
+    /// Where a document of a shard, which has this text, stands in the one of which it is a passage; none where it is
+    /// none.
     pub(super) fn place(
         &mut self,
         (number, shard): (usize, &Shard),
@@ -33,8 +36,12 @@ impl LastDocument {
         purged: &PurgedOfShard<'_>,
     ) -> Result<Option<PassagePlace>, dyad_index::Error> {
         let Some(places) = &shard.places else { return Ok(None) };
-        let Some(PlaceInDocument { document, bytes }) = places.of(node) else { return Ok(None) };
-        let Some(document) = document else { return Ok(PassagePlace::whole(text).part(bytes)) };
+        let Some(PlaceInDocument { document, bytes }) = places.of(node) else {
+            return Ok(None);
+        };
+        let Some(document) = document else {
+            return Ok(PassagePlace::whole(text).part(bytes));
+        };
         if self.last.as_ref().is_none_or(|(last, _)| *last != (number, document)) {
             let is_kept = |node| shard.is_live(node) && !purged.has(shard, node);
             let text = places.text_without(document, &is_kept, purged.bytes_of(document))?;

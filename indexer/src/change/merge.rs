@@ -39,10 +39,11 @@ pub struct MergeConfig {
     pub index: PathBuf,
     /// Merges all shards, and not only those that [`select_mergeable`] names.
     pub all: bool,
-    /// Builds every graph from nothing, and not from that of the largest shard merged. With `all`, a shard that is merged with no other is
-    /// written again too.
+    /// Builds every graph from nothing, and not from that of the largest shard merged. With `all`, a shard that is
+    /// merged with no other is written again too.
     pub rebuild: bool,
-    /// The language by which BM25 analyses texts from then on; by default that of the index. With another one and `all`, every shard is written again.
+    /// The language by which BM25 analyses texts from then on; by default that of the index. With another one and
+    /// `all`, every shard is written again.
     pub language: Option<TextLanguage>,
     /// Most documents of a new shard.
     pub max_documents: u64,
@@ -82,17 +83,28 @@ pub fn merge(config: &MergeConfig, control: JobControl<'_>) -> Result<ChangeOutc
     let mut groups = select_mergeable(&base.manifest().shards, max_documents, config.all);
     let has_other_language = config.language_of(&base) != base.manifest().language;
     if has_other_language && !config.all {
-        return Err(Error::LanguageOfSome { index: config.index.clone(), language: base.manifest().language });
+        return Err(Error::LanguageOfSome {
+            index: config.index.clone(),
+            language: base.manifest().language,
+        });
     }
     if config.all && (config.rebuild || has_other_language) {
         // Also those that would otherwise be copied: they get what this release writes.
         let is_left = |at: &usize| !groups.iter().any(|group| group.contains(at));
-        let left: Vec<Vec<usize>> = (0..base.manifest().shards.len()).filter(is_left).map(|at| vec![at]).collect();
+        let left: Vec<Vec<usize>> = (0..base.manifest().shards.len())
+            .filter(is_left)
+            .map(|at| vec![at])
+            .collect();
         groups.extend(left);
     }
     let entries = groups.iter().flatten().filter_map(|at| base.manifest().shards.get(*at));
     let read = entries.map(ShardEntry::live).sum();
-    let change = Change { operation: "merge".to_owned(), read, indexed: read, ..Change::default() };
+    let change = Change {
+        operation: "merge".to_owned(),
+        read,
+        indexed: read,
+        ..Change::default()
+    };
     rewrite(config, base, &groups, &BTreeSet::new(), change, control)
 }
 
@@ -127,7 +139,11 @@ pub(super) fn rewrite(
 ) -> Result<ChangeOutcome, Error> {
     let (model, language) = (base.manifest().model.clone(), config.language_of(&base));
     let mut rewritten: Vec<Rewritten> = Vec::with_capacity(groups.len());
-    let workspace = if config.dry_run { None } else { Some(Workspace::create(&config.index)?) };
+    let workspace = if config.dry_run {
+        None
+    } else {
+        Some(Workspace::create(&config.index)?)
+    };
     let threads = thread_pool(config.threads)?;
     if let Some(workspace) = &workspace {
         for entry in groups.iter().flatten().filter_map(|at| base.manifest().shards.get(*at)) {
@@ -139,7 +155,9 @@ pub(super) fn rewrite(
         }
     }
     let prepare = |_: Option<&Snapshot>, base: &Snapshot| {
-        let has_other_language = config.language.is_some_and(|language| language != base.manifest().language);
+        let has_other_language = config
+            .language
+            .is_some_and(|language| language != base.manifest().language);
         if groups.is_empty() && !has_other_language {
             return Ok(None);
         }
@@ -148,7 +166,12 @@ pub(super) fn rewrite(
         let (parent, min_recall) = (Some(manifest.generation), manifest.min_recall);
         let context = manifest.context.clone();
         let draft = Draft::new(&model, language, &change, shards);
-        Ok(Some(Draft { parent, min_recall, context, ..draft }))
+        Ok(Some(Draft {
+            parent,
+            min_recall,
+            context,
+            ..draft
+        }))
     };
     let outcome = commit(&config.index, config.dry_run, base, prepare)?;
     Ok(ChangeOutcome { change, ..outcome })
@@ -159,7 +182,17 @@ fn group_plan(base: &Snapshot, config: &MergeConfig, live: u64) -> BuildPlan {
     let (builder, params, row_type) = build_like(base, config.threads);
     let dim = base.manifest().model.dim;
     let (documents, text_bytes, terms, questions) = (Some(live), None, None, 0);
-    BuildPlan { documents, dim, shards: 1, text_bytes, terms, params, builder, row_type, questions }
+    BuildPlan {
+        documents,
+        dim,
+        shards: 1,
+        text_bytes,
+        terms,
+        params,
+        builder,
+        row_type,
+        questions,
+    }
 }
 
 fn rewrite_group(
@@ -185,7 +218,9 @@ fn rewrite_group(
     let mut spool = Spool::create(workspace, number, language, plan.terms_of_a_shard())?;
     let mut sources = Vec::with_capacity(members.len());
     let mut row = Vec::new();
-    control.progress.begin(format!("read {label}").trim_end(), Unit::Documents, Some(live));
+    control
+        .progress
+        .begin(format!("read {label}").trim_end(), Unit::Documents, Some(live));
     let mut documents = LastDocument::default();
     let purged = PurgedTexts::find(base, without)?;
     for (at, (entry, shard)) in &members {
@@ -210,8 +245,17 @@ fn rewrite_group(
             spool.add_stored(stored, place.as_ref(), &row)?;
             nodes.push(node);
         }
-        let updated = shard.updates.as_ref().map(|updates| updates.nodes().to_vec()).unwrap_or_default();
-        sources.push(RewrittenSource { id: entry.id.clone(), nodes, metadata: entry.metadata.clone(), updated });
+        let updated = shard
+            .updates
+            .as_ref()
+            .map(|updates| updates.nodes().to_vec())
+            .unwrap_or_default();
+        sources.push(RewrittenSource {
+            id: entry.id.clone(),
+            nodes,
+            metadata: entry.metadata.clone(),
+            updated,
+        });
         // The graph's memory is needed next; the vectors are in the spool.
         shard.dense.evict_vectors();
     }
@@ -223,9 +267,19 @@ fn rewrite_group(
     let questions = held_out(members.iter().map(|(_, (_, shard))| *shard))?;
     let questions = questions.as_ref().map(|questions| questions as &dyn VectorRows);
     let gate = RecallGate { questions, target };
-    let largest = members.first().filter(|_| !config.rebuild && builder.get().takes_initial());
+    let largest = members
+        .first()
+        .filter(|_| !config.rebuild && builder.get().takes_initial());
     let initial = largest.and_then(|(_, (_, shard))| initial_graph(shard, &sources, &params));
-    let shard = ShardBuilder { model, builder: builder.get(), params: &params, row_type, language, gate, control };
+    let shard = ShardBuilder {
+        model,
+        builder: builder.get(),
+        params: &params,
+        row_type,
+        language,
+        gate,
+        control,
+    };
     let built = Some(Arc::new(shard.build(spool.close()?, initial.as_ref(), label)?));
     Ok(Rewritten { built, sources })
 }
@@ -233,7 +287,10 @@ fn rewrite_group(
 /// Refuses a damaged shard: its faults would be copied under new checksums.
 fn check_sums(index: &Path, entry: &ShardEntry, control: JobControl<'_>) -> Result<(), Error> {
     let shard = (index.join(SHARDS_DIR).join(&entry.id), &entry.files);
-    let updates = entry.metadata.as_ref().map(|entry| (index.join(METADATA_DIR).join(&entry.id), &entry.files));
+    let updates = entry
+        .metadata
+        .as_ref()
+        .map(|entry| (index.join(METADATA_DIR).join(&entry.id), &entry.files));
     for (dir, files) in std::iter::once(shard).chain(updates) {
         for file in files {
             let path = dir.join(&file.path);
@@ -265,8 +322,8 @@ fn initial_graph<'a>(shard: &'a Shard, sources: &[RewrittenSource], params: &Bui
     starts.then(|| InitialGraph::new(shard.dense.graph(), kept)).flatten()
 }
 
-/// The shards of a generation, with the new ones in the place of the first that each replaces. What others have deleted since
-/// the shards were read is deleted in the new ones, and what metadata they have changed is changed there.
+/// The shards of a generation, with the new ones in the place of the first that each replaces. What others have deleted
+/// since the shards were read is deleted in the new ones, and what metadata they have changed is changed there.
 fn replaced(
     base: &Snapshot,
     rewritten: &[Rewritten],
@@ -300,8 +357,8 @@ fn with_number((number, source): (usize, Option<usize>)) -> Option<(usize, usize
     Some((number, source?))
 }
 
-/// Refuses a shard that was rewritten and has live documents that were not read: they were deleted then, and a rollback has
-/// brought them back.
+/// Refuses a shard that was rewritten and has live documents that were not read: they were deleted then, and a rollback
+/// has brought them back.
 fn refuse_unread(shard: &Shard, source: &RewrittenSource, without: &BTreeSet<&str>) -> Result<(), Error> {
     let mut read = source.nodes.iter().copied().peekable();
     for node in live_nodes(shard) {
@@ -313,8 +370,8 @@ fn refuse_unread(shard: &Shard, source: &RewrittenSource, without: &BTreeSet<&st
     Ok(())
 }
 
-/// A new shard as a generation has the documents of its sources by now; none where nothing is left of it. Of a source that the
-/// generation does not name, no document is: others have replaced or moved each.
+/// A new shard as a generation has the documents of its sources by now; none where nothing is left of it. Of a source
+/// that the generation does not name, no document is: others have replaced or moved each.
 fn rebased(base: &Snapshot, one: &Rewritten, control: JobControl<'_>) -> Result<Option<DraftShard>, Error> {
     let Some(built) = &one.built else { return Ok(None) };
     let mut deleted = Vec::new();
@@ -332,10 +389,17 @@ fn rebased(base: &Snapshot, one: &Rewritten, control: JobControl<'_>) -> Result<
         return Ok(None);
     }
     let (written, kept) = (Shard::open_dir(&built.dir)?, base.manifest().min_recall);
-    let deletions =
-        if deleted.is_empty() { None } else { Some(delete_nodes("merged", &written, &deleted, kept, control)?) };
+    let deletions = if deleted.is_empty() {
+        None
+    } else {
+        Some(delete_nodes("merged", &written, &deleted, kept, control)?)
+    };
     let updates = changed_since(base, one, (built, &written))?;
-    Ok(Some(DraftShard { deletions, updates, ..DraftShard::built(built) }))
+    Ok(Some(DraftShard {
+        deletions,
+        updates,
+        ..DraftShard::built(built)
+    }))
 }
 
 /// Metadata that others have changed, or a rollback has changed back, since a shard was built.
@@ -352,11 +416,19 @@ fn changed_since(
             let updated = shard.updates.iter().flat_map(|updates| updates.nodes());
             let updated: BTreeSet<u32> = updated.chain(&source.updated).copied().collect();
             for node in updated.into_iter().filter(|node| shard.is_live(*node)) {
-                let Ok(at) = source.nodes.binary_search(&node) else { continue };
+                let Ok(at) = source.nodes.binary_search(&node) else {
+                    continue;
+                };
                 let new_node = first + at as u32;
                 let document = shard.document(node)?;
                 if written.document(new_node)?.metadata_json != document.metadata_json {
-                    documents.insert(new_node, StoredDocument { text: String::new(), ..document });
+                    documents.insert(
+                        new_node,
+                        StoredDocument {
+                            text: String::new(),
+                            ..document
+                        },
+                    );
                 }
             }
         }

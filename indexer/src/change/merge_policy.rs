@@ -10,13 +10,15 @@ const DELETED_SHARE: f64 = 0.1;
 const TIER: u64 = 8;
 /// Shards of the largest tier above which they are merged.
 const LARGE_SHARDS: usize = 8;
-/// The same for all smaller tiers: a small shard takes about a third as long to search as a large one, and little to merge.
+/// The same for all smaller tiers: a small shard takes about a third as long to search as a large one, and little to
+/// merge.
 const SMALL_SHARDS: usize = 2;
 
-/// Positions of shards that are to become one, in groups: shards of which more than a tenth is deleted; shards of one tier (a
-/// tier is a factor of eight in live documents, from the largest shard down) of which there are more than eight in the first
-/// tier, or more than two in another; and those an eighth as large as one of these, or smaller, since they add little to the
-/// work. With `all`, every shard. No group has more than `max_documents` live documents, except a single shard that has.
+/// Positions of shards that are to become one, in groups: shards of which more than a tenth is deleted; shards of one
+/// tier (a tier is a factor of eight in live documents, from the largest shard down) of which there are more than eight
+/// in the first tier, or more than two in another; and those an eighth as large as one of these, or smaller, since they
+/// add little to the work. With `all`, every shard. No group has more than `max_documents` live documents, except a
+/// single shard that has.
 pub fn select_mergeable(shards: &[ShardEntry], max_documents: u64, all: bool) -> Vec<Vec<usize>> {
     let largest = shards.iter().map(ShardEntry::live).max().unwrap_or_default().max(1);
     let tier = |entry: &ShardEntry| (largest / entry.live().max(1)).max(1).ilog(TIER);
@@ -33,8 +35,12 @@ pub fn select_mergeable(shards: &[ShardEntry], max_documents: u64, all: bool) ->
     };
     let largest = shards.iter().filter(|entry| wanted(entry)).map(ShardEntry::live).max();
     let joins = |entry: &ShardEntry| wanted(entry) || largest.is_some_and(|largest| entry.live() <= largest / TIER);
-    let mut chosen: Vec<usize> =
-        shards.iter().enumerate().filter(|(_, entry)| joins(entry)).map(|(at, _)| at).collect();
+    let mut chosen: Vec<usize> = shards
+        .iter()
+        .enumerate()
+        .filter(|(_, entry)| joins(entry))
+        .map(|(at, _)| at)
+        .collect();
     let live = |at: &usize| shards.get(*at).map_or(0, ShardEntry::live);
     chosen.sort_by_key(|at| (live(at), *at));
     let mut groups: Vec<(u64, Vec<usize>)> = Vec::new();
@@ -51,7 +57,9 @@ pub fn select_mergeable(shards: &[ShardEntry], max_documents: u64, all: bool) ->
     let useful = |group: &Vec<usize>| {
         group.len() > 1
             || group.iter().any(|at| {
-                shards.get(*at).is_some_and(|entry| wanted(entry) && (deleted(entry) > 0 || entry.metadata.is_some()))
+                shards
+                    .get(*at)
+                    .is_some_and(|entry| wanted(entry) && (deleted(entry) > 0 || entry.metadata.is_some()))
             })
     };
     groups
@@ -71,16 +79,36 @@ mod tests {
     use super::*;
 
     fn entry(documents: u64, deleted: u64) -> ShardEntry {
-        let file = FileEntry { path: "d".into(), bytes: 0, crc32c: 0 };
-        let gone = (deleted > 0).then_some(DeletedEntry { documents: deleted, file });
-        ShardEntry { id: String::new(), documents, files: Vec::new(), deleted: gone, metadata: None, calibration: None }
+        let file = FileEntry {
+            path: "d".into(),
+            bytes: 0,
+            crc32c: 0,
+        };
+        let gone = (deleted > 0).then_some(DeletedEntry {
+            documents: deleted,
+            file,
+        });
+        ShardEntry {
+            id: String::new(),
+            documents,
+            files: Vec::new(),
+            deleted: gone,
+            metadata: None,
+            calibration: None,
+        }
     }
 
     #[test]
     fn shards_with_many_deletions_and_many_of_one_size_are_merged() {
         let none: [Vec<usize>; 0] = [];
-        assert_eq!(select_mergeable(&[entry(1000, 0), entry(100, 10), entry(12, 0)], 10_000, false), none);
-        assert_eq!(select_mergeable(&[entry(1000, 0), entry(100, 11), entry(11, 0)], 10_000, false), [[1, 2]]);
+        assert_eq!(
+            select_mergeable(&[entry(1000, 0), entry(100, 10), entry(12, 0)], 10_000, false),
+            none
+        );
+        assert_eq!(
+            select_mergeable(&[entry(1000, 0), entry(100, 11), entry(11, 0)], 10_000, false),
+            [[1, 2]]
+        );
         assert_eq!(
             select_mergeable(&[entry(100, 0), entry(100, 11)], 10_000, false),
             [[1]],
@@ -96,7 +124,11 @@ mod tests {
         shards.push(entry(50, 0));
         assert_eq!(select_mergeable(&shards, 100_000, false), [[0, 1, 2, 3, 4, 5, 6, 7, 8]]);
         let mut shards = vec![entry(40_000, 0), entry(60, 0), entry(60, 0), entry(2, 0)];
-        assert_eq!(select_mergeable(&shards, 100_000, false), none, "two of each smaller size");
+        assert_eq!(
+            select_mergeable(&shards, 100_000, false),
+            none,
+            "two of each smaller size"
+        );
         shards.push(entry(50, 0));
         assert_eq!(select_mergeable(&shards, 100_000, false), [[1, 2, 3, 4]]);
     }
@@ -104,10 +136,28 @@ mod tests {
     #[test]
     fn no_new_shard_is_larger_than_asked_for_and_none_is_copied() {
         let shards = [entry(60, 0), entry(50, 0), entry(30, 0), entry(200, 0), entry(40, 1)];
-        assert_eq!(select_mergeable(&shards, 100, true), [[2, 4]], "30 + 39; 50 + 60 would be too many");
+        assert_eq!(
+            select_mergeable(&shards, 100, true),
+            [[2, 4]],
+            "30 + 39; 50 + 60 would be too many"
+        );
         assert_eq!(select_mergeable(&shards, 1_000, true), [[0, 1, 2, 3, 4]]);
         assert!(select_mergeable(&[entry(9, 0)], 1_000, true).is_empty());
-        let changed = dyad_index::manifest::MetadataEntry { id: "m".into(), documents: 1, files: Vec::new() };
-        assert_eq!(select_mergeable(&[ShardEntry { metadata: Some(changed), ..entry(9, 0) }], 1_000, true), [[0]]);
+        let changed = dyad_index::manifest::MetadataEntry {
+            id: "m".into(),
+            documents: 1,
+            files: Vec::new(),
+        };
+        assert_eq!(
+            select_mergeable(
+                &[ShardEntry {
+                    metadata: Some(changed),
+                    ..entry(9, 0)
+                }],
+                1_000,
+                true
+            ),
+            [[0]]
+        );
     }
 }

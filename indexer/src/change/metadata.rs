@@ -34,11 +34,15 @@ pub struct MetadataConfig {
 /// New metadata by key: one JSON object, or nothing.
 pub(super) type Changed = HashMap<String, String>;
 
-/// Replaces the metadata of documents, in one new generation. Texts and vectors stay, and nothing is embedded. Of several records of one key, the
-/// last counts; keys that no document has are counted as rejected.
+/// Replaces the metadata of documents, in one new generation. Texts and vectors stay, and nothing is embedded. Of
+/// several records of one key, the last counts; keys that no document has are counted as rejected.
 pub fn update_metadata(config: &MetadataConfig, control: JobControl<'_>) -> Result<ChangeOutcome, Error> {
     let base = Snapshot::open(&config.index)?;
-    let read = ReadOptions { repeated_keys: true, metadata_only: true, ..config.read.clone() };
+    let read = ReadOptions {
+        repeated_keys: true,
+        metadata_only: true,
+        ..config.read.clone()
+    };
     let mut corpus = CorpusReader::open(&config.corpus, &read)?;
     let (mut changed, mut records) = (Changed::new(), 0);
     control.progress.begin("read", Unit::Bytes, corpus.total_bytes());
@@ -50,7 +54,10 @@ pub fn update_metadata(config: &MetadataConfig, control: JobControl<'_>) -> Resu
         changed.insert(document.key, json);
     }
     control.progress.finish();
-    corpus.warnings().iter().for_each(|warning| control.progress.warn(warning));
+    corpus
+        .warnings()
+        .iter()
+        .for_each(|warning| control.progress.warn(warning));
     let mut change = Change {
         operation: "upsert --metadata-only".to_owned(),
         read: records + corpus.rejected(),
@@ -79,9 +86,18 @@ pub fn update_metadata(config: &MetadataConfig, control: JobControl<'_>) -> Resu
         let (parent, min_recall) = (Some(manifest.generation), manifest.min_recall);
         let (language, context) = (manifest.language, manifest.context.clone());
         let draft = Draft::new(&manifest.model, language, &change, shards);
-        Ok(Some(Draft { parent, min_recall, context, ..draft }))
+        Ok(Some(Draft {
+            parent,
+            min_recall,
+            context,
+            ..draft
+        }))
     })?;
-    Ok(ChangeOutcome { change, missing, ..outcome })
+    Ok(ChangeOutcome {
+        change,
+        missing,
+        ..outcome
+    })
 }
 
 /// Documents whose metadata are to change.
@@ -96,8 +112,13 @@ pub(super) struct MetadataChanges<'a> {
 pub(super) fn locate<'a>(base: &Snapshot, changed: &'a Changed) -> Result<MetadataChanges<'a>, Error> {
     let find =
         |(key, json): (&'a String, &'a String)| Ok(base.find(key)?.map(|(shard, node)| (shard, node, json.as_str())));
-    let all: Vec<(usize, u32, &str)> =
-        changed.par_iter().map(find).collect::<Result<Vec<_>, Error>>()?.into_iter().flatten().collect();
+    let all: Vec<(usize, u32, &str)> = changed
+        .par_iter()
+        .map(find)
+        .collect::<Result<Vec<_>, Error>>()?
+        .into_iter()
+        .flatten()
+        .collect();
     let known = all.len() as u64;
     let mut nodes: Vec<Vec<(u32, &str)>> = vec![Vec::new(); base.shards().len()];
     for (shard, node, metadata) in all {
@@ -111,13 +132,19 @@ pub(super) fn locate<'a>(base: &Snapshot, changed: &'a Changed) -> Result<Metada
         let differs = |(node, metadata): &(u32, &'a str)| -> Result<Option<(u32, &'a str)>, Error> {
             Ok((shard.document(*node)?.metadata_json != *metadata).then_some((*node, *metadata)))
         };
-        *nodes = nodes.par_iter().map(differs).collect::<Result<Vec<_>, Error>>()?.into_iter().flatten().collect();
+        *nodes = nodes
+            .par_iter()
+            .map(differs)
+            .collect::<Result<Vec<_>, Error>>()?
+            .into_iter()
+            .flatten()
+            .collect();
     }
     Ok(MetadataChanges { nodes, known })
 }
 
-/// Writes the changed metadata of every shard that has any, in addition to what was changed before, into directories of a
-/// workspace.
+/// Writes the changed metadata of every shard that has any, in addition to what was changed before, into directories of
+/// a workspace.
 pub(super) fn apply(
     base: &Snapshot,
     nodes: &[Vec<(u32, &str)>],
@@ -127,7 +154,9 @@ pub(super) fn apply(
 ) -> Result<(), Error> {
     for ((entry, shard), nodes) in super::shards(base).zip(nodes) {
         let same = |draft: &&mut DraftShard| matches!(&draft.files, ShardFiles::Kept(kept) if kept.id == entry.id);
-        let Some(draft) = shards.iter_mut().find(same).filter(|_| !nodes.is_empty()) else { continue };
+        let Some(draft) = shards.iter_mut().find(same).filter(|_| !nodes.is_empty()) else {
+            continue;
+        };
         control.check()?;
         draft.updates = Some(write(workspace, &documents(shard, nodes)?)?);
     }
@@ -145,14 +174,21 @@ fn documents(shard: &Shard, nodes: &[(u32, &str)]) -> Result<BTreeMap<u32, Store
     let new = |(node, metadata): &(u32, &str)| -> Result<(u32, StoredDocument), Error> {
         let stored = shard.text.document(*node)?;
         let (text, metadata_json) = (String::new(), (*metadata).to_owned());
-        Ok((*node, StoredDocument { text, metadata_json, ..stored }))
+        Ok((
+            *node,
+            StoredDocument {
+                text,
+                metadata_json,
+                ..stored
+            },
+        ))
     };
     documents.extend(nodes.par_iter().map(new).collect::<Result<Vec<_>, Error>>()?);
     Ok(documents)
 }
 
-/// Writes changed metadata into a new directory of a workspace. A change may be prepared several times, also for one generation: a
-/// roll-back makes it current again.
+/// Writes changed metadata into a new directory of a workspace. A change may be prepared several times, also for one
+/// generation: a roll-back makes it current again.
 pub(super) fn write(workspace: &Path, documents: &BTreeMap<u32, StoredDocument>) -> Result<CompleteUpdates, Error> {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let dir = workspace.join(format!("metadata-{}", NEXT.fetch_add(1, Ordering::Relaxed)));

@@ -1,7 +1,7 @@
 //! Changes of an index: documents added, replaced and deleted, shards merged. Each is one generation.
 //!
-//! A change is prepared from the current generation without the lock, and published only where that one is still current;
-//! otherwise it is prepared again, from the one that is. What takes long (vectors, graphs) is done once.
+//! A change is prepared from the current generation without the lock, and published only where that one is still
+//! current; otherwise it is prepared again, from the one that is. What takes long (vectors, graphs) is done once.
 //!
 //! | file | contents |
 //! |---|---|
@@ -125,35 +125,58 @@ impl MissingKeys {
 /// Publishes the draft that `prepare` makes of the current generation, and of each that becomes current meanwhile. With
 /// `dry_run`, nothing is published.
 ///
-/// The draft of the first generation may rely on what was read of it: that a document was there with the same text, that a
-/// shard had these live documents. `prepare` also gets the generation that the draft before was made of, where another
-/// one has become current since, and looks at what it relies on again: the two may differ in any way, for instance by a
-/// rollback. What it cannot mend ends the change with [`Error::Contended`].
+/// The draft of the first generation may rely on what was read of it: that a document was there with the same text,
+/// that a shard had these live documents. `prepare` also gets the generation that the draft before was made of, where
+/// another one has become current since, and looks at what it relies on again: the two may differ in any way, for
+/// instance by a rollback. What it cannot mend ends the change with [`Error::Contended`].
 fn commit(
     index: &Path,
     dry_run: bool,
     base: Snapshot,
     mut prepare: impl FnMut(Option<&Snapshot>, &Snapshot) -> Result<Option<Draft>, Error>,
 ) -> Result<ChangeOutcome, Error> {
-    // The first one is held to the end: what was copied of it may be purged only where it can be purged of the new shards too.
+    // The first one is held to the end: what was copied of it may be purged only where it can be purged of the new
+    // shards too.
     let first = base;
     let (mut before, mut later): (Option<Snapshot>, Option<Snapshot>) = (None, None);
     for attempt in 0..ATTEMPTS {
         let base = later.as_ref().unwrap_or(&first);
         let documents_before = base.manifest().documents();
-        let last = if attempt == 0 { None } else { Some(before.as_ref().unwrap_or(&first)) };
+        let last = if attempt == 0 {
+            None
+        } else {
+            Some(before.as_ref().unwrap_or(&first))
+        };
         let Some(draft) = prepare(last, base)? else {
             let change = Change::default();
             let (documents_after, missing) = (documents_before, MissingKeys::default());
-            return Ok(ChangeOutcome { manifest: None, change, documents_before, documents_after, missing });
+            return Ok(ChangeOutcome {
+                manifest: None,
+                change,
+                documents_before,
+                documents_after,
+                missing,
+            });
         };
         let (change, documents_after) = (draft.change.clone(), draft.documents());
         let missing = MissingKeys::default();
         if dry_run {
-            return Ok(ChangeOutcome { manifest: None, change, documents_before, documents_after, missing });
+            return Ok(ChangeOutcome {
+                manifest: None,
+                change,
+                documents_before,
+                documents_after,
+                missing,
+            });
         }
         if let Some(manifest) = publish(index, draft, false)? {
-            return Ok(ChangeOutcome { manifest: Some(manifest), change, documents_before, documents_after, missing });
+            return Ok(ChangeOutcome {
+                manifest: Some(manifest),
+                change,
+                documents_before,
+                documents_after,
+                missing,
+            });
         }
         let next = Snapshot::open_after(index, Some(base))?;
         before = later.replace(next);

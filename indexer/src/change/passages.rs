@@ -19,7 +19,8 @@ pub enum Passages {
     None,
     /// The batch is of passages ([`dyad_corpus::ReadOptions::split`]).
     Batch,
-    /// The source splits documents that are longer than the model reads ([`OnLong::Split`](crate::source::OnLong::Split)).
+    /// The source splits documents that are longer than the model reads
+    /// ([`OnLong::Split`](crate::source::OnLong::Split)).
     Source,
 }
 
@@ -55,7 +56,8 @@ impl Lengths {
         self.0.keys().map(String::as_str)
     }
 
-    /// Live passages, by shard and node, after the last one that their documents have now, and documents that were whole and are passages now.
+    /// Live passages, by shard and node, after the last one that their documents have now, and documents that were
+    /// whole and are passages now.
     pub(super) fn replaced(&self, base: &Snapshot) -> Result<Vec<(usize, u32)>, Error> {
         let of = |(document, length): (&String, &u64)| -> Result<Vec<(usize, u32)>, Error> {
             let passages = base.passages(document, *length)?;
@@ -93,13 +95,19 @@ impl StoredForm {
             });
         }
         let passages = base.passages(&document.key, 0)?;
-        Ok(if passages.is_empty() { found.map(Self::AsIs) } else { Some(Self::Passages(passages)) })
+        Ok(if passages.is_empty() {
+            found.map(Self::AsIs)
+        } else {
+            Some(Self::Passages(passages))
+        })
     }
 }
 
 /// Whether the document in this place is a passage, as its key says.
 pub(super) fn is_passage(base: &Snapshot, key: &str, (shard, node): (usize, u32)) -> Result<bool, Error> {
-    let Some((of, number)) = split_passage_key(key) else { return Ok(false) };
+    let Some((of, number)) = split_passage_key(key) else {
+        return Ok(false);
+    };
     Ok(base.passages(of, number)?.contains(&(shard, node, number)))
 }
 
@@ -133,8 +141,8 @@ pub(super) fn name_passage<'a>(key: &'a str, metadata: Option<&Metadata>) -> Opt
     (document == of).then_some((document, number))
 }
 
-/// The keys of all passages that an index has of these documents, and the documents' own keys where it holds them unsplit, or holds nothing of
-/// them. `all_generations` looks at what is deleted, and at other generations, too.
+/// The keys of all passages that an index has of these documents, and the documents' own keys where it holds them
+/// unsplit, or holds nothing of them. `all_generations` looks at what is deleted, and at other generations, too.
 pub fn passages_of(index: &Path, documents: &[String], all_generations: bool) -> Result<Vec<String>, Error> {
     if !all_generations {
         return live_passages_of(&Snapshot::open(index)?, documents);
@@ -165,8 +173,10 @@ pub(super) fn live_passages_of(base: &Snapshot, documents: &[String]) -> Result<
     let mut keys = Vec::with_capacity(documents.len());
     for document in documents {
         let passages = base.passages(document, 0)?;
-        let mut found: BTreeSet<String> =
-            passages.into_iter().map(|(.., number)| passage_key(document, number)).collect();
+        let mut found: BTreeSet<String> = passages
+            .into_iter()
+            .map(|(.., number)| passage_key(document, number))
+            .collect();
         if base.find(document)?.is_some() {
             found.insert(document.clone());
         }
@@ -181,5 +191,9 @@ fn passage_key(document: &str, number: u64) -> String {
 
 /// What was found of a document, or its own key.
 fn keys_or_own((document, found): (&String, BTreeSet<String>)) -> Vec<String> {
-    if found.is_empty() { vec![document.clone()] } else { found.into_iter().collect() }
+    if found.is_empty() {
+        vec![document.clone()]
+    } else {
+        found.into_iter().collect()
+    }
 }

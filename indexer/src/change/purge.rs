@@ -1,8 +1,8 @@
-//! Removes documents from every generation, so that no rollback brings them back: the shards that hold them are written again
-//! without them, and the generations that name the old ones are removed.
+//! Removes documents from every generation, so that no rollback brings them back: the shards that hold them are written
+//! again without them, and the generations that name the old ones are removed.
 //!
-//! Others may roll back, or publish, at any moment of that. A purge has ended when it has looked into every generation that
-//! is left, and has found none of the documents.
+//! Others may roll back, or publish, at any moment of that. A purge has ended when it has looked into every generation
+//! that is left, and has found none of the documents.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -44,13 +44,13 @@ pub struct PurgeConfig {
     pub rewrite: MergeConfig,
     /// The keys are of documents that were split: all of their passages in any generation are purged.
     pub passages: bool,
-    /// How long to wait for programs of this machine that read a generation with the documents. A searcher that watches its
-    /// index opens the next one within half a second.
+    /// How long to wait for programs of this machine that read a generation with the documents. A searcher that watches
+    /// its index opens the next one within half a second.
     pub wait: Duration,
 }
 
-/// Removes the documents with these keys from the index, live, deleted and of earlier generations. Keys that no generation holds
-/// are counted as rejected.
+/// Removes the documents with these keys from the index, live, deleted and of earlier generations. Keys that no
+/// generation holds are counted as rejected.
 ///
 /// [`Error::PurgeUndone`] where other jobs bring the documents back again and again.
 pub fn purge(config: &PurgeConfig, keys: &[String], control: JobControl<'_>) -> Result<Purged, Error> {
@@ -76,7 +76,11 @@ pub fn purge(config: &PurgeConfig, keys: &[String], control: JobControl<'_>) -> 
         }
         sum = Some(purged);
     }
-    Err(if sum.is_some() { Error::PurgeUndone } else { Error::Contended })
+    Err(if sum.is_some() {
+        Error::PurgeUndone
+    } else {
+        Error::Contended
+    })
 }
 
 /// The keys to purge, passages that the index holds by now included.
@@ -99,11 +103,20 @@ impl Purged {
         removed.extend(next.collected.removed);
         let bytes = self.collected.bytes + next.collected.bytes;
         let published = self.published.into_iter().chain(next.published).collect();
-        Self { outcome, collected: CollectedGenerations { removed, bytes, ..next.collected }, published }
+        Self {
+            outcome,
+            collected: CollectedGenerations {
+                removed,
+                bytes,
+                ..next.collected
+            },
+            published,
+        }
     }
 }
 
-/// Writes the shards of the current generation that hold the documents again, and removes all other generations that do.
+/// Writes the shards of the current generation that hold the documents again, and removes all other generations that
+/// do.
 fn purge_once(
     config: &PurgeConfig,
     read: usize,
@@ -145,7 +158,11 @@ fn purge_once(
     let affected = holding(index, keys, |generation| generation != current)?;
     let collected = remove_when_unread(config, &affected, control)?;
     let published = outcome.manifest.iter().cloned().collect();
-    Ok(Purged { outcome, collected, published })
+    Ok(Purged {
+        outcome,
+        collected,
+        published,
+    })
 }
 
 /// Removes generations, and waits a while for programs that read one of them.
@@ -174,12 +191,16 @@ fn left(index: &Path, keys: &BTreeSet<&str>, in_use: &[u64]) -> Result<BTreeSet<
     holding(index, keys, |generation| !in_use.contains(&generation))
 }
 
-/// The generations, of those asked for, in which a shard holds one of the documents, live or deleted. One that is not current and of which the
-/// manifest or a shard is damaged counts too: what it holds cannot be told, and a copy of it would bring the documents back.
+/// The generations, of those asked for, in which a shard holds one of the documents, live or deleted. One that is not
+/// current and of which the manifest or a shard is damaged counts too: what it holds cannot be told, and a copy of it
+/// would bring the documents back.
 fn holding(index: &Path, keys: &BTreeSet<&str>, is_asked_for: impl Fn(u64) -> bool) -> Result<BTreeSet<u64>, Error> {
     let mut found = BTreeSet::new();
     let current = manifest::current(index)?.generation;
-    for generation in manifest::generations(index)?.into_iter().filter(|generation| is_asked_for(*generation)) {
+    for generation in manifest::generations(index)?
+        .into_iter()
+        .filter(|generation| is_asked_for(*generation))
+    {
         let holds = match manifest::load(index, generation) {
             Ok(manifest) => match manifest_holds(index, &manifest, keys) {
                 Err(error) if generation != current && is_damage(&error) => true,

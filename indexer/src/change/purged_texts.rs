@@ -1,4 +1,5 @@
-//! Texts of purged passages, which stand in the documents of other passages too: in their own shard, and in others that hold some of the same document.
+//! Texts of purged passages, which stand in the documents of other passages too: in their own shard, and in others that
+//! hold some of the same document.
 
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
@@ -28,7 +29,8 @@ pub(super) struct PurgedOfShard<'a> {
 impl PurgedOfShard<'_> {
     /// Whether a node is purged.
     pub(super) fn has(&self, shard: &Shard, node: u32) -> bool {
-        self.keys.is_some_and(|keys| keys.contains(shard.dense.keys().key(node)))
+        self.keys
+            .is_some_and(|keys| keys.contains(shard.dense.keys().key(node)))
     }
 
     /// The bytes of a document that purged passages have, wherever these are.
@@ -45,7 +47,13 @@ impl PurgedTexts {
             let Some(places) = &shard.places else { continue };
             for key in keys {
                 let Some(node) = shard.dense.find(key)? else { continue };
-                let Some(PlaceInDocument { document: Some(document), bytes }) = places.of(node) else { continue };
+                let Some(PlaceInDocument {
+                    document: Some(document),
+                    bytes,
+                }) = places.of(node)
+                else {
+                    continue;
+                };
                 found.entry(digest(places, document)?).or_default().push(bytes);
             }
         }
@@ -55,7 +63,10 @@ impl PurgedTexts {
     /// What is purged of a shard, without the documents of these keys.
     pub(super) fn of_shard<'a>(&self, shard: &Shard, keys: &'a BTreeSet<&'a str>) -> Result<PurgedOfShard<'a>, Error> {
         let keys = (!keys.is_empty()).then_some(keys);
-        Ok(PurgedOfShard { keys, bytes: self.bytes_in(shard)? })
+        Ok(PurgedOfShard {
+            keys,
+            bytes: self.bytes_in(shard)?,
+        })
     }
 
     /// Whether a shard holds a document in which a purged passage stands.

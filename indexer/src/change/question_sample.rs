@@ -12,8 +12,8 @@ use crate::error::Error;
 use crate::graph_build::{HELD_OUT, QuestionVectors};
 use crate::source::{LocatedDocuments, VectorSource};
 
-/// A sample of at most [`HELD_OUT`] of these texts, by `seed`, as vectors of `source`, whose model must be `model`. What is asked more often is
-/// in it more often. Takes memory for the sample.
+/// A sample of at most [`HELD_OUT`] of these texts, by `seed`, as vectors of `source`, whose model must be `model`.
+/// What is asked more often is in it more often. Takes memory for the sample.
 pub fn embed_questions(
     texts: QuestionTexts,
     source: &mut dyn VectorSource,
@@ -23,14 +23,27 @@ pub fn embed_questions(
 ) -> Result<QuestionVectors, Error> {
     if !source.model().same_space(model) {
         let (expected, got) = (model.fingerprint.clone(), source.model().fingerprint.clone());
-        return Err(Error::ModelOfQuestions { model: model.name.clone(), expected, got });
+        return Err(Error::ModelOfQuestions {
+            model: model.name.clone(),
+            expected,
+            got,
+        });
     }
     let path = texts.path().to_owned();
     let texts = sample(texts, seed)?;
     let numbers = (0..texts.len() as u32).collect();
     let document = |(number, text): (usize, String)| {
-        let document = Document { key: number.to_string(), title: String::new(), text, metadata: None, place: None };
-        Ok(Located { value: document, line: number as u64 + 1 })
+        let document = Document {
+            key: number.to_string(),
+            title: String::new(),
+            text,
+            metadata: None,
+            place: None,
+        };
+        Ok(Located {
+            value: document,
+            line: number as u64 + 1,
+        })
     };
     let mut documents = texts.into_iter().enumerate().map(document);
     let documents: &mut LocatedDocuments<'_> = &mut documents;
@@ -70,7 +83,13 @@ mod tests {
         let first = of(1);
         assert_eq!((first.len(), &first), (HELD_OUT, &of(1)));
         assert_ne!(first, of(2));
-        let early = first.iter().filter(|text| lines[..lines.len() / 2].contains(text)).count();
-        assert!(early.abs_diff(HELD_OUT / 2) < HELD_OUT / 10, "{early} of the first half");
+        let early = first
+            .iter()
+            .filter(|text| lines[..lines.len() / 2].contains(text))
+            .count();
+        assert!(
+            early.abs_diff(HELD_OUT / 2) < HELD_OUT / 10,
+            "{early} of the first half"
+        );
     }
 }

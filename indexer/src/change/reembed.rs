@@ -1,13 +1,14 @@
-//! `reembed`: the next generation with the vectors of another model, made from the stored texts while the current one is served and
-//! changed.
+//! `reembed`: the next generation with the vectors of another model, made from the stored texts while the current one
+//! is served and changed.
 //!
 //! ```text
 //! base ------------------- read, embed, build ----------------> shards of the new model
 //!   \-- appended, deleted meanwhile --> embed what is new, delete what is gone --> again, until nothing came meanwhile --> publish
 //! ```
 //!
-//! At each point the new shards hold the documents of the last generation that was looked at: what changed since then is found by comparing
-//! that generation with the current one. It is published only where that one is still current, by the compare-and-swap of every change.
+//! At each point the new shards hold the documents of the last generation that was looked at: what changed since then
+//! is found by comparing that generation with the current one. It is published only where that one is still current, by
+//! the compare-and-swap of every change.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -50,7 +51,8 @@ pub struct ReembedConfig {
     pub max_documents: u64,
     /// Threads of the graphs' build.
     pub threads: usize,
-    /// Questions by which recall is measured, embedded by the new model, see [`QuestionVectors::open`]; by default documents.
+    /// Questions by which recall is measured, embedded by the new model, see [`QuestionVectors::open`]; by default
+    /// documents.
     pub queries: Option<PathBuf>,
     /// Minimum recall of every shard; by default that which the index keeps.
     pub target: Option<RecallTarget>,
@@ -89,8 +91,9 @@ struct Fresh {
     gone: BTreeSet<u32>,
 }
 
-/// Embeds every live document again and publishes the result as the next generation, with what others have appended, replaced and deleted
-/// meanwhile. The generation before stays for searchers that still have its model, and for a rollback.
+/// Embeds every live document again and publishes the result as the next generation, with what others have appended,
+/// replaced and deleted meanwhile. The generation before stays for searchers that still have its model, and for a
+/// rollback.
 ///
 /// If it fails or is cancelled, the index is as the others have left it.
 pub fn reembed(
@@ -104,7 +107,11 @@ pub fn reembed(
     check_source(&base, source)?;
     let workspace = Workspace::create(&config.index)?;
     let (builder, params, row_type) = kind(&base, &model, config.threads);
-    let questions = config.queries.as_ref().map(|path| QuestionVectors::open(path, &model, params.seed)).transpose()?;
+    let questions = config
+        .queries
+        .as_ref()
+        .map(|path| QuestionVectors::open(path, &model, params.seed))
+        .transpose()?;
     let kept = config.target.map(RecallTarget::kept).or(base.manifest().min_recall);
     let gate = RecallGate {
         questions: questions.as_ref().map(|questions| questions as &dyn VectorRows),
@@ -114,20 +121,44 @@ pub fn reembed(
     let plan = plan_of(config, documents, model.dim, (builder, params, row_type), questions)?;
     control.progress.note(&format!("plan: {plan}"));
     let mut kept_shards = KeptShards::begin(&config.index)?;
-    check_space(&config.index, plan.disk_bytes_after(documents, kept_shards.bytes()?), config.free_space)?;
+    check_space(
+        &config.index,
+        plan.disk_bytes_after(documents, kept_shards.bytes()?),
+        config.free_space,
+    )?;
     let threads = thread_pool(config.threads)?;
     let language = base.manifest().language;
-    let shard =
-        ShardBuilder { model: &model, builder: builder.get(), params: &params, row_type, language, gate, control };
+    let shard = ShardBuilder {
+        model: &model,
+        builder: builder.get(),
+        params: &params,
+        row_type,
+        language,
+        gate,
+        control,
+    };
     let build = |kept: &mut KeptShards, spooled: Spooled, label: &str| -> Result<Fresh, Error> {
         let complete = Arc::new(threads.install(|| kept.build(spooled, &shard, label))?);
         let shard = Shard::open_dir(&complete.dir)?;
-        Ok(Fresh { complete, shard, gone: BTreeSet::new() })
+        Ok(Fresh {
+            complete,
+            shard,
+            gone: BTreeSet::new(),
+        })
     };
     let pass = |first: usize, shards: usize, source: &mut dyn VectorSource, documents: &mut dyn DocumentBatch| {
         let terms = plan.terms_of_a_shard();
         let (workspace, language) = (workspace.path(), Some(language));
-        let pass = IndexPass { workspace, model: &model, row_type, language, first, shards, terms, control };
+        let pass = IndexPass {
+            workspace,
+            model: &model,
+            row_type,
+            language,
+            first,
+            shards,
+            terms,
+            control,
+        };
         Ok::<_, Error>(pass.run(documents, source)?.shards)
     };
 
@@ -138,9 +169,13 @@ pub fn reembed(
     for (number, spooled) in spooled.into_iter().enumerate() {
         fresh.push(build(&mut kept_shards, spooled, &shard_label(number, count))?);
     }
-    // All that were read are held to the end: what was read of one may be purged only where it can be purged of the new shards too.
+    // All that were read are held to the end: what was read of one may be purged only where it can be purged of the new
+    // shards too.
     let (mut later, mut next): (Vec<Snapshot>, usize) = (Vec::new(), plan.shards);
-    let mut change = Change { operation: "reembed".to_owned(), ..Change::default() };
+    let mut change = Change {
+        operation: "reembed".to_owned(),
+        ..Change::default()
+    };
     for _ in 0..ATTEMPTS {
         control.check()?;
         let last = later.last().unwrap_or(&base);
@@ -164,19 +199,34 @@ pub fn reembed(
             continue;
         }
         change.truncated = source.truncated();
-        change.indexed = fresh.iter().map(|fresh| fresh.complete.documents - fresh.gone.len() as u64).sum();
+        change.indexed = fresh
+            .iter()
+            .map(|fresh| fresh.complete.documents - fresh.gone.len() as u64)
+            .sum();
         change.read = change.indexed;
         let kept = config.target.map(RecallTarget::kept).or(last.manifest().min_recall);
         let shards = threads.install(|| drafts(&fresh, kept, control))?;
         let (parent, documents_before) = (Some(last.manifest().generation), last.manifest().documents());
         let (context, draft) = (source.context().stored(), Draft::new(&model, language, &change, shards));
-        let draft = Draft { parent, min_recall: kept, context, logit_scale, ..draft };
+        let draft = Draft {
+            parent,
+            min_recall: kept,
+            context,
+            logit_scale,
+            ..draft
+        };
         let documents_after = draft.documents();
         if let Some(manifest) = publish(&config.index, draft, true)? {
             source.published();
             kept_shards.published();
             let missing = MissingKeys::default();
-            return Ok(ChangeOutcome { manifest: Some(manifest), change, documents_before, documents_after, missing });
+            return Ok(ChangeOutcome {
+                manifest: Some(manifest),
+                change,
+                documents_before,
+                documents_after,
+                missing,
+            });
         }
     }
     Err(Error::Contended)
@@ -214,7 +264,9 @@ pub fn estimate(
     let documents = base.manifest().documents();
     let live: Vec<(usize, u32)> = live_places(&base).collect();
     let sampled = live.len().min(SAMPLE);
-    let chosen = (0..sampled).filter_map(|at| live.get(at * live.len() / sampled).copied()).collect();
+    let chosen = (0..sampled)
+        .filter_map(|at| live.get(at * live.len() / sampled).copied())
+        .collect();
     let mut sample = StoredBatch::from_places(&base, chosen);
     let (began, mut embedded) = (Instant::now(), 0_u64);
     while source.pull(&mut sample, control.cancel)?.is_some() {
@@ -224,7 +276,10 @@ pub fn estimate(
     let scale = documents as f64 / embedded.max(1) as f64;
     let text_bytes = (sample.bytes as f64 * scale) as u64;
     let plan = plan_of(config, documents, model.dim, kind(&base, &model, config.threads), 0)?;
-    let plan = BuildPlan { text_bytes: Some(text_bytes), ..plan };
+    let plan = BuildPlan {
+        text_bytes: Some(text_bytes),
+        ..plan
+    };
     Ok(ReembedEstimate {
         documents,
         sampled,
@@ -256,7 +311,9 @@ fn plan_of(
         row_type,
         questions,
     };
-    config.memory.map_or(Ok(plan), |memory| plan.within(memory, MOST_SHARDS))
+    config
+        .memory
+        .map_or(Ok(plan), |memory| plan.within(memory, MOST_SHARDS))
 }
 
 /// Refuses a source whose vectors the index has, or cannot have.
@@ -273,7 +330,12 @@ fn refuse_without_documents(base: &Snapshot, source: &dyn VectorSource) -> Resul
     for (entry, shard) in super::shards(base) {
         if shard.places.is_none() && !shard.is_empty() {
             let (generation, context) = (base.manifest().generation, source.context().to_string());
-            return Err(ContextError::NoDocuments { generation, shard: entry.id.clone(), context }.into());
+            return Err(ContextError::NoDocuments {
+                generation,
+                shard: entry.id.clone(),
+                context,
+            }
+            .into());
         }
     }
     Ok(())
@@ -284,7 +346,11 @@ fn refuse_same(base: &Snapshot, source: &dyn VectorSource) -> Result<(), Error> 
     let (manifest, model) = (base.manifest(), source.model());
     if manifest.model.same_space(model) && manifest.context == source.context().stored() {
         let (model, fingerprint) = (model.name.clone(), model.fingerprint.clone());
-        return Err(Error::SameModel { generation: base.manifest().generation, model, fingerprint });
+        return Err(Error::SameModel {
+            generation: base.manifest().generation,
+            model,
+            fingerprint,
+        });
     }
     Ok(())
 }
@@ -293,11 +359,17 @@ fn refuse_same(base: &Snapshot, source: &dyn VectorSource) -> Result<(), Error> 
 fn kind(base: &Snapshot, model: &ModelRecord, threads: usize) -> (BuilderKind, BuildParams, RowType) {
     let (builder, params, row_type) = build_like(base, threads);
     let same = base.manifest().model.metric == model.metric;
-    (builder, params, if same { row_type } else { RowType::usual(model.metric) })
+    (
+        builder,
+        params,
+        if same { row_type } else { RowType::usual(model.metric) },
+    )
 }
 
 fn shards(documents: u64, most: u64) -> usize {
-    usize::try_from(documents.div_ceil(most.max(1))).unwrap_or(usize::MAX).clamp(1, MOST_SHARDS)
+    usize::try_from(documents.div_ceil(most.max(1)))
+        .unwrap_or(usize::MAX)
+        .clamp(1, MOST_SHARDS)
 }
 
 /// Notes that a document of the new shards is gone.
@@ -325,7 +397,10 @@ fn drafts(
             all if all as u64 == one.complete.documents => continue,
             _ => Some(delete_nodes("re-embedded", &one.shard, &gone, kept, control)?),
         };
-        shards.push(DraftShard { deletions, ..DraftShard::built(&one.complete) });
+        shards.push(DraftShard {
+            deletions,
+            ..DraftShard::built(&one.complete)
+        });
     }
     Ok(shards)
 }

@@ -1,5 +1,5 @@
-//! A batch of documents in a file of the job: it may have come from a stream, the last record of each key counts, and it is
-//! checked as a whole before anything is embedded.
+//! A batch of documents in a file of the job: it may have come from a stream, the last record of each key counts, and
+//! it is checked as a whole before anything is embedded.
 
 use std::collections::HashMap;
 use std::io::{BufRead as _, BufReader, BufWriter, Lines, Seek as _, SeekFrom, Write as _};
@@ -40,7 +40,12 @@ struct StagedTexts {
 impl StagedTexts {
     /// In a file without a name.
     fn create(path: &Path) -> Result<Self, Error> {
-        Ok(Self { file: unnamed(path)?, bytes: 0, begins: HashMap::new(), last: None })
+        Ok(Self {
+            file: unnamed(path)?,
+            bytes: 0,
+            begins: HashMap::new(),
+            last: None,
+        })
     }
 
     fn add(&mut self, place: &PassagePlace) -> std::io::Result<StagedPlace> {
@@ -53,7 +58,10 @@ impl StagedTexts {
             self.begins.insert(place.digest(), begin);
         }
         let Range { start, end } = place.bytes();
-        Ok(StagedPlace { text: (begin, text.len()), bytes: (start, end) })
+        Ok(StagedPlace {
+            text: (begin, text.len()),
+            bytes: (start, end),
+        })
     }
 
     fn place(&mut self, place: StagedPlace) -> std::io::Result<Option<PassagePlace>> {
@@ -71,7 +79,11 @@ impl StagedTexts {
 
 /// A new file that is removed already.
 fn unnamed(path: &Path) -> Result<fs_err::File, Error> {
-    let file = fs_err::OpenOptions::new().read(true).write(true).create_new(true).open(path)?;
+    let file = fs_err::OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create_new(true)
+        .open(path)?;
     fs_err::remove_file(path)?;
     Ok(file)
 }
@@ -94,7 +106,8 @@ pub(super) fn key_hash(key: &str) -> u128 {
 }
 
 impl Staged {
-    /// Reads a whole batch; `look` is called for every document, in order. Its file in `workspace` has no name afterwards.
+    /// Reads a whole batch; `look` is called for every document, in order. Its file in `workspace` has no name
+    /// afterwards.
     pub(super) fn read(
         workspace: &Path,
         documents: &mut LocatedDocuments<'_>,
@@ -114,7 +127,14 @@ impl Staged {
             file.write_all(b"\n")?;
         }
         let file = file.into_inner().map_err(std::io::IntoInnerError::into_error)?;
-        Ok(Self { lines: lines_from_start(&file)?, file, texts, last, number: 0, records })
+        Ok(Self {
+            lines: lines_from_start(&file)?,
+            file,
+            texts,
+            last,
+            number: 0,
+            records,
+        })
     }
 
     /// Begins at the first record again.
@@ -161,7 +181,16 @@ impl Iterator for Staged {
                     Ok(place) => place.flatten(),
                     Err(error) => return Some(Err(error.into())),
                 };
-                return Some(Ok(Located { value: Document { key, title, text, metadata, place }, line }));
+                return Some(Ok(Located {
+                    value: Document {
+                        key,
+                        title,
+                        text,
+                        metadata,
+                        place,
+                    },
+                    line,
+                }));
             }
         }
     }
@@ -182,7 +211,12 @@ mod tests {
             place: None,
         };
         let all = [("x", "1"), ("y", "2"), ("x", "3"), ("z", "4"), ("x", "5"), ("y", "6")];
-        let mut lines = (1..).zip(all).map(|(line, (key, text))| Ok(Located { value: document(key, text), line }));
+        let mut lines = (1..).zip(all).map(|(line, (key, text))| {
+            Ok(Located {
+                value: document(key, text),
+                line,
+            })
+        });
         let mut looked = 0;
         let staged = Staged::read(dir.path(), &mut lines, |_| {
             looked += 1;
@@ -191,7 +225,11 @@ mod tests {
         let mut staged = staged.unwrap();
         assert_eq!((looked, staged.records(), staged.superseded()), (6, 6, 3));
         assert_eq!(fs_err::read_dir(dir.path()).unwrap().count(), 0, "the file has no name");
-        let expected = [(4, document("z", "4")), (5, document("x", "5")), (6, document("y", "6"))];
+        let expected = [
+            (4, document("z", "4")),
+            (5, document("x", "5")),
+            (6, document("y", "6")),
+        ];
         let expected = expected.map(|(line, value)| Located { value, line });
         for read_before in [0, 3, 1] {
             let read: Vec<Located<Document>> = staged.by_ref().map(Result::unwrap).collect();

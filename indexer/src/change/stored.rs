@@ -24,11 +24,21 @@ pub(super) struct StoredBatch<'a> {
 
 impl<'a> StoredBatch<'a> {
     pub(super) fn from_live(base: &'a Snapshot) -> Self {
-        Self { base, places: Box::new(live_places(base)), bytes: 0, documents: LastDocument::default() }
+        Self {
+            base,
+            places: Box::new(live_places(base)),
+            bytes: 0,
+            documents: LastDocument::default(),
+        }
     }
 
     pub(super) fn from_places(base: &'a Snapshot, places: Vec<(usize, u32)>) -> Self {
-        Self { base, places: Box::new(places.into_iter()), bytes: 0, documents: LastDocument::default() }
+        Self {
+            base,
+            places: Box::new(places.into_iter()),
+            bytes: 0,
+            documents: LastDocument::default(),
+        }
     }
 
     fn document(&mut self, shard: usize, node: u32) -> std::io::Result<Document> {
@@ -37,7 +47,13 @@ impl<'a> StoredBatch<'a> {
         let place = of.map(|of| self.documents.place_of_live((shard, of), node, &stored.text));
         let place = place.transpose().map_err(std::io::Error::other)?.flatten();
         let metadata = Metadata::of_stored(stored.metadata_json);
-        Ok(Document { key: stored.key, title: stored.title, text: stored.text, metadata, place })
+        Ok(Document {
+            key: stored.key,
+            title: stored.title,
+            text: stored.text,
+            metadata,
+            place,
+        })
     }
 }
 
@@ -49,7 +65,10 @@ impl Iterator for StoredBatch<'_> {
         let document = self.document(shard, node).map_err(dyad_corpus::Error::from);
         Some(document.map(|value| {
             self.bytes += (value.title.len() + value.text.len()) as u64;
-            Located { value, line: u64::from(node) + 1 }
+            Located {
+                value,
+                line: u64::from(node) + 1,
+            }
         }))
     }
 }

@@ -44,7 +44,8 @@ enum Decision {
     Embed,
     /// Its text has not changed, and its vector is kept. The new metadata are one JSON object, or nothing.
     NewMetadata(String),
-    /// Its text has not changed, and it stands elsewhere in its document, or in another one: it is indexed with the vector that the index has here.
+    /// Its text has not changed, and it stands elsewhere in its document, or in another one: it is indexed with the
+    /// vector that the index has here.
     Move((usize, u32)),
     /// The index holds it as it is, or it is not to be replaced.
     Skip,
@@ -100,7 +101,14 @@ impl Existing {
     }
 
     pub(super) fn refuse(self) -> Result<(), Error> {
-        if self.total == 0 { Ok(()) } else { Err(Error::KeysExist { total: self.total, first: self.first }) }
+        if self.total == 0 {
+            Ok(())
+        } else {
+            Err(Error::KeysExist {
+                total: self.total,
+                first: self.first,
+            })
+        }
     }
 }
 
@@ -142,7 +150,9 @@ impl Triage<'_, '_> {
     }
 
     fn decide(&mut self, document: &Document) -> Result<Decision, Error> {
-        let Some(stored) = StoredForm::find(self.base, self.passages, document)? else { return Ok(Decision::Embed) };
+        let Some(stored) = StoredForm::find(self.base, self.passages, document)? else {
+            return Ok(Decision::Embed);
+        };
         match self.operation {
             Operation::Append { skip_existing: true } => {
                 self.unchanged += 1;
@@ -177,7 +187,11 @@ impl Triage<'_, '_> {
         }
         if !self.stands_as_before(document, (shard, node), &stored.text)? {
             // A vector that knows the document is another one now.
-            return Ok(if self.is_late()? { Decision::Embed } else { Decision::Move((shard, node)) });
+            return Ok(if self.is_late()? {
+                Decision::Embed
+            } else {
+                Decision::Move((shard, node))
+            });
         }
         let json = metadata_json(document).to_owned();
         if stored.metadata_json == json {
@@ -193,11 +207,14 @@ impl Triage<'_, '_> {
         Ok(context.map_err(std::io::Error::other)?.late_weight().is_some())
     }
 
-    /// Whether a passage stands where it stood, in the same document: others of its passages may have changed, which its vector may know, and which are
-    /// shown around it. Of shards of earlier releases, which have no places, this is not asked unless vectors depend on it.
+    /// Whether a passage stands where it stood, in the same document: others of its passages may have changed, which
+    /// its vector may know, and which are shown around it. Of shards of earlier releases, which have no places, this is
+    /// not asked unless vectors depend on it.
     fn stands_as_before(&mut self, document: &Document, at: (usize, u32), text: &str) -> Result<bool, Error> {
         // Nor where the record does not say where it stands.
-        let (true, Some(shard)) = (document.place.is_some(), self.base.shards().get(at.0)) else { return Ok(true) };
+        let (true, Some(shard)) = (document.place.is_some(), self.base.shards().get(at.0)) else {
+            return Ok(true);
+        };
         let place = self.last_document.place_of_live((at.0, shard), at.1, text)?;
         Ok(place == document.place || place.is_none() && !self.is_late()?)
     }
@@ -205,7 +222,9 @@ impl Triage<'_, '_> {
     /// Whether these are the passages that a document comes to, of some length.
     fn is_stored_as(&self, document: &Document, mut passages: Vec<(usize, u32, u64)>) -> Result<bool, Error> {
         passages.sort_unstable_by_key(|(.., number)| *number);
-        let stored = passages.iter().map(|(shard, node, _)| self.base.document(*shard, *node));
+        let stored = passages
+            .iter()
+            .map(|(shard, node, _)| self.base.document(*shard, *node));
         let stored: Vec<_> = stored.collect::<Result<_, _>>()?;
         for (_, passages) in ever_shorter(self.max_tokens, document) {
             // One that cannot be split is whole now, or is refused when its length is known.
@@ -230,7 +249,9 @@ impl Triage<'_, '_> {
     fn advance(&mut self) -> Result<Option<Located<Document>>, Error> {
         loop {
             self.control.check()?;
-            let Some(document) = self.documents.next().transpose()? else { return Ok(None) };
+            let Some(document) = self.documents.next().transpose()? else {
+                return Ok(None);
+            };
             if self.passages == Passages::Batch && self.operation == Operation::Upsert {
                 self.lengths.add(&document.value.key);
             }
@@ -240,7 +261,8 @@ impl Triage<'_, '_> {
             let decision = self.decide(&document.value)?;
             let claims = name_passage(&document.value.key, document.value.metadata.as_ref()).is_some();
             if self.passages == Passages::Source && claims {
-                self.alike.insert(document.value.key.clone(), matches!(decision, Decision::Embed));
+                self.alike
+                    .insert(document.value.key.clone(), matches!(decision, Decision::Embed));
             }
             let hash = key_hash(&document.value.key);
             match decision {

@@ -25,11 +25,35 @@ pub(super) fn build_like(base: &Snapshot, threads: usize) -> (BuilderKind, Build
     let largest = base.shards().iter().max_by_key(|shard| shard.dense.len());
     let Some(largest) = largest else {
         let row_type = RowType::usual(base.manifest().model.metric);
-        return (BuilderKind::default(), BuildParams { m: 16, ef_construction: 200, seed: 0, threads }, row_type);
+        return (
+            BuilderKind::default(),
+            BuildParams {
+                m: 16,
+                ef_construction: 200,
+                seed: 0,
+                threads,
+            },
+            row_type,
+        );
     };
-    let BuildRecord { builder, m, ef_construction, seed, .. } = &largest.dense.meta().build;
-    let params = BuildParams { m: *m, ef_construction: *ef_construction, seed: *seed, threads };
-    (BuilderKind::named(builder).unwrap_or_default(), params, largest.dense.header().row_type)
+    let BuildRecord {
+        builder,
+        m,
+        ef_construction,
+        seed,
+        ..
+    } = &largest.dense.meta().build;
+    let params = BuildParams {
+        m: *m,
+        ef_construction: *ef_construction,
+        seed: *seed,
+        threads,
+    };
+    (
+        BuilderKind::named(builder).unwrap_or_default(),
+        params,
+        largest.dense.header().row_type,
+    )
 }
 
 /// The held-out questions by which the first of these shards that has any was measured.
@@ -46,14 +70,14 @@ pub(super) fn held_out<'a>(shards: impl IntoIterator<Item = &'a Shard>) -> Resul
     Ok(None)
 }
 
-/// Indexes a batch of documents and publishes it as the next generation. Documents that the index holds as they are cost
-/// nothing, and those of which only metadata have changed stay in their shards with their vectors.
+/// Indexes a batch of documents and publishes it as the next generation. Documents that the index holds as they are
+/// cost nothing, and those of which only metadata have changed stay in their shards with their vectors.
 ///
-/// What others publish meanwhile is looked at before this is published: records that were left out because the index held
-/// their documents, and no longer does, are indexed after all.
+/// What others publish meanwhile is looked at before this is published: records that were left out because the index
+/// held their documents, and no longer does, are indexed after all.
 ///
-/// Where each vector comes from an encoder, keys may be repeated; in a set of vectors each key comes once. If it fails or is cancelled, the
-/// index is unchanged.
+/// Where each vector comes from an encoder, keys may be repeated; in a set of vectors each key comes once. If it fails
+/// or is cancelled, the index is unchanged.
 pub fn upsert(
     config: &UpsertConfig,
     batch: &mut dyn DocumentBatch,
@@ -63,8 +87,8 @@ pub fn upsert(
     upsert_after(config, None, batch, source, control)
 }
 
-/// The same for a program that makes one change after another: shards that the index has in common with `known`, a generation that
-/// is open, are not opened again.
+/// The same for a program that makes one change after another: shards that the index has in common with `known`, a
+/// generation that is open, are not opened again.
 pub fn upsert_after(
     config: &UpsertConfig,
     known: Option<&Snapshot>,
@@ -108,11 +132,15 @@ pub fn upsert_after(
         progress: UpsertProgress::default(),
     };
     job.index(&base, batch)?;
-    let mut outcome = commit(&config.index, config.dry_run, base, |before, base| job.draft(before, base))?;
+    let mut outcome = commit(&config.index, config.dry_run, base, |before, base| {
+        job.draft(before, base)
+    })?;
     let (spooled, change) = (job.progress.spooled(), job.progress.change);
     if config.dry_run {
         if config.passages == Passages::Source {
-            control.progress.note("each document counts as one: which ones are split is known once they are embedded");
+            control
+                .progress
+                .note("each document counts as one: which ones are split is known once they are embedded");
         }
         outcome.documents_after += spooled;
     }
@@ -138,5 +166,9 @@ fn check_room(
         row_type,
         questions: gate.questions.map_or(0, VectorRows::len),
     };
-    Ok(check_space(&config.index, plan.disk_bytes(plan.documents.unwrap_or(0)), config.free_space)?)
+    Ok(check_space(
+        &config.index,
+        plan.disk_bytes(plan.documents.unwrap_or(0)),
+        config.free_space,
+    )?)
 }

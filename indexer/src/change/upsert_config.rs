@@ -16,8 +16,8 @@ pub struct UpsertConfig {
     pub operation: Operation,
     /// Threads of the graph's build.
     pub threads: usize,
-    /// Questions by which recall is measured, see [`QuestionVectors::open`](crate::graph_build::QuestionVectors::open); by default those of the index's certificates,
-    /// or else documents.
+    /// Questions by which recall is measured, see [`QuestionVectors::open`](crate::graph_build::QuestionVectors::open);
+    /// by default those of the index's certificates, or else documents.
     pub queries: Option<PathBuf>,
     /// What makes passages of documents. Where a document has fewer than before, those after its last one are deleted.
     pub passages: Passages,

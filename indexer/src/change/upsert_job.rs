@@ -1,8 +1,9 @@
-//! A job that adds documents: passes over its batch, the shards that they come to, and the draft for whatever generation is
-//! current by then.
+//! A job that adds documents: passes over its batch, the shards that they come to, and the draft for whatever
+//! generation is current by then.
 //!
-//! The first pass reads the whole batch. A record whose document the index holds is left out, which is right as long as the
-//! index holds it. Where another generation has become current, the records whose documents differ there are passed over again.
+//! The first pass reads the whole batch. A record whose document the index holds is left out, which is right as long as
+//! the index holds it. Where another generation has become current, the records whose documents differ there are passed
+//! over again.
 
 use std::collections::{BTreeSet, HashSet};
 use std::path::Path;
@@ -52,7 +53,10 @@ pub(super) struct UpsertJob<'a> {
 impl UpsertJob<'_> {
     /// The first pass: reads the whole batch, and indexes what `base` does not hold.
     pub(super) fn index(&mut self, base: &Snapshot, batch: &mut dyn DocumentBatch) -> Result<(), Error> {
-        self.config.operation.name().clone_into(&mut self.progress.change.operation);
+        self.config
+            .operation
+            .name()
+            .clone_into(&mut self.progress.change.operation);
         if self.source.is_in_step() {
             self.progress.change.read = self.pass(base, batch)?;
         } else {
@@ -62,7 +66,10 @@ impl UpsertJob<'_> {
             self.pass(base, &mut staged)?;
             self.staged = Some(staged);
         }
-        batch.warnings().iter().for_each(|warning| self.control.progress.warn(warning));
+        batch
+            .warnings()
+            .iter()
+            .for_each(|warning| self.control.progress.warn(warning));
         self.progress.change.rejected = batch.rejected();
         self.progress.change.read += batch.rejected();
         self.count();
@@ -115,13 +122,18 @@ impl UpsertJob<'_> {
             failed: None,
         };
         let mut pulled = 0;
-        control.progress.begin("documents", Unit::Documents, self.source.documents());
+        control
+            .progress
+            .begin("documents", Unit::Documents, self.source.documents());
         loop {
             control.check()?;
             // A dry run asks for no vectors.
             let next = if config.dry_run && !all {
                 let document = triage.next().transpose()?;
-                document.map(|document| triage.place(&document.value, &[])).transpose()?.map(|()| None)
+                document
+                    .map(|document| triage.place(&document.value, &[]))
+                    .transpose()?
+                    .map(|()| None)
             } else {
                 self.source.pull(&mut triage, control.cancel)?.map(Some)
             };
@@ -136,7 +148,13 @@ impl UpsertJob<'_> {
             control.progress.advance(1);
         }
         control.progress.finish();
-        let Triage { unchanged, existing, more, moved, .. } = triage;
+        let Triage {
+            unchanged,
+            existing,
+            more,
+            moved,
+            ..
+        } = triage;
         existing.refuse()?;
         // Of each document that was split, all passages are indexed.
         progress.change.read += more;
@@ -175,8 +193,8 @@ impl UpsertJob<'_> {
         progress.change.indexed = progress.spooled() + changed;
     }
 
-    /// The batch as a change of `base`; nothing where it changes nothing. `before` is the generation for which this was called
-    /// before, or of the first pass.
+    /// The batch as a change of `base`; nothing where it changes nothing. `before` is the generation for which this was
+    /// called before, or of the first pass.
     pub(super) fn draft(&mut self, before: Option<&Snapshot>, base: &Snapshot) -> Result<Option<Draft>, Error> {
         // Another job may have published vectors of another context.
         check_context(base.manifest(), &*self.source)?;
@@ -243,7 +261,9 @@ impl UpsertJob<'_> {
             return Ok(());
         }
         // The records of a set of vectors were read once.
-        let Some(mut staged) = self.staged.take() else { return Err(Error::Contended) };
+        let Some(mut staged) = self.staged.take() else {
+            return Err(Error::Contended);
+        };
         let again = self.take_back(&mut staged, &differing)?;
         self.control.progress.note(&format!(
             "generation {} came meanwhile: it differs in {} documents that this batch had left as they were",
@@ -252,7 +272,9 @@ impl UpsertJob<'_> {
         ));
         staged.rewind()?;
         let is_again = |record: &Result<Located<Document>, dyad_corpus::Error>| {
-            record.as_ref().map_or(true, |record| again.contains(&key_hash(&record.value.key)))
+            record
+                .as_ref()
+                .map_or(true, |record| again.contains(&key_hash(&record.value.key)))
         };
         self.pass(base, &mut staged.by_ref().filter(is_again))?;
         self.staged = Some(staged);
@@ -280,8 +302,8 @@ impl UpsertJob<'_> {
         Ok(again)
     }
 
-    /// Records that are indexed already replace whatever is there, also where it has another form by now: one document, or
-    /// passages.
+    /// Records that are indexed already replace whatever is there, also where it has another form by now: one document,
+    /// or passages.
     fn follow_spooled(&mut self, base: &Snapshot, differing: &BTreeSet<String>) -> Result<(), Error> {
         let spooled: HashSet<&str> = self.progress.keys().collect();
         let mut whole = Vec::new();
@@ -330,7 +352,11 @@ impl UpsertJob<'_> {
             let exists = |(node, key): (usize, &String)| -> Result<Option<u32>, Error> {
                 Ok(is_stored(base, passages, key)?.then_some(node as u32))
             };
-            let existing = keys.par_iter().enumerate().map(exists).collect::<Result<Vec<_>, Error>>()?;
+            let existing = keys
+                .par_iter()
+                .enumerate()
+                .map(exists)
+                .collect::<Result<Vec<_>, Error>>()?;
             let existing: Vec<u32> = existing.into_iter().flatten().collect();
             self.progress.change.unchanged += existing.len() as u64;
             self.progress.change.indexed -= existing.len() as u64;
@@ -343,7 +369,10 @@ impl UpsertJob<'_> {
                     Some(self.threads.install(delete)?)
                 }
             };
-            shards.push(DraftShard { deletions, ..DraftShard::built(built) });
+            shards.push(DraftShard {
+                deletions,
+                ..DraftShard::built(built)
+            });
         }
         Ok(shards)
     }

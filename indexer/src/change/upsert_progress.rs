@@ -53,7 +53,11 @@ impl UpsertProgress {
     }
 
     pub(super) fn new_shards(&self) -> Vec<DraftShard> {
-        self.shards.iter().filter_map(|shard| shard.built.as_ref()).map(DraftShard::built).collect()
+        self.shards
+            .iter()
+            .filter_map(|shard| shard.built.as_ref())
+            .map(DraftShard::built)
+            .collect()
     }
 
     /// Whether a record was left out because of what the index held of this key, by itself, as passages, or as a whole.

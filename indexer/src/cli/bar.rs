@@ -44,7 +44,11 @@ impl JobProgress for ProgressReporter {
             (None, Unit::Documents | Unit::Nodes | Unit::Searches) => "{prefix:<16} {spinner} {elapsed}",
             (None, Unit::Bytes) => "{prefix:<16} {spinner} {bytes}, {bytes_per_sec}",
         };
-        let begun = ProgressStage { name: stage.to_owned(), unit, bar: ProgressBar::new(stage, total, template) };
+        let begun = ProgressStage {
+            name: stage.to_owned(),
+            unit,
+            bar: ProgressBar::new(stage, total, template),
+        };
         self.with(|stage| *stage = Some(begun));
     }
 
@@ -113,7 +117,10 @@ mod tests {
             stage.bar.advance(5);
         }
         let line = stage.line();
-        assert!(line.starts_with("graph 1/2: 25 of 100 documents, ") && line.ends_with(" s left"), "{line}");
+        assert!(
+            line.starts_with("graph 1/2: 25 of 100 documents, ") && line.ends_with(" s left"),
+            "{line}"
+        );
         let rate = line.split(' ').nth(6).and_then(|rate| rate.parse::<f64>().ok());
         assert!(rate.is_some_and(|rate| rate > 0.0), "{line}");
     }

@@ -26,7 +26,8 @@ pub(super) struct BuildArguments {
     /// Shards; more shards take less memory to build, one is fastest to search
     #[arg(long, default_value_t = 1)]
     shards: usize,
-    /// Most memory, such as `4GiB`: terms are written to the disk before they take more, and there are more shards where it takes them. Refused before anything is read where it is not enough
+    /// Most memory, such as `4GiB`: terms are written to the disk before they take more, and there are more shards
+    /// where it takes them. Refused before anything is read where it is not enough
     #[arg(long, value_name = "SIZE")]
     memory: Option<ByteSize>,
     /// Graph builder: our own, or the `hnsw_rs` crate over vectors or over int8 codes
@@ -39,8 +40,8 @@ pub(super) struct BuildArguments {
     /// Publish an index without documents where there is none to index
     #[arg(long)]
     allow_empty: bool,
-    /// Publish vectors of another model than the current generation's. A running searcher does not load them: start one with
-    /// the new model
+    /// Publish vectors of another model than the current generation's. A running searcher does not load them: start one
+    /// with the new model
     #[arg(long)]
     new_model: bool,
 }
@@ -74,7 +75,11 @@ pub(super) fn run(arguments: BuildArguments) -> anyhow::Result<ExitCode> {
         arguments.memory.is_none() || !documents.splits_long(),
         "`--memory` counts documents beforehand, which `--on-long split` makes more of. Split all with `--split WORDS`"
     );
-    let documents::OpenedDocuments { mut corpus, mut source, encoder: _encoder } = documents.open(true, &cancel)?;
+    let documents::OpenedDocuments {
+        mut corpus,
+        mut source,
+        encoder: _encoder,
+    } = documents.open(true, &cancel)?;
     if let Corpus::File { read, .. } = &mut corpus {
         read.allow_empty = arguments.allow_empty;
     }
@@ -93,7 +98,10 @@ pub(super) fn run(arguments: BuildArguments) -> anyhow::Result<ExitCode> {
         index: documents.index,
         queries: documents.queries,
     };
-    let control = JobControl { progress: &ProgressReporter::default(), cancel: &cancel };
+    let control = JobControl {
+        progress: &ProgressReporter::default(),
+        cancel: &cancel,
+    };
     let summary = build_index(&config, source.as_mut(), control)?;
     close(&config, &summary, started.elapsed())?;
     Ok(ExitCode::SUCCESS)
@@ -109,14 +117,27 @@ fn close(config: &BuildConfig, summary: &BuildSummary, took: Duration) -> io::Re
         config.index.display(),
         manifest.documents(),
         Shards(manifest.shards.len()),
-        if manifest.shards.len() < config.shards { format!(" of {}", config.shards) } else { String::new() },
+        if manifest.shards.len() < config.shards {
+            format!(" of {}", config.shards)
+        } else {
+            String::new()
+        },
         took.as_secs_f64()
     )?;
     if let Some(truncated @ 1..) = manifest.change.as_ref().and_then(|change| change.truncated) {
-        writeln!(out, "{truncated} texts are longer than the model reads and were truncated")?;
+        writeln!(
+            out,
+            "{truncated} texts are longer than the model reads and were truncated"
+        )?;
     }
     for (shard, certificate) in manifest.shards.iter().zip(&summary.certificates) {
-        let at = |ef| certificate.recall.iter().find(|point| point.ef == ef).map_or(0.0, |point| point.recall_at_10);
+        let at = |ef| {
+            certificate
+                .recall
+                .iter()
+                .find(|point| point.ef == ef)
+                .map_or(0.0, |point| point.recall_at_10)
+        };
         writeln!(
             out,
             "shard {}: {} documents, all reachable ({} after repair); recall@10 {:.4} at ef 64, {:.4} at ef 128",

@@ -26,9 +26,10 @@ pub(super) struct CalibrateArguments {
     /// Directory of the index
     #[arg(long, value_name = "DIR")]
     index: PathBuf,
-    /// Questions as they are asked; at most 1,000 of them are used, by chance. Vectors: a directory that `dyad-encoder embed --tower question` has
-    /// made, or a .npy file of float32 or float16 [questions, values]. Or texts, which the question tower of `--encoder` or `--model` embeds: a log
-    /// with a question on each line, a .jsonl file with `text` or `query`, or a .tsv file; plain, .gz or .zst
+    /// Questions as they are asked; at most 1,000 of them are used, by chance. Vectors: a directory that `dyad-encoder
+    /// embed --tower question` has made, or a .npy file of float32 or float16 [questions, values]. Or texts, which the
+    /// question tower of `--encoder` or `--model` embeds: a log with a question on each line, a .jsonl file with `text`
+    /// or `query`, or a .tsv file; plain, .gz or .zst
     #[arg(long, value_name = "FILE|LOG")]
     queries: PathBuf,
     /// Encoder service that embeds texts, http://HOST:PORT, or several between commas
@@ -58,7 +59,10 @@ pub(super) struct CalibrateArguments {
 pub(super) fn run(arguments: &CalibrateArguments) -> anyhow::Result<ExitCode> {
     let (began, cancel) = (Instant::now(), cancel_on_signal()?);
     let questions = arguments.questions(&cancel)?;
-    let control = JobControl { progress: &ProgressReporter::default(), cancel: &cancel };
+    let control = JobControl {
+        progress: &ProgressReporter::default(),
+        cancel: &cancel,
+    };
     let config = CalibrateConfig {
         index: arguments.index.clone(),
         threads: thread_count(arguments.threads)?,
@@ -82,7 +86,9 @@ impl CalibrateArguments {
         let texts = QuestionTexts::open(&self.queries).context("--queries")?;
         // Dropped after its client, which is created below.
         let own = self.model.start()?;
-        let urls = own.as_ref().map_or_else(|| self.encoder.clone(), |own| vec![own.url().to_owned()]);
+        let urls = own
+            .as_ref()
+            .map_or_else(|| self.encoder.clone(), |own| vec![own.url().to_owned()]);
         anyhow::ensure!(
             !urls.is_empty(),
             "`{}` holds texts, and nothing embeds them: name an encoder service of the index's model by `--encoder`, or its directory by \

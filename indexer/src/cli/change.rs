@@ -36,8 +36,8 @@ pub(super) struct ReportArguments {
 pub(super) struct AppendArguments {
     #[command(flatten)]
     documents: documents::DocumentArguments,
-    /// Leave documents whose keys are in the index as they are there, so that a batch can be sent again. Without, they are an
-    /// error
+    /// Leave documents whose keys are in the index as they are there, so that a batch can be sent again. Without, they
+    /// are an error
     #[arg(long)]
     skip_existing: bool,
     #[command(flatten)]
@@ -49,7 +49,8 @@ pub(super) struct AppendArguments {
 pub(super) struct UpsertArguments {
     #[command(flatten)]
     documents: documents::DocumentArguments,
-    /// Replace metadata only: of each record, key and `metadata` are read. Texts and vectors stay, and nothing is embedded
+    /// Replace metadata only: of each record, key and `metadata` are read. Texts and vectors stay, and nothing is
+    /// embedded
     #[arg(long, conflicts_with = "split")]
     metadata_only: bool,
     /// With `--metadata-only`: end with 0 even if no document has some of the keys
@@ -101,7 +102,8 @@ struct RewriteArguments {
     /// Most documents of a new shard
     #[arg(long, value_name = "N", default_value_t = 10_000_000)]
     max_documents: u64,
-    /// Most memory, such as `4GiB`: terms are written to the disk before they take more, and no new shard is larger than it allows. Refused before anything is read where it is not enough
+    /// Most memory, such as `4GiB`: terms are written to the disk before they take more, and no new shard is larger
+    /// than it allows. Refused before anything is read where it is not enough
     #[arg(long, value_name = "SIZE")]
     memory: Option<ByteSize>,
     /// Build every graph from nothing, and not from that of the shard (merge: the largest shard) that is written again
@@ -149,8 +151,8 @@ pub(super) struct GcArguments {
     /// Keep the newest N generations, and the current one
     #[arg(long, value_name = "N", default_value_t = 3)]
     keep: usize,
-    /// Keep generations younger than this: 90s, 30m, 12h, 7d; in an object store also files that no generation names, which have to be older than any push or
-    /// job takes [default: 0s, of a URL 7d]
+    /// Keep generations younger than this: 90s, 30m, 12h, 7d; in an object store also files that no generation names,
+    /// which have to be older than any push or job takes [default: 0s, of a URL 7d]
     #[arg(long, value_name = "TIME", value_parser = parse_age)]
     older_than: Option<Duration>,
     #[command(flatten)]
@@ -167,7 +169,10 @@ pub(super) fn parse_age(text: &str) -> Result<Duration, String> {
         'd' => 86_400,
         _ => return Err(wrong()),
     };
-    let number: u64 = text.strip_suffix(unit).and_then(|number| number.parse().ok()).ok_or_else(wrong)?;
+    let number: u64 = text
+        .strip_suffix(unit)
+        .and_then(|number| number.parse().ok())
+        .ok_or_else(wrong)?;
     number.checked_mul(seconds).map(Duration::from_secs).ok_or_else(wrong)
 }
 
@@ -188,17 +193,27 @@ impl RewriteArguments {
 }
 
 pub(super) fn append(arguments: &AppendArguments) -> anyhow::Result<ExitCode> {
-    let operation = Operation::Append { skip_existing: arguments.skip_existing };
+    let operation = Operation::Append {
+        skip_existing: arguments.skip_existing,
+    };
     add(&arguments.documents, &arguments.report, operation)
 }
 
 pub(super) fn upsert(arguments: UpsertArguments) -> anyhow::Result<ExitCode> {
     if arguments.metadata_only {
         let (began, cancel) = (Instant::now(), cancel_on_signal()?);
-        let control = JobControl { progress: &ProgressReporter::default(), cancel: &cancel };
+        let control = JobControl {
+            progress: &ProgressReporter::default(),
+            cancel: &cancel,
+        };
         let documents = arguments.documents;
         let (read, dry_run) = (documents.read_options()?, arguments.report.dry_run);
-        let config = MetadataConfig { read, dry_run, corpus: documents.corpus_path()?, index: documents.index };
+        let config = MetadataConfig {
+            read,
+            dry_run,
+            corpus: documents.corpus_path()?,
+            index: documents.index,
+        };
         let outcome = change::update_metadata(&config, control)?;
         report_change(&config.index, &outcome, None, &arguments.report, began)?;
         return exit_for_missing(&outcome, arguments.allow_missing);
@@ -212,7 +227,11 @@ fn add(
     operation: Operation,
 ) -> anyhow::Result<ExitCode> {
     let (began, cancel) = (Instant::now(), cancel_on_signal()?);
-    let documents::OpenedDocuments { corpus, mut source, encoder: _encoder } = documents.open(false, &cancel)?;
+    let documents::OpenedDocuments {
+        corpus,
+        mut source,
+        encoder: _encoder,
+    } = documents.open(false, &cancel)?;
     let config = UpsertConfig {
         operation,
         threads: documents.threads()?,
@@ -222,7 +241,10 @@ fn add(
         queries: documents.queries.clone(),
         passages: documents.passages(),
     };
-    let control = JobControl { progress: &ProgressReporter::default(), cancel: &cancel };
+    let control = JobControl {
+        progress: &ProgressReporter::default(),
+        cancel: &cancel,
+    };
     // In a set of vectors each key comes once.
     let mut batch = corpus.open(operation == Operation::Upsert && !source.is_in_step())?;
     let outcome = change::upsert(&config, batch.as_mut(), source.as_mut(), control)?;
@@ -238,9 +260,22 @@ fn add(
 
 pub(super) fn delete(arguments: &DeleteArguments) -> anyhow::Result<ExitCode> {
     let (began, cancel) = (Instant::now(), cancel_on_signal()?);
-    let control = JobControl { progress: &ProgressReporter::default(), cancel: &cancel };
-    let DeleteArguments { index, passages, report, .. } = arguments;
-    let config = DeleteConfig { index, known: None, passages: *passages, dry_run: report.dry_run };
+    let control = JobControl {
+        progress: &ProgressReporter::default(),
+        cancel: &cancel,
+    };
+    let DeleteArguments {
+        index,
+        passages,
+        report,
+        ..
+    } = arguments;
+    let config = DeleteConfig {
+        index,
+        known: None,
+        passages: *passages,
+        dry_run: report.dry_run,
+    };
     let outcome = change::delete_documents(&config, &KeyLines::read(&arguments.keys)?, control)?;
     report_change(&arguments.index, &outcome, None, &arguments.report, began)?;
     exit_for_missing(&outcome, arguments.allow_missing)
@@ -248,21 +283,44 @@ pub(super) fn delete(arguments: &DeleteArguments) -> anyhow::Result<ExitCode> {
 
 pub(super) fn merge(arguments: &MergeArguments) -> anyhow::Result<ExitCode> {
     let (began, cancel) = (Instant::now(), cancel_on_signal()?);
-    let control = JobControl { progress: &ProgressReporter::default(), cancel: &cancel };
-    let config = arguments.rewrite.config(&arguments.index, arguments.all, arguments.report.dry_run)?;
-    let config = MergeConfig { language: arguments.language, ..config };
+    let control = JobControl {
+        progress: &ProgressReporter::default(),
+        cancel: &cancel,
+    };
+    let config = arguments
+        .rewrite
+        .config(&arguments.index, arguments.all, arguments.report.dry_run)?;
+    let config = MergeConfig {
+        language: arguments.language,
+        ..config
+    };
     let outcome = change::merge(&config, control)?;
     report_change(&arguments.index, &outcome, None, &arguments.report, began)
 }
 
 pub(super) fn purge(arguments: &PurgeArguments) -> anyhow::Result<ExitCode> {
     let (began, cancel) = (Instant::now(), cancel_on_signal()?);
-    let control = JobControl { progress: &ProgressReporter::default(), cancel: &cancel };
-    let rewrite = arguments.rewrite.config(&arguments.index, false, arguments.report.dry_run)?;
-    let config = PurgeConfig { rewrite, passages: arguments.passages, wait: arguments.wait };
+    let control = JobControl {
+        progress: &ProgressReporter::default(),
+        cancel: &cancel,
+    };
+    let rewrite = arguments
+        .rewrite
+        .config(&arguments.index, false, arguments.report.dry_run)?;
+    let config = PurgeConfig {
+        rewrite,
+        passages: arguments.passages,
+        wait: arguments.wait,
+    };
     let purged = change::purge(&config, &KeyLines::read(&arguments.keys)?, control)?;
     let in_use = &purged.collected.in_use;
-    report_change(&arguments.index, &purged.outcome, Some(&purged.collected), &arguments.report, began)?;
+    report_change(
+        &arguments.index,
+        &purged.outcome,
+        Some(&purged.collected),
+        &arguments.report,
+        began,
+    )?;
     if in_use.is_empty() {
         return exit_for_missing(&purged.outcome, arguments.allow_missing);
     }
@@ -283,8 +341,12 @@ pub(super) fn gc(arguments: &GcArguments) -> anyhow::Result<ExitCode> {
             arguments.report.json,
         );
     }
-    let collected =
-        gc::gc(&arguments.index, arguments.keep, arguments.older_than.unwrap_or_default(), arguments.report.dry_run)?;
+    let collected = gc::gc(
+        &arguments.index,
+        arguments.keep,
+        arguments.older_than.unwrap_or_default(),
+        arguments.report.dry_run,
+    )?;
     let mut out = io::stdout().lock();
     if arguments.report.json {
         writeln!(out, "{}", serde_json::to_string_pretty(&collected)?)?;
@@ -295,9 +357,13 @@ pub(super) fn gc(arguments: &GcArguments) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What was asked for a document that is not there is told by the exit code: the key may be misspelt. All else is done by then.
+/// What was asked for a document that is not there is told by the exit code: the key may be misspelt. All else is done
+/// by then.
 fn exit_for_missing(outcome: &ChangeOutcome, is_allowed: bool) -> anyhow::Result<ExitCode> {
-    let ChangeOutcome { missing: MissingKeys { total, first }, .. } = outcome;
+    let ChangeOutcome {
+        missing: MissingKeys { total, first },
+        ..
+    } = outcome;
     if is_allowed || *total == 0 {
         return Ok(ExitCode::SUCCESS);
     }
@@ -315,12 +381,28 @@ fn numbers(all: &[u64]) -> String {
 }
 
 fn removed(collected: &CollectedGenerations, dry_run: bool) -> String {
-    let CollectedGenerations { removed, in_use, kept, bytes } = collected;
+    let CollectedGenerations {
+        removed,
+        in_use,
+        kept,
+        bytes,
+    } = collected;
     let did = if dry_run { "would remove" } else { "removed" };
-    let generations =
-        if removed.is_empty() { "no generation".to_owned() } else { format!("generations {}", numbers(removed)) };
-    let in_use = if in_use.is_empty() { String::new() } else { format!("; {} are in use", numbers(in_use)) };
-    format!("{did} {generations} and {} of files; generations {} are left{in_use}", ByteSize(*bytes), numbers(kept))
+    let generations = if removed.is_empty() {
+        "no generation".to_owned()
+    } else {
+        format!("generations {}", numbers(removed))
+    };
+    let in_use = if in_use.is_empty() {
+        String::new()
+    } else {
+        format!("; {} are in use", numbers(in_use))
+    };
+    format!(
+        "{did} {generations} and {} of files; generations {} are left{in_use}",
+        ByteSize(*bytes),
+        numbers(kept)
+    )
 }
 
 pub(super) fn report_change(
@@ -330,7 +412,13 @@ pub(super) fn report_change(
     report: &ReportArguments,
     began: Instant,
 ) -> anyhow::Result<ExitCode> {
-    let ChangeOutcome { manifest, change, documents_before, documents_after, .. } = outcome;
+    let ChangeOutcome {
+        manifest,
+        change,
+        documents_before,
+        documents_after,
+        ..
+    } = outcome;
     let seconds = began.elapsed().as_secs_f64();
     let mut out = io::stdout().lock();
     if report.json {
@@ -354,7 +442,10 @@ pub(super) fn report_change(
             None if report.dry_run => format!("dry run: `{}` is unchanged", index.display()),
             None => format!("nothing to change: `{}` is unchanged", index.display()),
         };
-        writeln!(out, "{what}: {documents_before} -> {documents_after} documents, {seconds:.1} s")?;
+        writeln!(
+            out,
+            "{what}: {documents_before} -> {documents_after} documents, {seconds:.1} s"
+        )?;
         writeln!(out, "{}", change.counts())?;
         if let Some(collected) = collected {
             writeln!(out, "{}", removed(collected, report.dry_run))?;
@@ -372,7 +463,17 @@ mod tests {
     fn ages_are_numbers_with_units() {
         let seconds = ["0s", "90s", "30m", "12h", "7d"].map(|text| parse_age(text).unwrap().as_secs());
         assert_eq!(seconds, [0, 90, 1_800, 43_200, 604_800]);
-        for wrong in ["", "s", "12", "-1h", "1.5h", "1w", "99999999999999999999d", "999999999999999999d", "é"] {
+        for wrong in [
+            "",
+            "s",
+            "12",
+            "-1h",
+            "1.5h",
+            "1w",
+            "99999999999999999999d",
+            "999999999999999999d",
+            "é",
+        ] {
             assert!(parse_age(wrong).unwrap_err().contains("12h"), "{wrong}");
         }
     }

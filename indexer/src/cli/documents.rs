@@ -19,12 +19,13 @@ use dyad_proto::v1;
 use super::model::{ModelArguments, OwnEncoder};
 use super::services::{ContextArguments, ServiceCalls};
 
-/// A command requires one of `--embeddings`, `--encoder`, `--model` and `--vectors` by a group of its own, which may hold more.
+/// A command requires one of `--embeddings`, `--encoder`, `--model` and `--vectors` by a group of its own, which may
+/// hold more.
 #[derive(Debug, clap::Args)]
 pub(super) struct DocumentArguments {
-    /// Documents: a .jsonl, .tsv or .trec file (plain, .gz, .zst), a Parquet file, a BEIR folder, a Markdown file, a folder of Markdown and
-    /// .txt files, each of which is a document, a pattern of files such as 'parts/*.parquet', or `-` for standard input. Not needed with
-    /// `--vectors`: then documents have a key and a vector, and no text
+    /// Documents: a .jsonl, .tsv or .trec file (plain, .gz, .zst), a Parquet file, a BEIR folder, a Markdown file, a
+    /// folder of Markdown and .txt files, each of which is a document, a pattern of files such as 'parts/*.parquet', or
+    /// `-` for standard input. Not needed with `--vectors`: then documents have a key and a vector, and no text
     #[arg(long, value_name = "PATH", required_unless_present = "vectors")]
     corpus: Option<PathBuf>,
     /// Directory of the index
@@ -33,15 +34,15 @@ pub(super) struct DocumentArguments {
     /// Vectors that `dyad-encoder embed` has made of this corpus
     #[arg(long, value_name = "DIR")]
     embeddings: Option<PathBuf>,
-    /// Encoder service that embeds while the index is built, http://HOST:PORT, or several between commas: each gets batches in turn, and those of one
-    /// that fails go to the others
+    /// Encoder service that embeds while the index is built, http://HOST:PORT, or several between commas: each gets
+    /// batches in turn, and those of one that fails go to the others
     #[arg(long, value_name = "URL", value_delimiter = ',')]
     encoder: Vec<String>,
     #[command(flatten)]
     model: ModelArguments,
-    /// Vectors that come from elsewhere, in the order of the documents: a .npy file of float32 or float16 [documents, values], or a
-    /// Parquet file with lists of floats in a column `vector`, and keys in a column `_id`, if it has one, or an .fbin or .fvecs file. Where
-    /// cosine compares them, they are normalised to length 1
+    /// Vectors that come from elsewhere, in the order of the documents: a .npy file of float32 or float16 [documents,
+    /// values], or a Parquet file with lists of floats in a column `vector`, and keys in a column `_id`, if it has one,
+    /// or an .fbin or .fvecs file. Where cosine compares them, they are normalised to length 1
     #[arg(long, value_name = "FILE")]
     vectors: Option<PathBuf>,
     /// Keys of documents without texts, one per line; by default those of the Parquet file, or numbers from 0
@@ -50,11 +51,12 @@ pub(super) struct DocumentArguments {
     /// Name of the model that made the vectors of `--vectors`; by default that of the index
     #[arg(long, value_name = "NAME", requires = "vectors")]
     model_name: Option<String>,
-    /// How the vectors of `--vectors` are compared: `cosine`, `dot` (inner product of vectors of any length, for models that were
-    /// trained by it) or `l2` (Euclidean distance); by default as those of the index, or by cosine
+    /// How the vectors of `--vectors` are compared: `cosine`, `dot` (inner product of vectors of any length, for models
+    /// that were trained by it) or `l2` (Euclidean distance); by default as those of the index, or by cosine
     #[arg(long, value_enum, value_name = "METRIC", requires = "model_name")]
     metric: Option<MetricArgument>,
-    /// Fingerprint of that model, as `dyad-encoder inspect` prints it, so that a searcher with this model answers from the index
+    /// Fingerprint of that model, as `dyad-encoder inspect` prints it, so that a searcher with this model answers from
+    /// the index
     #[arg(long, value_name = "HEX", requires = "model_name")]
     fingerprint: Option<String>,
     /// Threads; one per core by default. With 1 the graph is the same on every run
@@ -69,8 +71,9 @@ pub(super) struct DocumentArguments {
     read: ReadArguments,
     #[command(flatten)]
     context: ContextArguments,
-    /// Documents that are longer than the model reads: `error` fails and names the first, `truncate` embeds their beginnings, `split` makes passages of them
-    /// that the model reads whole (keys KEY#0, KEY#1 and so on), and leaves others as they are
+    /// Documents that are longer than the model reads: `error` fails and names the first, `truncate` embeds their
+    /// beginnings, `split` makes passages of them that the model reads whole (keys KEY#0, KEY#1 and so on), and leaves
+    /// others as they are
     #[arg(long, value_enum, value_name = "WHAT", default_value_t = LongDocumentPolicy::Truncate, conflicts_with_all = ["embeddings", "vectors"])]
     on_long: LongDocumentPolicy,
     /// Texts per call to the encoder service
@@ -139,22 +142,28 @@ impl From<MetricArgument> for Metric {
 }
 
 impl DocumentArguments {
-    /// The documents and the source of their vectors, which keeps what an encoder service embeds for a build; a corpus that cannot be opened is told first.
+    /// The documents and the source of their vectors, which keeps what an encoder service embeds for a build; a corpus
+    /// that cannot be opened is told first.
     pub(super) fn open(&self, is_build: bool, cancel: &JobCancellation) -> anyhow::Result<OpenedDocuments> {
         if let Some(path) = self.corpus.as_ref().filter(|path| !is_stream(path)) {
             let read = self.read.options().map_err(anyhow::Error::msg)?;
             CorpusReader::open(path, &read).context("--corpus")?;
         }
         let encoder = self.model.start()?;
-        let urls = encoder.as_ref().map_or_else(|| self.encoder.clone(), |own| vec![own.url().to_owned()]);
+        let urls = encoder
+            .as_ref()
+            .map_or_else(|| self.encoder.clone(), |own| vec![own.url().to_owned()]);
         let (source, of_vectors): (Box<dyn VectorSource>, Option<Corpus>) = match (&self.vectors, &self.embeddings) {
             (Some(path), ..) => {
                 let mut source = self.array(path)?;
                 if self.keys.is_some() {
                     source.ignore_keys();
                 }
-                let keys =
-                    if source.has_keys() { Corpus::Parquet(path.clone()) } else { Corpus::Numbered(source.rows()) };
+                let keys = if source.has_keys() {
+                    Corpus::Parquet(path.clone())
+                } else {
+                    Corpus::Numbered(source.rows())
+                };
                 (Box::new(source), Some(keys))
             }
             (None, Some(dir)) => {
@@ -185,8 +194,11 @@ impl DocumentArguments {
                 };
                 let source = connected()?;
                 // A build is repeated from its beginning; changes are small.
-                let source: Box<dyn VectorSource> =
-                    if is_build { Box::new(KeptSource::new(source, &self.index)) } else { Box::new(source) };
+                let source: Box<dyn VectorSource> = if is_build {
+                    Box::new(KeptSource::new(source, &self.index))
+                } else {
+                    Box::new(source)
+                };
                 (Box::new(LongTexts::new(source, self.on_long.into(), passages)), None)
             }
         };
@@ -197,11 +209,18 @@ impl DocumentArguments {
             );
         }
         let corpus = match (&self.corpus, &self.keys) {
-            (Some(path), _) => Corpus::File { path: path.clone(), read: self.read_options()? },
+            (Some(path), _) => Corpus::File {
+                path: path.clone(),
+                read: self.read_options()?,
+            },
             (None, Some(keys)) => Corpus::Keys(keys.clone()),
             (None, None) => of_vectors.context("`--corpus` is needed")?,
         };
-        Ok(OpenedDocuments { corpus, source, encoder })
+        Ok(OpenedDocuments {
+            corpus,
+            source,
+            encoder,
+        })
     }
 
     /// The path of the corpus, where only that is read.
@@ -213,11 +232,21 @@ impl DocumentArguments {
         let model;
         let current = manifest::current(&self.index).map(|manifest| manifest.model);
         let declared = if let Some(name) = &self.model_name {
-            let metric = self.metric.map_or_else(|| current.map_or(Metric::Cosine, |model| model.metric), Metric::from);
-            DeclaredModel { name, fingerprint: self.fingerprint.as_deref(), metric }
+            let metric = self
+                .metric
+                .map_or_else(|| current.map_or(Metric::Cosine, |model| model.metric), Metric::from);
+            DeclaredModel {
+                name,
+                fingerprint: self.fingerprint.as_deref(),
+                metric,
+            }
         } else {
             model = current.context("`--vectors` of a new index needs `--model-name`")?;
-            DeclaredModel { name: &model.name, fingerprint: Some(&model.fingerprint), metric: model.metric }
+            DeclaredModel {
+                name: &model.name,
+                fingerprint: Some(&model.fingerprint),
+                metric: model.metric,
+            }
         };
         Ok(ArraySource::open(path, &declared)?)
     }

@@ -36,9 +36,18 @@ struct Projector {
 }
 
 pub(super) fn run(arguments: &ExportArguments) -> anyhow::Result<ExitCode> {
-    let ExportTarget::Projector(Projector { index, out, limit, seed }) = &arguments.target;
+    let ExportTarget::Projector(Projector {
+        index,
+        out,
+        limit,
+        seed,
+    }) = &arguments.target;
     let limit = usize::try_from(*limit).unwrap_or(usize::MAX);
-    let Exported { generation, documents, of } = export::export_projector(index, out, limit, *seed)?;
+    let Exported {
+        generation,
+        documents,
+        of,
+    } = export::export_projector(index, out, limit, *seed)?;
     let out = out.display();
     writeln!(
         io::stdout().lock(),

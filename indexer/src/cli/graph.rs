@@ -8,20 +8,22 @@ use dyad_indexer::graph_build::{BuildParams, RecallTarget};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct GraphArguments {
-    /// Type of the stored vectors; f16 takes half the space and changes scores by about 1e-5. By default f16, and f32 for the metric
-    /// `l2`, where what is near may differ in digits that f16 does not have
+    /// Type of the stored vectors; f16 takes half the space and changes scores by about 1e-5. By default f16, and f32
+    /// for the metric `l2`, where what is near may differ in digits that f16 does not have
     #[arg(long, value_enum)]
     vector_type: Option<VectorTypeArgument>,
     /// Links per node on the upper layers, twice as many on layer 0
     #[arg(long, default_value_t = 16)]
     m: usize,
-    /// Beam width of insertion, of which large shards use five eighths: a larger one makes a better graph, and takes longer
+    /// Beam width of insertion, of which large shards use five eighths: a larger one makes a better graph, and takes
+    /// longer
     #[arg(long, default_value_t = 200)]
     ef_construction: usize,
     /// Seed of the order of insertion and of the sampled documents of the certificate
     #[arg(long, default_value_t = 0)]
     seed: u64,
-    /// Fail, and publish nothing, if recall@10 of a shard is lower; above 0, at most 1. Later changes of the index keep it
+    /// Fail, and publish nothing, if recall@10 of a shard is lower; above 0, at most 1. Later changes of the index keep
+    /// it
     #[arg(long, value_name = "RECALL")]
     min_recall: Option<f64>,
     /// Beam width at which `--min-recall` must be reached
@@ -47,7 +49,12 @@ impl From<VectorTypeArgument> for RowType {
 
 impl GraphArguments {
     pub(super) fn params(&self, threads: usize) -> BuildParams {
-        BuildParams { m: self.m, ef_construction: self.ef_construction, seed: self.seed, threads }
+        BuildParams {
+            m: self.m,
+            ef_construction: self.ef_construction,
+            seed: self.seed,
+            threads,
+        }
     }
 
     /// As asked for, or what is usual with the metric.

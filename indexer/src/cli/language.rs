@@ -6,9 +6,9 @@ use dyad_index::TextLanguage;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct LanguageArguments {
-    /// The language of the texts, by which BM25 stems words and leaves stop words out: `auto` (that of most of the first documents), `ar`, `da`, `de`, `el`,
-    /// `en`, `es`, `fi`, `fr`, `hu`, `it`, `nl`, `no`, `pt`, `ro`, `ru`, `sv`, `ta` or `tr`; `zh`, `ja`, `ko` or `cjk` for words of two characters; or
-    /// `none` for several languages
+    /// The language of the texts, by which BM25 stems words and leaves stop words out: `auto` (that of most of the
+    /// first documents), `ar`, `da`, `de`, `el`, `en`, `es`, `fi`, `fr`, `hu`, `it`, `nl`, `no`, `pt`, `ro`, `ru`,
+    /// `sv`, `ta` or `tr`; `zh`, `ja`, `ko` or `cjk` for words of two characters; or `none` for several languages
     #[arg(long, value_name = "LANGUAGE", default_value = "auto")]
     language: LanguageChoice,
 }

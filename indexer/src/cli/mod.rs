@@ -62,22 +62,25 @@ enum IndexerCommand {
     Build(Box<build::BuildArguments>),
     /// Add documents to an index; those that are in it are an error
     Append(Box<change::AppendArguments>),
-    /// Add documents to an index, and replace those that are in it. Documents whose text has not changed are not embedded again
+    /// Add documents to an index, and replace those that are in it. Documents whose text has not changed are not
+    /// embedded again
     Upsert(Box<change::UpsertArguments>),
     /// Delete documents. Earlier generations keep them, so that a rollback brings them back
     Delete(change::DeleteArguments),
-    /// Embed all documents again with another model, and publish them as the next generation while the current one is served and changed
+    /// Embed all documents again with another model, and publish them as the next generation while the current one is
+    /// served and changed
     Reembed(Box<reembed::ReembedArguments>),
     /// Compare what two generations find for the same questions
     Compare(reembed::CompareArguments),
-    /// Measure recall again by questions as they are asked, without a rebuild, and publish what searches go by as the next generation
+    /// Measure recall again by questions as they are asked, without a rebuild, and publish what searches go by as the
+    /// next generation
     Calibrate(Box<calibrate::CalibrateArguments>),
     /// Merge shards that hold many deleted documents, or are many and small
     Merge(change::MergeArguments),
     /// Delete documents from every generation, and remove the files that hold them
     Purge(change::PurgeArguments),
-    /// Remove generations that are no longer needed, and files that no generation names. What a process of this machine reads
-    /// stays
+    /// Remove generations that are no longer needed, and files that no generation names. What a process of this machine
+    /// reads stays
     Gc(change::GcArguments),
     /// Serve changes of an index over gRPC (`dyad.v1.Index`), for clients that touch a few documents
     Serve(Box<serve::ServeArguments>),
@@ -85,15 +88,19 @@ enum IndexerCommand {
     Inspect(inspect::InspectArguments),
     /// Write an index for other programs
     Export(export::ExportArguments),
-    /// Put the current generation of an index to an object store: s3://, gs://, az:// or file://. Credentials come from the environment
+    /// Put the current generation of an index to an object store: s3://, gs://, az:// or file://. Credentials come from
+    /// the environment
     Push(store::PushArguments),
-    /// Fetch the current generation of an object store into an index directory; every file is verified before anything is published
+    /// Fetch the current generation of an object store into an index directory; every file is verified before anything
+    /// is published
     Pull(store::PullArguments),
-    /// Embed and index a corpus of any size by tasks that any engine can schedule, repeat and kill; all state is in an object store
+    /// Embed and index a corpus of any size by tasks that any engine can schedule, repeat and kill; all state is in an
+    /// object store
     Bulk(bulk::BulkArguments),
     /// Read every byte of an index and check it; exit code 1 if it is damaged
     Verify(verify::VerifyArguments),
-    /// Make an earlier generation current, without a searcher. A running searcher loads it with `dyad-searcher admin reload`
+    /// Make an earlier generation current, without a searcher. A running searcher loads it with `dyad-searcher admin
+    /// reload`
     Rollback(rollback::RollbackArguments),
 }
 

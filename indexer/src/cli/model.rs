@@ -26,13 +26,15 @@ pub(super) struct ModelArguments {
     /// Number type that `--model` computes in: f32, bf16, f16 or int8 [default: f32]
     #[arg(long, value_name = "DTYPE", requires = "model")]
     dtype: Option<String>,
-    /// Text before every question, in place of what the files of `--model` say; E5 needs `query: `, and has it in no file
+    /// Text before every question, in place of what the files of `--model` say; E5 needs `query: `, and has it in no
+    /// file
     #[arg(long, value_name = "TEXT", requires = "model", allow_hyphen_values = true)]
     question_prompt: Option<String>,
     /// Text before every document, in the same way; E5 needs `passage: `
     #[arg(long, value_name = "TEXT", requires = "model", allow_hyphen_values = true)]
     answer_prompt: Option<String>,
-    /// How the files of `--model` are read for a tower without one of these: `dyad` or `sentence-transformers` [default: dyad]
+    /// How the files of `--model` are read for a tower without one of these: `dyad` or `sentence-transformers`
+    /// [default: dyad]
     #[arg(long, value_name = "READING", requires = "model")]
     prompts: Option<String>,
     /// The encoder's program [default: `dyad-encoder` next to this one, or on the PATH]
@@ -53,7 +55,11 @@ impl ModelArguments {
         let Some(model) = &self.model else { return Ok(None) };
         let program = self.encoder_program.clone().unwrap_or_else(found);
         let mut command = Command::new(&program);
-        command.arg("serve").arg("--model").arg(model).args(["--listen", "127.0.0.1:0", "--while-input"]);
+        command
+            .arg("serve")
+            .arg("--model")
+            .arg(model)
+            .args(["--listen", "127.0.0.1:0", "--while-input"]);
         for (option, value) in [
             ("--device", &self.device),
             ("--dtype", &self.dtype),
@@ -67,19 +73,26 @@ impl ModelArguments {
         // Its input ends with this process, whatever ends that.
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let name = program.display();
-        let child =
-            command.spawn().with_context(|| format!("cannot start `{name}`. Name it with `--encoder-program`"))?;
-        let mut started = OwnEncoder { child, url: String::new() };
+        let child = command
+            .spawn()
+            .with_context(|| format!("cannot start `{name}`. Name it with `--encoder-program`"))?;
+        let mut started = OwnEncoder {
+            child,
+            url: String::new(),
+        };
         let output = started.child.stdout.take().context("the encoder's output is piped")?;
         let (tell, told) = mpsc::sync_channel(1);
-        std::thread::Builder::new().name("encoder-output".to_owned()).spawn(move || {
-            let mut line = String::new();
-            let read = BufReader::new(output).read_line(&mut line);
-            // Nobody waits any more where the patience was over.
-            drop(tell.send(read.map(|_| line)));
-        })?;
-        let line =
-            told.recv_timeout(PATIENCE).with_context(|| format!("`{name}` does not listen after {PATIENCE:?}"))??;
+        std::thread::Builder::new()
+            .name("encoder-output".to_owned())
+            .spawn(move || {
+                let mut line = String::new();
+                let read = BufReader::new(output).read_line(&mut line);
+                // Nobody waits any more where the patience was over.
+                drop(tell.send(read.map(|_| line)));
+            })?;
+        let line = told
+            .recv_timeout(PATIENCE)
+            .with_context(|| format!("`{name}` does not listen after {PATIENCE:?}"))??;
         let address = line.strip_prefix(LISTENING).map(str::trim);
         let address = address
             .with_context(|| format!("`{name}` does not serve `{}`; see what it says above", model.display()))?;
@@ -102,6 +115,10 @@ impl Drop for OwnEncoder {
 }
 
 fn found() -> PathBuf {
-    let next_to = std::env::current_exe().ok().map(|program| program.with_file_name(PROGRAM));
-    next_to.filter(|program| program.is_file()).unwrap_or_else(|| Path::new(PROGRAM).to_owned())
+    let next_to = std::env::current_exe()
+        .ok()
+        .map(|program| program.with_file_name(PROGRAM));
+    next_to
+        .filter(|program| program.is_file())
+        .unwrap_or_else(|| Path::new(PROGRAM).to_owned())
 }

@@ -28,7 +28,8 @@ pub(super) struct ReembedArguments {
     /// Directory of the index
     #[arg(long, value_name = "DIR")]
     index: PathBuf,
-    /// Encoder services with the new model, http://HOST:PORT between commas: each gets batches in turn, and those of one that fails go to the others
+    /// Encoder services with the new model, http://HOST:PORT between commas: each gets batches in turn, and those of
+    /// one that fails go to the others
     #[arg(long, value_name = "URL", value_delimiter = ',', required_unless_present = "model")]
     encoder: Vec<String>,
     #[command(flatten)]
@@ -41,11 +42,12 @@ pub(super) struct ReembedArguments {
     /// Threads; one per core by default
     #[arg(long)]
     threads: Option<usize>,
-    /// Most memory, such as `4GiB`: terms are written to the disk before they take more, and there are more shards where it takes them. Refused before anything is read where it is not enough
+    /// Most memory, such as `4GiB`: terms are written to the disk before they take more, and there are more shards
+    /// where it takes them. Refused before anything is read where it is not enough
     #[arg(long, value_name = "SIZE")]
     memory: Option<ByteSize>,
-    /// Questions, embedded by the new model, by which to measure recall: a directory that `dyad-encoder embed --tower question` has made, or
-    /// a .npy file; by default documents
+    /// Questions, embedded by the new model, by which to measure recall: a directory that `dyad-encoder embed --tower
+    /// question` has made, or a .npy file; by default documents
     #[arg(long, value_name = "PATH")]
     queries: Option<PathBuf>,
     /// Fail, and publish nothing, if recall@10 of a shard is lower; by default what the index keeps
@@ -79,7 +81,8 @@ pub(super) struct CompareArguments {
     /// Directory of the index
     #[arg(long, value_name = "DIR")]
     index: PathBuf,
-    /// Questions, embedded by the model of the generation before: a directory that `dyad-encoder embed --tower question` has made
+    /// Questions, embedded by the model of the generation before: a directory that `dyad-encoder embed --tower
+    /// question` has made
     #[arg(long, value_name = "DIR")]
     queries: PathBuf,
     /// The same questions, embedded by the model of the generation after; left out where both have one model
@@ -104,14 +107,21 @@ pub(super) struct CompareArguments {
 
 pub(super) fn run(arguments: ReembedArguments) -> anyhow::Result<ExitCode> {
     let (began, cancel) = (Instant::now(), cancel_on_signal()?);
-    let target = arguments.min_recall.map(|recall| RecallTarget::new(recall, arguments.at_ef)).transpose()?;
+    let target = arguments
+        .min_recall
+        .map(|recall| RecallTarget::new(recall, arguments.at_ef))
+        .transpose()?;
     let config = ReembedConfig {
         max_documents: arguments.max_documents,
         threads: thread_count(arguments.threads)?,
         queries: arguments.queries,
         target,
         memory: arguments.memory.map(|ByteSize(bytes)| bytes),
-        free_space: if arguments.skip_space_check { boundless } else { free_space },
+        free_space: if arguments.skip_space_check {
+            boundless
+        } else {
+            free_space
+        },
         index: arguments.index,
     };
     // Dropped after its client, which is created below.
@@ -127,11 +137,22 @@ pub(super) fn run(arguments: ReembedArguments) -> anyhow::Result<ExitCode> {
         credentials: &arguments.credentials,
     };
     let mut source = calls.connect(&cancel)?;
-    let control = JobControl { progress: &ProgressReporter::default(), cancel: &cancel };
+    let control = JobControl {
+        progress: &ProgressReporter::default(),
+        cancel: &cancel,
+    };
     let mut out = io::stdout().lock();
     if arguments.dry_run {
-        let ReembedEstimate { documents, sampled, text_bytes, tokens, embedding, truncated, disk_bytes, memory_bytes } =
-            estimate(&config, &mut source, control)?;
+        let ReembedEstimate {
+            documents,
+            sampled,
+            text_bytes,
+            tokens,
+            embedding,
+            truncated,
+            disk_bytes,
+            memory_bytes,
+        } = estimate(&config, &mut source, control)?;
         let seconds = embedding.as_secs_f64();
         if arguments.json {
             let record = json!({
@@ -187,15 +208,32 @@ pub(super) fn run(arguments: ReembedArguments) -> anyhow::Result<ExitCode> {
 pub(super) fn compare(arguments: &CompareArguments) -> anyhow::Result<ExitCode> {
     let cancel = cancel_on_signal()?;
     let index = &arguments.index;
-    let after = arguments.after.map_or_else(|| manifest::current(index).map(|current| current.generation), Ok)?;
-    let before = arguments.before.map_or_else(|| manifest::predecessor(index, after), Ok)?;
-    let asked = |generation: u64, questions: &PathBuf| GenerationQuestions { generation, questions: questions.clone() };
+    let after = arguments
+        .after
+        .map_or_else(|| manifest::current(index).map(|current| current.generation), Ok)?;
+    let before = arguments
+        .before
+        .map_or_else(|| manifest::predecessor(index, after), Ok)?;
+    let asked = |generation: u64, questions: &PathBuf| GenerationQuestions {
+        generation,
+        questions: questions.clone(),
+    };
     let first = asked(before, &arguments.queries);
     let second = asked(after, arguments.queries_after.as_ref().unwrap_or(&arguments.queries));
-    let control = JobControl { progress: &ProgressReporter::default(), cancel: &cancel };
+    let control = JobControl {
+        progress: &ProgressReporter::default(),
+        cancel: &cancel,
+    };
     let k = usize::from(arguments.k);
     let compared = compare_generations(index, [&first, &second], k, arguments.qrels.as_deref(), control)?;
-    let GenerationComparison { questions, overlap, same_first, furthest, metrics, .. } = compared;
+    let GenerationComparison {
+        questions,
+        overlap,
+        same_first,
+        furthest,
+        metrics,
+        ..
+    } = compared;
     let mut out = io::stdout().lock();
     if arguments.json {
         let metrics: Vec<_> = metrics
@@ -216,9 +254,19 @@ pub(super) fn compare(arguments: &CompareArguments) -> anyhow::Result<ExitCode> 
         writeln!(out, "{}", serde_json::to_string_pretty(&record)?)?;
         return Ok(ExitCode::SUCCESS);
     }
-    writeln!(out, "generations {before} and {after}, {questions} questions, exact search")?;
-    writeln!(out, "overlap@{k} {overlap:.4}; the same first hit for {:.1} %", 100.0 * same_first)?;
-    let furthest: Vec<String> = furthest.iter().map(|(key, shared)| format!("{key} ({shared})")).collect();
+    writeln!(
+        out,
+        "generations {before} and {after}, {questions} questions, exact search"
+    )?;
+    writeln!(
+        out,
+        "overlap@{k} {overlap:.4}; the same first hit for {:.1} %",
+        100.0 * same_first
+    )?;
+    let furthest: Vec<String> = furthest
+        .iter()
+        .map(|(key, shared)| format!("{key} ({shared})"))
+        .collect();
     writeln!(out, "fewest shared hits: {}", furthest.join(", "))?;
     if !metrics.is_empty() {
         writeln!(out, "metric        before  after   difference  95 % interval      p")?;

@@ -41,9 +41,9 @@ impl ServiceCalls<'_> {
 
 #[derive(Debug, clap::Args)]
 pub(super) struct ContextArguments {
-    /// What of its document reaches a passage's vector: its `title` before it; its tokens where the model has read all of the document (`late`, of passages of
-    /// documents: with `--split` or `--documents`; a weight after a colon, 0.5 by default); both (`title+late`); or `none`. By default as in the
-    /// index, or `title`
+    /// What of its document reaches a passage's vector: its `title` before it; its tokens where the model has read all
+    /// of the document (`late`, of passages of documents: with `--split` or `--documents`; a weight after a colon, 0.5
+    /// by default); both (`title+late`); or `none`. By default as in the index, or `title`
     #[arg(long, value_name = "CONTEXT[:WEIGHT]")]
     context: Option<PassageContext>,
 }
@@ -65,7 +65,9 @@ impl ContextArguments {
 
 /// The context of an index's vectors; the default where there is no index yet.
 pub(super) fn context_of(index: &Path) -> anyhow::Result<PassageContext> {
-    let Ok(manifest) = manifest::current(index) else { return Ok(PassageContext::default()) };
+    let Ok(manifest) = manifest::current(index) else {
+        return Ok(PassageContext::default());
+    };
     PassageContext::of_stored(manifest.context.as_deref())
         .map_err(anyhow::Error::msg)
         .with_context(|| format!("context of generation {} of `{}`", manifest.generation, index.display()))

@@ -58,7 +58,11 @@ fn told(error: dyad_store::Error) -> anyhow::Error {
 /// What became of files of what was learned, for programs.
 fn learned_json(learned: &[LearnedMove]) -> serde_json::Value {
     let one = |LearnedMove { file, outcome }: &LearnedMove| {
-        let reason = if let LearnedOutcome::Failed(reason) = outcome { Some(reason) } else { None };
+        let reason = if let LearnedOutcome::Failed(reason) = outcome {
+            Some(reason)
+        } else {
+            None
+        };
         json!({ "file": file, "outcome": outcome.name(), "reason": reason })
     };
     learned.iter().map(one).collect()
@@ -69,9 +73,21 @@ pub(super) fn push(arguments: &PushArguments) -> anyhow::Result<ExitCode> {
     let remote = RemoteStore::open(&arguments.to)?;
     let go_on = || !cancel.is_cancelled();
     let pushed = runtime()?
-        .block_on(dyad_store::push(&arguments.index, &remote, &PushOptions::default(), &go_on))
+        .block_on(dyad_store::push(
+            &arguments.index,
+            &remote,
+            &PushOptions::default(),
+            &go_on,
+        ))
         .map_err(told)?;
-    let Pushed { generation, files, bytes, present, is_new, learned } = pushed;
+    let Pushed {
+        generation,
+        files,
+        bytes,
+        present,
+        is_new,
+        learned,
+    } = pushed;
     let seconds = began.elapsed().as_secs_f64();
     let mut out = io::stdout().lock();
     if arguments.json {
@@ -96,7 +112,11 @@ pub(super) fn push(arguments: &PushArguments) -> anyhow::Result<ExitCode> {
             "{url} has generation {generation} already; {files} files of {bytes} that it lacked were put there"
         )?;
     } else if learned.is_empty() {
-        writeln!(out, "nothing to do: {} has generation {generation} already", remote.url())?;
+        writeln!(
+            out,
+            "nothing to do: {} has generation {generation} already",
+            remote.url()
+        )?;
     }
     for learned in learned {
         writeln!(out, "what was learned for the index: {learned}")?;
@@ -107,11 +127,26 @@ pub(super) fn push(arguments: &PushArguments) -> anyhow::Result<ExitCode> {
 pub(super) fn pull(arguments: &PullArguments) -> anyhow::Result<ExitCode> {
     let (began, cancel) = (Instant::now(), cancel_on_signal()?);
     let remote = RemoteStore::open(&arguments.from)?;
-    let options = PullOptions { free_space: if arguments.skip_space_check { boundless } else { free_space } };
+    let options = PullOptions {
+        free_space: if arguments.skip_space_check {
+            boundless
+        } else {
+            free_space
+        },
+    };
     let go_on = || !cancel.is_cancelled();
     let index = &arguments.index;
-    let pulled = runtime()?.block_on(dyad_store::pull(&remote, index, &options, &go_on)).map_err(told)?;
-    let Pulled { generation, files, bytes, present, is_new, learned } = pulled;
+    let pulled = runtime()?
+        .block_on(dyad_store::pull(&remote, index, &options, &go_on))
+        .map_err(told)?;
+    let Pulled {
+        generation,
+        files,
+        bytes,
+        present,
+        is_new,
+        learned,
+    } = pulled;
     let seconds = began.elapsed().as_secs_f64();
     let documents = manifest::current(index)?.documents();
     let mut out = io::stdout().lock();
@@ -131,7 +166,10 @@ pub(super) fn pull(arguments: &PullArguments) -> anyhow::Result<ExitCode> {
             ByteSize(bytes)
         )?;
     } else if learned.is_empty() {
-        writeln!(out, "nothing to do: `{to}` has generation {generation} of {from} already")?;
+        writeln!(
+            out,
+            "nothing to do: `{to}` has generation {generation} of {from} already"
+        )?;
     }
     for learned in learned {
         writeln!(out, "what was learned for the index: {learned}")?;
@@ -142,8 +180,14 @@ pub(super) fn pull(arguments: &PullArguments) -> anyhow::Result<ExitCode> {
 /// `gc` of an index in a store.
 pub(super) fn gc(url: &str, keep: usize, older_than: Duration, dry_run: bool, json: bool) -> anyhow::Result<ExitCode> {
     let remote = RemoteStore::open(url)?;
-    let CollectedObjects { removed, kept, files, bytes } =
-        runtime()?.block_on(dyad_store::gc(&remote, keep, older_than, dry_run)).map_err(told)?;
+    let CollectedObjects {
+        removed,
+        kept,
+        files,
+        bytes,
+    } = runtime()?
+        .block_on(dyad_store::gc(&remote, keep, older_than, dry_run))
+        .map_err(told)?;
     let mut out = io::stdout().lock();
     if json {
         let record = json!({ "removed": removed, "kept": kept, "files": files, "bytes": bytes });
@@ -151,7 +195,10 @@ pub(super) fn gc(url: &str, keep: usize, older_than: Duration, dry_run: bool, js
     } else {
         let did = if dry_run { "would remove" } else { "removed" };
         let (generations, size) = (removed.len(), ByteSize(bytes));
-        writeln!(out, "{did} {generations} generations and {files} files of {size}; kept generations {kept:?}")?;
+        writeln!(
+            out,
+            "{did} {generations} generations and {files} files of {size}; kept generations {kept:?}"
+        )?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -23,8 +23,12 @@ pub(super) fn run(arguments: &VerifyArguments) -> anyhow::Result<ExitCode> {
     if let Some(reason) = &findings.prevented {
         anyhow::bail!("the index was not verified: {reason}");
     }
-    let read =
-        format!("generation {}, {} files, {} read", findings.generation, findings.files, ByteSize(findings.bytes));
+    let read = format!(
+        "generation {}, {} files, {} read",
+        findings.generation,
+        findings.files,
+        ByteSize(findings.bytes)
+    );
     let mut out = io::stdout().lock();
     if arguments.json {
         let record = json!({
@@ -36,7 +40,11 @@ pub(super) fn run(arguments: &VerifyArguments) -> anyhow::Result<ExitCode> {
         });
         writeln!(out, "{}", serde_json::to_string_pretty(&record)?)?;
         out.flush()?;
-        return Ok(if findings.problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+        return Ok(if findings.problems.is_empty() {
+            ExitCode::SUCCESS
+        } else {
+            ExitCode::FAILURE
+        });
     }
     for problem in &findings.problems {
         writeln!(out, "{problem}")?;

@@ -8,7 +8,8 @@ pub const DEEPEST_RANK: usize = 2_048;
 /// Makes the sample of documents differ from the first nodes in the order of insertion.
 pub(super) const SAMPLE_SEED: u64 = 0x5EED_CE27;
 
-/// What the scores of a question are divided by, so that they do not depend on its length: the length itself, where they are inner products.
+/// What the scores of a question are divided by, so that they do not depend on its length: the length itself, where
+/// they are inner products.
 pub(super) fn score_length(row: &[f32], metric: Metric) -> f32 {
     match metric {
         Metric::Dot => row.iter().map(|value| value * value).sum::<f32>().sqrt(),
@@ -27,7 +28,11 @@ pub(super) fn calibrate_ranks(exact: &[Vec<Scored>], lengths: &[f32], depth: usi
         let mean = scores.iter().sum::<f64>() / scores.len().max(1) as f64;
         scores.sort_unstable_by(f64::total_cmp);
         let rare = (scores.len() as f64 * RARE) as usize;
-        RankScore { rank, score: mean, low: scores.get(rare).copied().unwrap_or(mean) }
+        RankScore {
+            rank,
+            score: mean,
+            low: scores.get(rare).copied().unwrap_or(mean),
+        }
     };
     ranks.map(at).collect()
 }

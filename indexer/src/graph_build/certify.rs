@@ -1,12 +1,13 @@
 //! Measures a finished graph: recall and cost for a sweep of beam widths, against the exact scan.
 //!
 //! The questions are those that the build was given, or else documents of the shard, sampled by seed. A document finds
-//! itself at once, so it is left out of the graph that is searched, of the hits and of the exact ones: recall is over its *other* nearest
-//! documents. Documents have the distribution of the vectors, real questions often do not: a certificate by documents
-//! compares graphs and shows decay, one by questions says what recall will be served. Searches score vectors as the shard stores them; the
-//! exact hits are those of the vectors that were given, and so are the scores that hits are judged by. A hit as near as the last exact one counts, so
-//! that duplicates cost nothing. Hits are documents, as they are served: a vector that several have counts as often. Questions and margins are of
-//! distinct vectors. `certify_filtered.rs` measures the same through filters.
+//! itself at once, so it is left out of the graph that is searched, of the hits and of the exact ones: recall is over
+//! its *other* nearest documents. Documents have the distribution of the vectors, real questions often do not: a
+//! certificate by documents compares graphs and shows decay, one by questions says what recall will be served. Searches
+//! score vectors as the shard stores them; the exact hits are those of the vectors that were given, and so are the
+//! scores that hits are judged by. A hit as near as the last exact one counts, so that duplicates cost nothing. Hits
+//! are documents, as they are served: a vector that several have counts as often. Questions and margins are of distinct
+//! vectors. `certify_filtered.rs` measures the same through filters.
 
 use dyad_index::format::graph::LinksView;
 use dyad_index::ground_truth::{CertificateQuestions, GroundTruth};
@@ -41,7 +42,8 @@ pub struct Certified {
     pub ground_truth: GroundTruth,
 }
 
-/// Measures a graph over distinct vectors, `repaired`, as `arranged` serves it with all documents. Runs on the current rayon pool.
+/// Measures a graph over distinct vectors, `repaired`, as `arranged` serves it with all documents. Runs on the current
+/// rayon pool.
 ///
 /// Advances progress by one per search, of which there are [`count_searches()`]. Returns [`Error::Cancelled`] soon
 /// after it is cancelled.
@@ -65,7 +67,10 @@ pub fn certify(
     let sampled = order::sample_numbers(distinct.len(), QUERIES, seed ^ SAMPLE_SEED);
     let sample: Vec<&[f32]> = sampled.into_iter().map(|number| distinct.row(number)).collect();
     let far = far_questions(answered.asked.iter().map(|asked| asked.row), &sample, metric, seed);
-    let far = far.chunks_exact(given.dim().max(1)).map(GraphQuestion::of_row).collect();
+    let far = far
+        .chunks_exact(given.dim().max(1))
+        .map(GraphQuestion::of_row)
+        .collect();
     let far = AnsweredQuestions::scan(far, rows, distinct, 10.min(distinct.len()), metric, control)?;
     let mut certificate = Certificate {
         vectors: given.len() as u64,
@@ -78,30 +83,53 @@ pub fn certify(
         ..Certificate::default()
     };
     let links = arranged.layout.view();
-    let served = ServedRows { rows: given, row_type: rows.served_as };
-    let view =
-        ShardView { codes: arranged.codes.view(), links: &links, order: Some(links.order()), rows: &served, metric };
+    let served = ServedRows {
+        rows: given,
+        row_type: rows.served_as,
+    };
+    let view = ShardView {
+        codes: arranged.codes.view(),
+        links: &links,
+        order: Some(links.order()),
+        rows: &served,
+        metric,
+    };
     let slots = invert_order(links.order());
-    let asked_with = |kind| MeasuredQuestions { answered: &answered, slots: &slots, kind };
+    let asked_with = |kind| MeasuredQuestions {
+        answered: &answered,
+        slots: &slots,
+        kind,
+    };
     for ef in gate.widths() {
         control.check()?;
         certificate.expansions.push(measure_expansions(
-            &FinishedGraph { view, certificate: &certificate },
+            &FinishedGraph {
+                view,
+                certificate: &certificate,
+            },
             &asked_with(BeamKind::Adaptive),
             ef,
         ));
         control.progress.advance(answered.asked.len() as u64);
     }
-    // Adaptive searches become beams where a certificate says that those find more: it says nothing until all is measured.
+    // Adaptive searches become beams where a certificate says that those find more: it says nothing until all is
+    // measured.
     let (mut recall, mut recall_adaptive, mut recall_far) = (Vec::new(), Vec::new(), Vec::new());
     for ef in gate.widths() {
         control.check()?;
-        let planned = FinishedGraph { view, certificate: &certificate };
+        let planned = FinishedGraph {
+            view,
+            certificate: &certificate,
+        };
         let (beam, adaptive) = (
             measure(&planned, &asked_with(BeamKind::Fixed), ef),
             measure(&planned, &asked_with(BeamKind::Adaptive), ef),
         );
-        let far = MeasuredQuestions { answered: &far, slots: &slots, kind: BeamKind::Adaptive };
+        let far = MeasuredQuestions {
+            answered: &far,
+            slots: &slots,
+            kind: BeamKind::Adaptive,
+        };
         let far = measure(&planned, &far, ef);
         recall.push(beam);
         recall_adaptive.push(adaptive);
@@ -111,9 +139,23 @@ pub fn certify(
     certificate.recall = recall;
     certificate.adaptive = recall_adaptive;
     certificate.out_of_distribution = recall_far;
-    let filtered = filtered(&FinishedGraph { view, certificate: &certificate }, (&answered, rows), seed, control)?;
-    let certificate = Certificate { filtered: Some(filtered), ..certificate };
-    Ok(Certified { certificate, ground_truth: ground_truth(&answered, source, given) })
+    let filtered = filtered(
+        &FinishedGraph {
+            view,
+            certificate: &certificate,
+        },
+        (&answered, rows),
+        seed,
+        control,
+    )?;
+    let certificate = Certificate {
+        filtered: Some(filtered),
+        ..certificate
+    };
+    Ok(Certified {
+        certificate,
+        ground_truth: ground_truth(&answered, source, given),
+    })
 }
 
 fn ground_truth(answered: &AnsweredQuestions<'_>, source: QuerySource, rows: &dyn VectorRows) -> GroundTruth {
@@ -122,14 +164,22 @@ fn ground_truth(answered: &AnsweredQuestions<'_>, source: QuerySource, rows: &dy
         QuerySource::Documents => CertificateQuestions::Nodes(asked.filter_map(|asked| asked.node).collect()),
         QuerySource::HeldOut => {
             let values = asked.flat_map(|asked| asked.row).copied().collect();
-            CertificateQuestions::Vectors { dim: rows.dim(), values }
+            CertificateQuestions::Vectors {
+                dim: rows.dim(),
+                values,
+            }
         }
     };
     let neighbours = answered.documents.iter().flatten().map(|hit| hit.node).collect();
-    GroundTruth { questions, neighbours, nodes: rows.len() }
+    GroundTruth {
+        questions,
+        neighbours,
+        nodes: rows.len(),
+    }
 }
 
-/// Searches that a certificate takes: for each question the exact one, and two for each beam width; and the exact ones of far questions.
+/// Searches that a certificate takes: for each question the exact one, and two for each beam width; and the exact ones
+/// of far questions.
 pub fn count_searches(n: usize, gate: &RecallGate<'_>) -> u64 {
     let asked = match gate.questions {
         Some(questions) if !questions.is_empty() => questions.len().min(HELD_OUT),
@@ -158,7 +208,8 @@ struct MeasuredQuestions<'a> {
 }
 
 impl MeasuredQuestions<'_> {
-    /// The hits of one of them, itself left out: as a new question finds them, in a graph without the document that asks.
+    /// The hits of one of them, itself left out: as a new question finds them, in a graph without the document that
+    /// asks.
     fn search(
         &self,
         planned: &FinishedGraph<'_>,
@@ -166,8 +217,15 @@ impl MeasuredQuestions<'_> {
         params: &SearchParams<'_>,
         scratch: &mut SearchScratch,
     ) -> SearchHits<Scored> {
-        let left_out = asked.node.and_then(|node| self.slots.get(node as usize)).map(std::slice::from_ref);
-        let params = SearchParams { left_out, adaptive: self.kind == BeamKind::Adaptive, ..*params };
+        let left_out = asked
+            .node
+            .and_then(|node| self.slots.get(node as usize))
+            .map(std::slice::from_ref);
+        let params = SearchParams {
+            left_out,
+            adaptive: self.kind == BeamKind::Adaptive,
+            ..*params
+        };
         planned.search_graph_alone(asked.row, &params, scratch)
     }
 }
@@ -183,15 +241,30 @@ fn exactly(planned: &FinishedGraph<'_>, mut hits: Vec<Scored>, row: &[f32]) -> V
 /// Expansions at one beam width, of searches that their margin alone ends.
 fn measure_expansions(planned: &FinishedGraph<'_>, questions: &MeasuredQuestions<'_>, ef: usize) -> ExpansionPoint {
     let one = |scratch: &mut SearchScratch, asked: &GraphQuestion<'_>| {
-        let params = SearchParams { expansion_bound: Some(usize::MAX), ..SearchParams::new(10, ef) };
+        let params = SearchParams {
+            expansion_bound: Some(usize::MAX),
+            ..SearchParams::new(10, ef)
+        };
         questions.search(planned, asked, &params, scratch).cost.expanded
     };
-    summarize_expansions(ef, questions.answered.asked.par_iter().map_init(SearchScratch::default, one).collect())
+    summarize_expansions(
+        ef,
+        questions
+            .answered
+            .asked
+            .par_iter()
+            .map_init(SearchScratch::default, one)
+            .collect(),
+    )
 }
 
 /// Measures one beam width, searched as it is served: with the margins and bounds of the certificate.
 fn measure(planned: &FinishedGraph<'_>, questions: &MeasuredQuestions<'_>, ef: usize) -> RecallPoint {
-    let AnsweredQuestions { asked, documents: exact, .. } = questions.answered;
+    let AnsweredQuestions {
+        asked,
+        documents: exact,
+        ..
+    } = questions.answered;
     let wide = ef > 100 && exact.first().is_some_and(|exact| exact.len() >= 100);
     let measured: Vec<(f64, f64, u64, u64)> = asked
         .par_iter()
@@ -201,8 +274,11 @@ fn measure(planned: &FinishedGraph<'_>, questions: &MeasuredQuestions<'_>, ef: u
             let found = search(10);
             let cost = found.cost;
             let at_10 = recall_share(&exactly(planned, found.hits, asked.row), exact, 10);
-            let at_100 =
-                if wide { recall_share(&exactly(planned, search(100).hits, asked.row), exact, 100) } else { 0.0 };
+            let at_100 = if wide {
+                recall_share(&exactly(planned, search(100).hits, asked.row), exact, 100)
+            } else {
+                0.0
+            };
             (at_10, at_100, cost.total(), cost.scored)
         })
         .collect();
@@ -219,23 +295,38 @@ fn filtered(
     let (view, nodes) = (&planned.view, planned.view.rows.count());
     let pairs = answered.asked.iter().zip(&answered.documents);
     let asked: Vec<_> = pairs
-        .map(|(asked, nearest)| FilteredQuestion { row: asked.row, same: rows.documents_with(asked), nearest })
+        .map(|(asked, nearest)| FilteredQuestion {
+            row: asked.row,
+            same: rows.documents_with(asked),
+            nearest,
+        })
         .collect();
     let search = |queries: &[&[f32]], params: &SearchParams<'_>, scratch: &mut SearchScratch| {
         let mut all = vec![SearchHits::default(); queries.len()];
         let mut found = |number: usize, mut hits: SearchHits<Scored>| {
             hits.hits.truncate(params.k);
             if let (Some(place), Some(row)) = (all.get_mut(number), queries.get(number)) {
-                *place = SearchHits { hits: exactly(planned, hits.hits, row), ..hits };
+                *place = SearchHits {
+                    hits: exactly(planned, hits.hits, row),
+                    ..hits
+                };
             }
         };
         for left in planned.search(&PlannedQuestion::all(queries), params, scratch, &mut found) {
-            let hits = exact_scan(view.rows, &[left.query], params.k, view.metric, params.allowed, |_| true).pop();
+            let hits = exact_scan(view.rows, &[left.query], params.k, view.metric, params.allowed, |_| {
+                true
+            })
+            .pop();
             found(left.number, left.found(hits.unwrap_or_default()));
         }
         all
     };
-    let searched = SearchedShard { nodes, live: None, certificate: planned.certificate, seed };
+    let searched = SearchedShard {
+        nodes,
+        live: None,
+        certificate: planned.certificate,
+        seed,
+    };
     certify_filtered(&asked, &searched, search, control)
 }
 
@@ -249,7 +340,11 @@ mod tests {
     use super::*;
 
     fn f32_rows(rows: &dyn VectorRows) -> ShardVectors<'_> {
-        ShardVectors { given: rows, served_as: RowType::F32, groups: None }
+        ShardVectors {
+            given: rows,
+            served_as: RowType::F32,
+            groups: None,
+        }
     }
 
     #[test]
@@ -258,14 +353,31 @@ mod tests {
         let values = [1.0, 0.0, 0.8, 0.6, 0.6, 0.8, 0.0, 1.0];
         let rows = DenseRows::new(&values, 2);
         let lists = [vec![1], vec![0, 2], vec![1], vec![2]];
-        let graph = Graph { entry: 0, layers: vec![GraphLayer::from_lists(vec![0, 1, 2, 3], &lists)] };
+        let graph = Graph {
+            entry: 0,
+            layers: vec![GraphLayer::from_lists(vec![0, 1, 2, 3], &lists)],
+        };
         let codes = Codes::encode(&rows, Codec::fit(&rows, Metric::Cosine, 0));
         let arranged = Arranged::new(&graph, &codes).unwrap();
-        let repaired = Repaired { graph, unreachable_before: 1, links_added: 0 };
-        let certificate =
-            certify(&repaired, &arranged, f32_rows(&rows), &RecallGate::default(), 0, JobControl::silent()).unwrap();
+        let repaired = Repaired {
+            graph,
+            unreachable_before: 1,
+            links_added: 0,
+        };
+        let certificate = certify(
+            &repaired,
+            &arranged,
+            f32_rows(&rows),
+            &RecallGate::default(),
+            0,
+            JobControl::silent(),
+        )
+        .unwrap();
         let certificate = certificate.certificate;
-        assert_eq!((certificate.vectors, certificate.queries, certificate.unreachable), (4, 4, 1));
+        assert_eq!(
+            (certificate.vectors, certificate.queries, certificate.unreachable),
+            (4, 4, 1)
+        );
         let recall = certificate.recall.first().unwrap();
         // Nodes 0, 1 and 2 miss node 3 of their three others; a search for 3 finds all of its own.
         assert!((recall.recall_at_10 - 0.75).abs() < 1e-12, "{recall:?}");
@@ -280,16 +392,35 @@ mod tests {
         let value = |at: usize| 1.0 + ((at * 7_919 + 13) % 1_009) as f32 / 1_009.0 / 2_048.0;
         let values: Vec<f32> = (0..n * dim).map(value).collect();
         let rows = DenseRows::new(&values, dim);
-        let lists: Vec<Vec<u32>> =
-            (0..n as u32).map(|node| (0..n as u32).filter(|other| *other != node).collect()).collect();
-        let graph = Graph { entry: 0, layers: vec![GraphLayer::from_lists((0..n as u32).collect(), &lists)] };
+        let lists: Vec<Vec<u32>> = (0..n as u32)
+            .map(|node| (0..n as u32).filter(|other| *other != node).collect())
+            .collect();
+        let graph = Graph {
+            entry: 0,
+            layers: vec![GraphLayer::from_lists((0..n as u32).collect(), &lists)],
+        };
         let codes = Codes::encode(&rows, Codec::fit(&rows, Metric::L2, 0));
         let arranged = Arranged::new(&graph, &codes).unwrap();
-        let repaired = Repaired { graph, unreachable_before: 0, links_added: 0 };
+        let repaired = Repaired {
+            graph,
+            unreachable_before: 0,
+            links_added: 0,
+        };
         let at_512 = |served_as| {
-            let rows = ShardVectors { given: &rows, served_as, groups: None };
-            let certificate =
-                certify(&repaired, &arranged, rows, &RecallGate::default(), 0, JobControl::silent()).unwrap();
+            let rows = ShardVectors {
+                given: &rows,
+                served_as,
+                groups: None,
+            };
+            let certificate = certify(
+                &repaired,
+                &arranged,
+                rows,
+                &RecallGate::default(),
+                0,
+                JobControl::silent(),
+            )
+            .unwrap();
             certificate.certificate.recall.last().unwrap().recall_at_10
         };
         let (full, half) = (at_512(RowType::F32), at_512(RowType::F16));

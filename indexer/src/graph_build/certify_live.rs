@@ -1,8 +1,8 @@
 //! Measures a shard again once documents are deleted: recall and margins among the documents that are left.
 //!
-//! The questions are those of the shard's certificate. Their exact nearest nodes are known from then, so that the nearest live
-//! ones are the same lists without the deleted nodes; only where too few are left are all live vectors compared.
-//! Searches are those of the searcher: through the shard's own files, with the margins measured here.
+//! The questions are those of the shard's certificate. Their exact nearest nodes are known from then, so that the
+//! nearest live ones are the same lists without the deleted nodes; only where too few are left are all live vectors
+//! compared. Searches are those of the searcher: through the shard's own files, with the margins measured here.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -34,7 +34,8 @@ struct LiveQuestion {
     node: Option<u32>,
 }
 
-/// The certificate of a shard of which only `live` nodes, at least one, are left, by these questions. Runs on the current rayon pool.
+/// The certificate of a shard of which only `live` nodes, at least one, are left, by these questions. Runs on the
+/// current rayon pool.
 pub fn certify_live(
     shard: &DenseShard,
     truth: &GroundTruth,
@@ -42,7 +43,11 @@ pub fn certify_live(
     control: JobControl<'_>,
 ) -> Result<Certificate, Error> {
     let slots = invert_order(shard.graph().order());
-    let searched = LiveSearch { shard, live, slots: &slots };
+    let searched = LiveSearch {
+        shard,
+        live,
+        slots: &slots,
+    };
     let asked = queries(shard, &truth.questions);
     let lists = lists(&searched, truth, &asked, control)?;
     let source = match truth.questions {
@@ -53,7 +58,10 @@ pub fn certify_live(
     let distinct: Vec<Vec<Scored>> = lists.par_iter().map(|list| searched.distinct(list)).collect();
     let depth = distinct.iter().map(Vec::len).min().unwrap_or(0);
     let before = shard.certificate();
-    let lengths: Vec<f32> = asked.iter().map(|asked| score_length(&asked.row, shard.meta().model.metric)).collect();
+    let lengths: Vec<f32> = asked
+        .iter()
+        .map(|asked| score_length(&asked.row, shard.meta().model.metric))
+        .collect();
     let mut certificate = Certificate {
         vectors: live.len() as u64,
         unreachable_before_repair: before.unreachable_before_repair,
@@ -69,7 +77,10 @@ pub fn certify_live(
         filtered: None,
         lost_since: 0.0,
     };
-    let mut widths: Vec<usize> = EF_SWEEP.into_iter().chain(before.recall.iter().map(|point| point.ef)).collect();
+    let mut widths: Vec<usize> = EF_SWEEP
+        .into_iter()
+        .chain(before.recall.iter().map(|point| point.ef))
+        .collect();
     widths.sort_unstable();
     widths.dedup();
     let (mut unbounded, mut points): (Vec<Unbounded>, Vec<ExpansionPoint>) = (Vec::new(), Vec::new());
@@ -82,11 +93,14 @@ pub fn certify_live(
         points.extend(unbounded.last().map(|last| last.expansions(ef)));
     }
     certificate.expansions = points;
-    // Adaptive searches become beams where a certificate says that those find more: it says nothing until all is measured.
+    // Adaptive searches become beams where a certificate says that those find more: it says nothing until all is
+    // measured.
     let (mut recall, mut recall_adaptive): (Vec<RecallPoint>, Vec<RecallPoint>) = (Vec::new(), Vec::new());
     for ef in widths {
         control.check()?;
-        let Some(found) = unbounded.iter().rfind(|found| found.ef <= ef) else { continue };
+        let Some(found) = unbounded.iter().rfind(|found| found.ef <= ef) else {
+            continue;
+        };
         let is_same = |last: &&RecallPoint| last.ef >= found.ef && is_wide(last.ef, &lists) == is_wide(ef, &lists);
         let asked = (asked.as_slice(), lists.as_slice());
         let beam = match recall.last().filter(is_same) {
@@ -116,11 +130,15 @@ pub fn stored_ground_truth(shard: &DenseShard, path: &Path) -> Result<GroundTrut
         return Ok(GroundTruth::open(path, shard.meta().model.dim, n)?);
     }
     let nodes = order::sample_numbers(n, QUERIES, shard.meta().build.seed ^ SAMPLE_SEED);
-    Ok(GroundTruth { questions: CertificateQuestions::Nodes(nodes), neighbours: Vec::new(), nodes: n })
+    Ok(GroundTruth {
+        questions: CertificateQuestions::Nodes(nodes),
+        neighbours: Vec::new(),
+        nodes: n,
+    })
 }
 
-/// The exact nearest nodes of these questions among all of a shard, deleted or not, as deep as a certificate needs them. Runs on the current
-/// rayon pool.
+/// The exact nearest nodes of these questions among all of a shard, deleted or not, as deep as a certificate needs
+/// them. Runs on the current rayon pool.
 pub fn nearest_of(
     shard: &DenseShard,
     questions: CertificateQuestions,
@@ -128,12 +146,23 @@ pub fn nearest_of(
 ) -> Result<GroundTruth, Error> {
     let nodes = shard.len();
     let asked = queries(shard, &questions);
-    let unknown = GroundTruth { questions, neighbours: Vec::new(), nodes };
+    let unknown = GroundTruth {
+        questions,
+        neighbours: Vec::new(),
+        nodes,
+    };
     let (live, slots) = (NodeSet::all(nodes), invert_order(shard.graph().order()));
-    let searched = LiveSearch { shard, live: &live, slots: &slots };
+    let searched = LiveSearch {
+        shard,
+        live: &live,
+        slots: &slots,
+    };
     let lists = lists(&searched, &unknown, &asked, control)?;
     let depth = lists.iter().map(Vec::len).min().unwrap_or(0);
-    let neighbours = lists.iter().flat_map(|list| list.iter().take(depth).map(|hit| hit.node)).collect();
+    let neighbours = lists
+        .iter()
+        .flat_map(|list| list.iter().take(depth).map(|hit| hit.node))
+        .collect();
     Ok(GroundTruth { neighbours, ..unknown })
 }
 
@@ -151,14 +180,29 @@ fn far(
     let sample: Vec<&[f32]> = sample.iter().map(|document| document.row.as_slice()).collect();
     let far = far_questions(asked.iter().map(|asked| asked.row.as_slice()), &sample, metric, seed);
     let rows = far.chunks_exact(shard.meta().model.dim.max(1));
-    let far: Vec<LiveQuestion> = rows.map(|row| LiveQuestion { row: row.to_vec(), node: None }).collect();
-    let exact: Vec<Vec<Scored>> =
-        far.par_iter().map(|question| shard.search_exact(&question.row, 10, Some(live)).hits).collect();
+    let far: Vec<LiveQuestion> = rows
+        .map(|row| LiveQuestion {
+            row: row.to_vec(),
+            node: None,
+        })
+        .collect();
+    let exact: Vec<Vec<Scored>> = far
+        .par_iter()
+        .map(|question| shard.search_exact(&question.row, 10, Some(live)).hits)
+        .collect();
     let at = |point: &RecallPoint| {
-        let params = SearchParams { adaptive: true, ..SearchParams::new(10, point.ef) };
+        let params = SearchParams {
+            adaptive: true,
+            ..SearchParams::new(10, point.ef)
+        };
         let one = |(asked, exact): (&LiveQuestion, &Vec<Scored>)| {
             let found = searched.search(asked, certificate, &params);
-            (recall_share(&found.hits, exact, 10), 0.0, found.cost.total(), found.cost.scored)
+            (
+                recall_share(&found.hits, exact, 10),
+                0.0,
+                found.cost.total(),
+                found.cost.scored,
+            )
         };
         let measured: Vec<(f64, f64, u64, u64)> = far.par_iter().zip(&exact).map(one).collect();
         average_recall(point.ef, false, &measured)
@@ -175,11 +219,21 @@ fn queries(shard: &DenseShard, questions: &CertificateQuestions) -> Vec<LiveQues
                 rows.decode(node, &mut row);
                 row
             };
-            nodes.iter().map(|&node| LiveQuestion { row: row(node), node: Some(node) }).collect()
+            nodes
+                .iter()
+                .map(|&node| LiveQuestion {
+                    row: row(node),
+                    node: Some(node),
+                })
+                .collect()
         }
-        CertificateQuestions::Vectors { dim, values } => {
-            values.chunks_exact((*dim).max(1)).map(|row| LiveQuestion { row: row.to_vec(), node: None }).collect()
-        }
+        CertificateQuestions::Vectors { dim, values } => values
+            .chunks_exact((*dim).max(1))
+            .map(|row| LiveQuestion {
+                row: row.to_vec(),
+                node: None,
+            })
+            .collect(),
     }
 }
 
@@ -198,15 +252,19 @@ fn lists(
     let known = |(at, asked): (usize, &LiveQuestion)| {
         let nodes = truth.neighbours.get(at * depth..(at + 1) * depth).unwrap_or_default();
         let left = nodes.iter().filter(|node| live.contains(**node));
-        let mut left: Vec<Scored> =
-            left.map(|&node| Scored { node, score: rows.score(node, &asked.row, metric) }).collect();
+        let mut left: Vec<Scored> = left
+            .map(|&node| Scored {
+                node,
+                score: rows.score(node, &asked.row, metric),
+            })
+            .collect();
         // Vectors that are stored in f16 may rank in another order than those that were given.
         left.sort_unstable_by(|a, b| b.cmp(a));
         left
     };
     let mut lists: Vec<Vec<Scored>> = asked.par_iter().enumerate().map(known).collect();
-    // The margins of all questions reach as far as the shortest list, and filters leave the least of it: where the documents near a
-    // question are deleted, it must not be the one that decides.
+    // The margins of all questions reach as far as the shortest list, and filters leave the least of it: where the
+    // documents near a question are deleted, it must not be the one that decides.
     let mut lengths: Vec<usize> = lists.iter().map(Vec::len).collect();
     lengths.sort_unstable();
     let typical = lengths.get(lengths.len() / 2).copied().unwrap_or(0);
@@ -215,8 +273,13 @@ fn lists(
         let others = live.len() - usize::from(asked.node.is_some_and(|node| live.contains(node)));
         !is_whole && list.len() < needed.min(others)
     };
-    let missing: Vec<usize> =
-        lists.iter().zip(asked).enumerate().filter(|(_, pair)| short(*pair)).map(|(at, _)| at).collect();
+    let missing: Vec<usize> = lists
+        .iter()
+        .zip(asked)
+        .enumerate()
+        .filter(|(_, pair)| short(*pair))
+        .map(|(at, _)| at)
+        .collect();
     let depth = DEEPEST_RANK.min(live.len());
     let scan = |numbers: &[usize]| -> Result<Vec<Vec<Scored>>, Error> {
         control.check()?;
@@ -296,9 +359,20 @@ impl LiveSearch<'_> {
 
     /// The hits of a question, itself left out where it is a document, deleted or not.
     fn search(&self, asked: &LiveQuestion, certificate: &Certificate, params: &SearchParams<'_>) -> SearchHits<Scored> {
-        let left_out = asked.node.and_then(|node| self.slots.get(node as usize)).map(std::slice::from_ref);
+        let left_out = asked
+            .node
+            .and_then(|node| self.slots.get(node as usize))
+            .map(std::slice::from_ref);
         let (live, certificate) = (some_are_deleted(self.shard, self.live), Some(certificate));
-        self.shard.search(&asked.row, &SearchParams { live, certificate, left_out, ..*params })
+        self.shard.search(
+            &asked.row,
+            &SearchParams {
+                live,
+                certificate,
+                left_out,
+                ..*params
+            },
+        )
     }
 }
 
@@ -308,10 +382,18 @@ fn search_unbounded(
     ef: usize,
     certificate: &Certificate,
 ) -> Unbounded {
-    let params = SearchParams { adaptive: true, expansion_bound: Some(usize::MAX), ..SearchParams::new(10, ef) };
-    let found: Vec<SearchHits<Scored>> =
-        asked.par_iter().map(|asked| searched.search(asked, certificate, &params)).collect();
-    let scans = found.iter().all(|found| found.cost.scans > 0 && found.cost.expanded == 0);
+    let params = SearchParams {
+        adaptive: true,
+        expansion_bound: Some(usize::MAX),
+        ..SearchParams::new(10, ef)
+    };
+    let found: Vec<SearchHits<Scored>> = asked
+        .par_iter()
+        .map(|asked| searched.search(asked, certificate, &params))
+        .collect();
+    let scans = found
+        .iter()
+        .all(|found| found.cost.scans > 0 && found.cost.expanded == 0);
     Unbounded { ef, found, scans }
 }
 
@@ -331,15 +413,24 @@ fn measure(
     let one = |(asked, list): (&LiveQuestion, &Vec<Scored>)| {
         let search = |k: usize| searched.search(asked, certificate, &SearchParams::new(k, ef));
         let found = search(10);
-        let at_100 = if wide { recall_share(&search(100).hits, list, 100) } else { 0.0 };
-        (recall_share(&found.hits, list, 10), at_100, found.cost.total(), found.cost.scored)
+        let at_100 = if wide {
+            recall_share(&search(100).hits, list, 100)
+        } else {
+            0.0
+        };
+        (
+            recall_share(&found.hits, list, 10),
+            at_100,
+            found.cost.total(),
+            found.cost.scored,
+        )
     };
     let measured: Vec<(f64, f64, u64, u64)> = asked.par_iter().zip(lists).map(one).collect();
     average_recall(ef, wide, &measured)
 }
 
-/// Measures adaptive searches as they are served: what is found without a bound on expansions is searched again where it has
-/// needed as many as the bound, or more.
+/// Measures adaptive searches as they are served: what is found without a bound on expansions is searched again where
+/// it has needed as many as the bound, or more.
 fn measure_adaptive(
     searched: &LiveSearch<'_>,
     (asked, lists): (&[LiveQuestion], &[Vec<Scored>]),
@@ -351,14 +442,30 @@ fn measure_adaptive(
     let bound = certificate.expansion_bound(10, ef.max(10));
     let one = |((asked, list), unbounded): ((&LiveQuestion, &Vec<Scored>), &SearchHits<Scored>)| {
         let search = |k: usize| {
-            searched.search(asked, certificate, &SearchParams { adaptive: true, ..SearchParams::new(k, ef) })
+            searched.search(
+                asked,
+                certificate,
+                &SearchParams {
+                    adaptive: true,
+                    ..SearchParams::new(k, ef)
+                },
+            )
         };
         // A scan expands nothing.
         let expanded = unbounded.cost.expanded;
         let is_cut = expanded > 0 && bound.is_some_and(|bound| expanded >= bound as u64);
         let found = if is_cut { search(10) } else { unbounded.clone() };
-        let at_100 = if wide { recall_share(&search(100).hits, list, 100) } else { 0.0 };
-        (recall_share(&found.hits, list, 10), at_100, found.cost.total(), found.cost.scored)
+        let at_100 = if wide {
+            recall_share(&search(100).hits, list, 100)
+        } else {
+            0.0
+        };
+        (
+            recall_share(&found.hits, list, 10),
+            at_100,
+            found.cost.total(),
+            found.cost.scored,
+        )
     };
     let measured: Vec<(f64, f64, u64, u64)> = asked.par_iter().zip(lists).zip(&unbounded.found).map(one).collect();
     average_recall(ef, wide, &measured)
@@ -375,8 +482,13 @@ fn filtered(
     let (shard, live) = (of.shard, of.live);
     let same: Vec<Vec<u32>> = asked.iter().map(|asked| of.same_vector(asked)).collect();
     let pairs = asked.iter().zip(lists).zip(&same);
-    let asked: Vec<_> =
-        pairs.map(|((asked, nearest), same)| FilteredQuestion { row: &asked.row, same, nearest }).collect();
+    let asked: Vec<_> = pairs
+        .map(|((asked, nearest), same)| FilteredQuestion {
+            row: &asked.row,
+            same,
+            nearest,
+        })
+        .collect();
     let search = |queries: &[&[f32]], params: &SearchParams<'_>, _: &mut SearchScratch| {
         let mut all = vec![SearchHits::default(); queries.len()];
         shard.search_batch(queries, params, |number, hits| {
@@ -387,6 +499,11 @@ fn filtered(
         all
     };
     let (nodes, seed) = (shard.len(), shard.meta().build.seed);
-    let searched = SearchedShard { nodes, live: some_are_deleted(shard, live), certificate, seed };
+    let searched = SearchedShard {
+        nodes,
+        live: some_are_deleted(shard, live),
+        certificate,
+        seed,
+    };
     certify_filtered(&asked, &searched, search, control)
 }

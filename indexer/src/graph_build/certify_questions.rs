@@ -1,6 +1,7 @@
 //! What a certificate is measured by: the vectors, the questions, and the exact nearest of these.
 //!
-//! Documents with one vector are one node of the graph, and all of them hits. Questions are sampled from the distinct vectors, and compared with these.
+//! Documents with one vector are one node of the graph, and all of them hits. Questions are sampled from the distinct
+//! vectors, and compared with these.
 
 use dyad_index::format::RowType;
 use dyad_index::search::{RowRange, SCAN_BATCH, VectorRows, exact_scan};
@@ -50,12 +51,18 @@ impl<'a> ShardVectors<'a> {
         }
     }
 
-    /// Hits among the distinct vectors as hits among the documents, of which each has the score of its vector; at most `depth`.
+    /// Hits among the distinct vectors as hits among the documents, of which each has the score of its vector; at most
+    /// `depth`.
     fn documents_of(&self, vectors: &[Scored], depth: usize) -> Vec<Scored> {
-        let Some(groups) = self.groups else { return vectors.get(..depth).unwrap_or(vectors).to_vec() };
+        let Some(groups) = self.groups else {
+            return vectors.get(..depth).unwrap_or(vectors).to_vec();
+        };
         let documents = |hit: &Scored| {
             let score = hit.score;
-            groups.nodes(hit.node).iter().map(move |node| Scored { node: *node, score })
+            groups
+                .nodes(hit.node)
+                .iter()
+                .map(move |node| Scored { node: *node, score })
         };
         vectors.iter().flat_map(documents).take(depth).collect()
     }
@@ -63,7 +70,10 @@ impl<'a> ShardVectors<'a> {
 
 impl std::fmt::Debug for ShardVectors<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ShardVectors").field("given", &self.given.len()).field("served_as", &self.served_as).finish()
+        f.debug_struct("ShardVectors")
+            .field("given", &self.given.len())
+            .field("served_as", &self.served_as)
+            .finish()
     }
 }
 
@@ -80,11 +90,16 @@ pub(super) struct GraphQuestion<'a> {
 impl<'a> GraphQuestion<'a> {
     /// A question that is no document.
     pub(super) fn of_row(row: &'a [f32]) -> Self {
-        Self { row, vector: None, node: None }
+        Self {
+            row,
+            vector: None,
+            node: None,
+        }
     }
 }
 
-/// The questions that the build was given, or documents; a sample of them by seed. `distinct` are the vectors of `rows` that differ.
+/// The questions that the build was given, or documents; a sample of them by seed. `distinct` are the vectors of `rows`
+/// that differ.
 pub(super) fn ask<'a>(
     rows: ShardVectors<'_>,
     distinct: &'a dyn VectorRows,
@@ -103,7 +118,10 @@ pub(super) fn ask<'a>(
                 vector: Some(number),
                 node: Some(rows.first_with(number)),
             };
-            (sample(distinct.len(), QUERIES).map(document).collect(), QuerySource::Documents)
+            (
+                sample(distinct.len(), QUERIES).map(document).collect(),
+                QuerySource::Documents,
+            )
         }
     }
 }
@@ -129,7 +147,11 @@ impl<'a> AnsweredQuestions<'a> {
     ) -> Result<Self, Error> {
         let vectors = exact(&asked, distinct, SCANNED_ROWS, depth, metric, control)?;
         let documents = vectors.iter().map(|list| rows.documents_of(list, depth)).collect();
-        Ok(Self { asked, vectors, documents })
+        Ok(Self {
+            asked,
+            vectors,
+            documents,
+        })
     }
 
     /// The length of each as margins are divided by it.
@@ -138,8 +160,8 @@ impl<'a> AnsweredQuestions<'a> {
     }
 }
 
-/// The `depth` nearest of each question, itself left out, by comparing with every vector: all questions with `at_once` rows, then
-/// with the next, so that rows that do not fit into memory are read from the disk once.
+/// The `depth` nearest of each question, itself left out, by comparing with every vector: all questions with `at_once`
+/// rows, then with the next, so that rows that do not fit into memory are read from the disk once.
 fn exact(
     asked: &[GraphQuestion<'_>],
     rows: &dyn VectorRows,
@@ -158,12 +180,17 @@ fn exact(
         batches.try_for_each(|(asked, nearest)| {
             let queries: Vec<&[f32]> = asked.iter().map(|asked| asked.row).collect();
             // A document finds itself too.
-            let scanned = exact_scan(&block, &queries, depth + 1, metric, None, |_| !control.cancel.is_cancelled());
+            let scanned = exact_scan(&block, &queries, depth + 1, metric, None, |_| {
+                !control.cancel.is_cancelled()
+            });
             for ((asked, nearest), found) in asked.iter().zip(nearest).zip(scanned) {
                 if found.is_cancelled() {
                     return Err(Error::Cancelled);
                 }
-                let found = found.hits.into_iter().map(|hit| Scored { node: first as u32 + hit.node, ..hit });
+                let found = found.hits.into_iter().map(|hit| Scored {
+                    node: first as u32 + hit.node,
+                    ..hit
+                });
                 nearest.extend(drop_own_hit(found.collect(), asked.vector, depth));
                 nearest.sort_unstable_by(|a, b| b.cmp(a));
                 nearest.truncate(depth);
@@ -189,7 +216,11 @@ mod tests {
         let rows = synthetic::Rows::clustered(700, 8, 9, 0.5, 2);
         for metric in [Metric::Cosine, Metric::Dot, Metric::L2] {
             let asked: Vec<GraphQuestion<'_>> = (0..40)
-                .map(|node| GraphQuestion { row: rows.row(node), vector: (node % 2 == 0).then_some(node), node: None })
+                .map(|node| GraphQuestion {
+                    row: rows.row(node),
+                    vector: (node % 2 == 0).then_some(node),
+                    node: None,
+                })
                 .collect();
             for at_once in [15, 100, 350, 700, 1_000] {
                 let exact = exact(&asked, &rows, at_once, 20, metric, JobControl::silent()).unwrap();
@@ -210,7 +241,10 @@ mod tests {
                 100,
                 2,
                 Metric::L2,
-                JobControl { cancel: &stop, ..JobControl::silent() }
+                JobControl {
+                    cancel: &stop,
+                    ..JobControl::silent()
+                }
             ),
             Err(Error::Cancelled)
         ));
@@ -225,10 +259,20 @@ mod tests {
             best_first.map(|(&node, score)| Scored { node, score }).collect()
         };
         let of = |groups, depth| {
-            let rows = ShardVectors { given: &rows, served_as: RowType::F32, groups };
-            rows.documents_of(&hits(&[2, 0, 1]), depth).iter().map(|hit| (hit.node, hit.score)).collect::<Vec<_>>()
+            let rows = ShardVectors {
+                given: &rows,
+                served_as: RowType::F32,
+                groups,
+            };
+            rows.documents_of(&hits(&[2, 0, 1]), depth)
+                .iter()
+                .map(|hit| (hit.node, hit.score))
+                .collect::<Vec<_>>()
         };
-        assert_eq!(of(Some(&groups), 10), [(4, 0.9), (0, 0.8), (1, 0.8), (3, 0.8), (2, 0.7)]);
+        assert_eq!(
+            of(Some(&groups), 10),
+            [(4, 0.9), (0, 0.8), (1, 0.8), (3, 0.8), (2, 0.7)]
+        );
         assert_eq!(of(Some(&groups), 3), [(4, 0.9), (0, 0.8), (1, 0.8)]);
         assert_eq!(of(None, 2), [(2, 0.9), (0, 0.8)]);
     }

@@ -19,7 +19,9 @@ pub enum BuilderKind {
 impl BuilderKind {
     /// The builder with the name that a shard records; none where this release has none of that name.
     pub fn named(name: &str) -> Option<Self> {
-        [Self::Native, Self::HnswRs, Self::HnswRsInt8].into_iter().find(|builder| builder.get().name() == name)
+        [Self::Native, Self::HnswRs, Self::HnswRsInt8]
+            .into_iter()
+            .find(|builder| builder.get().name() == name)
     }
 
     /// The builder.

@@ -1,5 +1,5 @@
-//! Scores of any two rows from their int8 codes alone, for a builder that compares pairs of rows rather than one row with
-//! many.
+//! Scores of any two rows from their int8 codes alone, for a builder that compares pairs of rows rather than one row
+//! with many.
 
 use dyad_index::kernels;
 use dyad_index::quant::{Codes, line_words, row_bytes};
@@ -31,18 +31,29 @@ impl<'a> CodeScores<'a> {
         let (dim, centre) = (codes.codec.dim(), codes.codec.centre());
         let (width, words, bits) = (row_bytes(dim), line_words(dim), dim.div_ceil(64));
         let signed: Vec<i8> = codes.rows.iter().map(|code| (code ^ 0x80).cast_signed()).collect();
-        let factors = codes.lines.chunks_exact(words).zip(signed.chunks_exact(width)).map(|(line, row)| {
-            // `Codes::lines`: bits, then sketch factor and error, then scale and bias.
-            let word = line.get(bits + 1).copied().unwrap_or(0);
-            CodeFactors {
-                scale: f32::from_bits(word as u32),
-                bias: f32::from_bits((word >> 32) as u32),
-                offset: 128 * row.iter().map(|value| i32::from(*value)).sum::<i32>(),
-            }
-        });
+        let factors = codes
+            .lines
+            .chunks_exact(words)
+            .zip(signed.chunks_exact(width))
+            .map(|(line, row)| {
+                // `Codes::lines`: bits, then sketch factor and error, then scale and bias.
+                let word = line.get(bits + 1).copied().unwrap_or(0);
+                CodeFactors {
+                    scale: f32::from_bits(word as u32),
+                    bias: f32::from_bits((word >> 32) as u32),
+                    offset: 128 * row.iter().map(|value| i32::from(*value)).sum::<i32>(),
+                }
+            });
         let factors = factors.collect();
         let kernels = kernels::kernels();
-        Self { codes, signed, factors, width, centre_squared: (kernels.dot)(centre, centre), dot: kernels.dot_i8 }
+        Self {
+            codes,
+            signed,
+            factors,
+            width,
+            centre_squared: (kernels.dot)(centre, centre),
+            dot: kernels.dot_i8,
+        }
     }
 
     /// Bytes per row of this copy.

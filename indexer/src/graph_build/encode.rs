@@ -38,15 +38,27 @@ mod tests {
             let rows = Rows::clustered(n, 8, 5, 0.5, 1);
             let codec = Codec::fit(&rows, Metric::Cosine, 3);
             let control = JobControl::silent();
-            let (whole, blocks) = (Codes::encode(&rows, codec.clone()), encode(&rows, codec, control).unwrap());
-            assert!(blocks.codec == whole.codec && blocks.lines == whole.lines && blocks.rows == whole.rows, "{n}");
+            let (whole, blocks) = (
+                Codes::encode(&rows, codec.clone()),
+                encode(&rows, codec, control).unwrap(),
+            );
+            assert!(
+                blocks.codec == whole.codec && blocks.lines == whole.lines && blocks.rows == whole.rows,
+                "{n}"
+            );
         }
     }
 
     #[test]
     fn encoding_can_be_cancelled() {
         let rows = Rows::clustered(3, 8, 2, 0.5, 1);
-        let control = JobControl { cancel: &cancelled(), ..JobControl::silent() };
-        assert!(matches!(encode(&rows, Codec::fit(&rows, Metric::L2, 3), control), Err(Error::Cancelled)));
+        let control = JobControl {
+            cancel: &cancelled(),
+            ..JobControl::silent()
+        };
+        assert!(matches!(
+            encode(&rows, Codec::fit(&rows, Metric::L2, 3), control),
+            Err(Error::Cancelled)
+        ));
     }
 }

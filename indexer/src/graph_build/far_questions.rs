@@ -8,8 +8,9 @@ use super::order;
 /// How many there are at most.
 pub(super) const FAR_QUESTIONS: usize = 100;
 
-/// Questions as another encoder may give them: some of `asked`, mirrored at the origin along the mean of the documents and moved by as much
-/// across it as documents are long ("modality gap": Liang et al. 2022, arXiv:2203.02053). One after another. `documents` are a sample.
+/// Questions as another encoder may give them: some of `asked`, mirrored at the origin along the mean of the documents
+/// and moved by as much across it as documents are long ("modality gap": Liang et al. 2022, arXiv:2203.02053). One
+/// after another. `documents` are a sample.
 pub(super) fn far_questions<'a>(
     asked: impl Iterator<Item = &'a [f32]>,
     documents: &[&[f32]],
@@ -36,8 +37,9 @@ pub(super) fn far_questions<'a>(
     let mut all = Vec::with_capacity(FAR_QUESTIONS * dim);
     for row in asked.take(FAR_QUESTIONS) {
         let parts = row.iter().zip(&mean).zip(&direction);
-        let moved: Vec<f32> =
-            parts.map(|((value, mean), across)| value - 2.0 * mean + squared.sqrt() * across).collect();
+        let moved: Vec<f32> = parts
+            .map(|((value, mean), across)| value - 2.0 * mean + squared.sqrt() * across)
+            .collect();
         let scale = match metric {
             Metric::Cosine => score_length(&moved, Metric::Dot).max(f32::MIN_POSITIVE),
             Metric::Dot | Metric::L2 => 1.0,

@@ -38,7 +38,12 @@ impl BuildParams {
         ];
         for (name, value, limit) in limits {
             if !limit.contains(&value) {
-                return Err(Error::Parameter { name, low: *limit.start(), high: *limit.end(), got: value });
+                return Err(Error::Parameter {
+                    name,
+                    low: *limit.start(),
+                    high: *limit.end(),
+                    got: value,
+                });
             }
         }
         Ok(())
@@ -101,23 +106,52 @@ mod tests {
 
     #[test]
     fn records_of_other_graphs_do_not_agree() {
-        let params = BuildParams { m: 16, ef_construction: 200, seed: 0, threads: 1 };
+        let params = BuildParams {
+            m: 16,
+            ef_construction: 200,
+            seed: 0,
+            threads: 1,
+        };
         let (builder, tool) = (String::new(), String::new());
-        let record = BuildRecord { builder, m: 16, ef_construction: 200, seed: 3, threads: 2, tool };
+        let record = BuildRecord {
+            builder,
+            m: 16,
+            ef_construction: 200,
+            seed: 3,
+            threads: 2,
+            tool,
+        };
         assert!(params.agree_with(&record));
         assert!(!params.agree_with(&BuildRecord { m: 8, ..record.clone() }));
-        assert!(!params.agree_with(&BuildRecord { ef_construction: 100, ..record }));
+        assert!(!params.agree_with(&BuildRecord {
+            ef_construction: 100,
+            ..record
+        }));
     }
 
     #[test]
     fn parameters_outside_of_the_limits_are_refused_by_name() {
-        let good = BuildParams { m: 16, ef_construction: 200, seed: 0, threads: 1 };
+        let good = BuildParams {
+            m: 16,
+            ef_construction: 200,
+            seed: 0,
+            threads: 1,
+        };
         assert!(good.validate().is_ok());
         let refused = [
             (BuildParams { m: 257, ..good }, "`m` must be between 2 and 256: 257"),
             (BuildParams { m: 1, ..good }, "`m` must be between 2 and 256: 1"),
-            (BuildParams { ef_construction: 0, ..good }, "`ef-construction` must be between 1 and 10000: 0"),
-            (BuildParams { threads: 0, ..good }, "`threads` must be between 1 and 1024: 0"),
+            (
+                BuildParams {
+                    ef_construction: 0,
+                    ..good
+                },
+                "`ef-construction` must be between 1 and 10000: 0",
+            ),
+            (
+                BuildParams { threads: 0, ..good },
+                "`threads` must be between 1 and 1024: 0",
+            ),
         ];
         for (params, message) in refused {
             assert_eq!(params.validate().unwrap_err().to_string(), message);

@@ -1,5 +1,5 @@
-//! The `hnsw_rs` crate as a graph builder, over vectors or over their int8 codes. The only file that names the crate; it
-//! is never asked to search, dump or load.
+//! The `hnsw_rs` crate as a graph builder, over vectors or over their int8 codes. The only file that names the crate;
+//! it is never asked to search, dump or load.
 //!
 //! Traps of version 0.3.5, read in its source, and what is done about each:
 //!
@@ -39,10 +39,11 @@ const SERIAL_START: usize = 1_024;
 const CHUNK: usize = 4_096;
 /// The crate numbers points with `i32`.
 const MAX_POINTS: usize = i32::MAX as usize;
-/// Bytes that the crate and freezing hold per node in addition to links: the point, its lock, sixteen vectors of lists, room
-/// in them. With links this is 5 % (`m` 32) to 50 % (`m` 16) above what was usually measured (peak resident memory less mapped rows, `/usr/bin/time`):
-/// 2.4, 2.6 and 5.5 KB per node with `m` 8, 16 and 32. Some builds take more, for a reason that is not known: three
-/// of 20,000 nodes with `m` 16 took up to 2,030 bytes per node without links, and one of some twenty on a busy machine 2,210.
+/// Bytes that the crate and freezing hold per node in addition to links: the point, its lock, sixteen vectors of lists,
+/// room in them. With links this is 5 % (`m` 32) to 50 % (`m` 16) above what was usually measured (peak resident memory
+/// less mapped rows, `/usr/bin/time`): 2.4, 2.6 and 5.5 KB per node with `m` 8, 16 and 32. Some builds take more, for a
+/// reason that is not known: three of 20,000 nodes with `m` 16 took up to 2,030 bytes per node without links, and one
+/// of some twenty on a busy machine 2,210.
 const NODE_BYTES: u64 = 2_600;
 /// Bytes of one link: a counted allocation and the pointer to it.
 const LINK_BYTES: u64 = 56;
@@ -89,7 +90,9 @@ impl GraphBuilder for HnswRsBuilder {
     }
 
     fn build(&self, input: &BuildInput<'_>, params: &BuildParams, control: JobControl<'_>) -> Result<Graph, Error> {
-        build(self.name(), input, params, control, || NodeDistance::of_rows(input.rows))
+        build(self.name(), input, params, control, || {
+            NodeDistance::of_rows(input.rows)
+        })
     }
 }
 
@@ -126,7 +129,10 @@ fn build<'a>(
         return Err(Error::NoVectors);
     }
     if rows.len() > MAX_POINTS {
-        return Err(Error::TooManyVectors { limit: MAX_POINTS, got: rows.len() });
+        return Err(Error::TooManyVectors {
+            limit: MAX_POINTS,
+            got: rows.len(),
+        });
     }
     if input.codes.codec.metric() != Metric::Cosine {
         return Err(Error::BuilderMetric { builder });
@@ -161,7 +167,11 @@ pub(super) fn insert_all<'a>(
             control.progress.advance(1);
         }
     };
-    let serial = if params.threads == 1 { order.len() } else { SERIAL_START.min(order.len()) };
+    let serial = if params.threads == 1 {
+        order.len()
+    } else {
+        SERIAL_START.min(order.len())
+    };
     let (first, rest) = order.split_at(serial);
     first.iter().for_each(insert);
     for chunk in rest.chunks(CHUNK) {
@@ -180,12 +190,18 @@ pub(super) fn export(graph: &Hnsw<'_, u32, NodeDistance<'_>>, n: usize) -> Neigh
         .map(|point| {
             let mut links = Vec::new();
             for (layer, list) in (0u8..).zip(point.get_neighborhood_id()) {
-                links.extend(list.iter().map(|link| Link { layer, target: link.d_id as u32 }));
+                links.extend(list.iter().map(|link| Link {
+                    layer,
+                    target: link.d_id as u32,
+                }));
             }
             (point.get_origin_id(), point.get_point_id().0, links)
         })
         .collect();
-    let mut lists = NeighbourLists { levels: vec![0; n], links: vec![Vec::new(); n] };
+    let mut lists = NeighbourLists {
+        levels: vec![0; n],
+        links: vec![Vec::new(); n],
+    };
     for (node, level, links) in exported {
         lists.levels[node] = level;
         lists.links[node] = links;

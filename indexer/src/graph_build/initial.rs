@@ -1,8 +1,9 @@
 //! The graph of an existing shard, from which the build of a larger one starts.
 //!
-//! A merge would otherwise insert every document again. Here the live documents of one shard keep their links and layers;
-//! a document with links to deleted ones gets the live links of these as candidates in their place (Singh et al. 2021,
-//! arXiv:2105.09613, algorithm 4), and the builder keeps the diverse ones of all. Only the others are inserted.
+//! A merge would otherwise insert every document again. Here the live documents of one shard keep their links and
+//! layers; a document with links to deleted ones gets the live links of these as candidates in their place (Singh et
+//! al. 2021, arXiv:2105.09613, algorithm 4), and the builder keeps the diverse ones of all. Only the others are
+//! inserted.
 
 use dyad_index::format::graph::LinksView;
 use dyad_index::search::{SlotLinks as _, UpperLayers as _};
@@ -31,8 +32,8 @@ const DELETED: u32 = u32::MAX;
 const MAX_DELETED_SHARE: f64 = 0.2;
 
 impl<'a> InitialGraph<'a> {
-    /// The graph of `links` over those of its nodes that `kept` names, which get the numbers 0, 1 and so on. None where that
-    /// is no node at all.
+    /// The graph of `links` over those of its nodes that `kept` names, which get the numbers 0, 1 and so on. None where
+    /// that is no node at all.
     pub fn new(links: LinksView<'a>, kept: &[u32]) -> Option<Self> {
         let mut numbers = vec![DELETED; links.order().len()];
         for (number, node) in (0..).zip(kept) {
@@ -41,7 +42,8 @@ impl<'a> InitialGraph<'a> {
         let mut slots = vec![0; kept.len()];
         let mut nodes = vec![DELETED; links.order().len()];
         for (slot, node) in (0..).zip(links.order()) {
-            // The links of a copy are those of its representative. Of several nodes with one vector the last has them here.
+            // The links of a copy are those of its representative. Of several nodes with one vector the last has them
+            // here.
             let slot = links.representative(slot);
             let number = numbers.get(*node as usize).copied().unwrap_or(DELETED);
             if let (Some(to_slot), Some(to_node)) = (slots.get_mut(number as usize), nodes.get_mut(slot as usize)) {
@@ -49,7 +51,11 @@ impl<'a> InitialGraph<'a> {
             }
         }
         let top = links.max_layer();
-        let level = |slot: &u32| (1..=top).take_while(|layer| links.upper(*layer, *slot).is_some()).count() as u8;
+        let level = |slot: &u32| {
+            (1..=top)
+                .take_while(|layer| links.upper(*layer, *slot).is_some())
+                .count() as u8
+        };
         let levels: Vec<u8> = slots.iter().map(level).collect();
         let highest = levels.iter().copied().max()?;
         let is_highest = |node: &u32| levels.get(*node as usize) == Some(&highest);
@@ -59,17 +65,29 @@ impl<'a> InitialGraph<'a> {
         for node in kept {
             hash.update(&node.to_le_bytes());
         }
-        Some(Self { links, slots, nodes, levels, entry, kept: kept.to_vec(), hash: hash.digest() })
+        Some(Self {
+            links,
+            slots,
+            nodes,
+            levels,
+            entry,
+            kept: kept.to_vec(),
+            hash: hash.digest(),
+        })
     }
 
-    /// The graph over some of its nodes, ascending, which get the numbers 0, 1 and so on. None where that is no node at all.
+    /// The graph over some of its nodes, ascending, which get the numbers 0, 1 and so on. None where that is no node at
+    /// all.
     pub(crate) fn restricted_to(&self, nodes: &[u32]) -> Option<Self> {
-        let kept: Option<Vec<u32>> = nodes.iter().map(|node| self.kept.get(*node as usize).copied()).collect();
+        let kept: Option<Vec<u32>> = nodes
+            .iter()
+            .map(|node| self.kept.get(*node as usize).copied())
+            .collect();
         Self::new(self.links.clone(), &kept?)
     }
 
-    /// Whether a build of `all` documents is to start from the graph of a shard of which `kept` of `documents` are left: most of its
-    /// documents, and at least half of all.
+    /// Whether a build of `all` documents is to start from the graph of a shard of which `kept` of `documents` are
+    /// left: most of its documents, and at least half of all.
     pub fn suits(kept: usize, documents: usize, all: usize) -> bool {
         let deleted = documents.saturating_sub(kept);
         deleted as f64 <= MAX_DELETED_SHARE * documents as f64 && 2 * kept >= all
@@ -102,12 +120,19 @@ impl<'a> InitialGraph<'a> {
 
     /// The nodes of a layer, ascending.
     pub fn members(&self, layer: usize) -> Vec<u32> {
-        (0..).zip(&self.levels).filter(|(_, level)| usize::from(**level) >= layer).map(|(node, _)| node).collect()
+        (0..)
+            .zip(&self.levels)
+            .filter(|(_, level)| usize::from(**level) >= layer)
+            .map(|(node, _)| node)
+            .collect()
     }
 
-    /// The nodes that `node` may link to on `layer`: its live links, then the live links of its deleted ones. Each once.
+    /// The nodes that `node` may link to on `layer`: its live links, then the live links of its deleted ones. Each
+    /// once.
     pub fn candidates(&self, layer: usize, node: u32) -> Vec<u32> {
-        let Some(slot) = self.slots.get(node as usize) else { return Vec::new() };
+        let Some(slot) = self.slots.get(node as usize) else {
+            return Vec::new();
+        };
         let mut slots = self.row(layer, *slot);
         let own = slots.len();
         for at in 0..own {
@@ -115,8 +140,16 @@ impl<'a> InitialGraph<'a> {
                 slots.extend(self.row(layer, deleted));
             }
         }
-        let on_layer = |node: &u32| self.levels.get(*node as usize).is_some_and(|level| usize::from(*level) >= layer);
-        let mut nodes: Vec<u32> = slots.into_iter().filter_map(|slot| self.live(slot)).filter(on_layer).collect();
+        let on_layer = |node: &u32| {
+            self.levels
+                .get(*node as usize)
+                .is_some_and(|level| usize::from(*level) >= layer)
+        };
+        let mut nodes: Vec<u32> = slots
+            .into_iter()
+            .filter_map(|slot| self.live(slot))
+            .filter(on_layer)
+            .collect();
         nodes.sort_unstable();
         nodes.dedup();
         nodes.retain(|other| *other != node);
@@ -125,7 +158,10 @@ impl<'a> InitialGraph<'a> {
 
     /// The live links of `node` on `layer`.
     pub fn links(&self, layer: usize, node: u32) -> Vec<u32> {
-        let row = self.slots.get(node as usize).map_or_else(Vec::new, |slot| self.row(layer, *slot));
+        let row = self
+            .slots
+            .get(node as usize)
+            .map_or_else(Vec::new, |slot| self.row(layer, *slot));
         row.into_iter().filter_map(|slot| self.live(slot)).collect()
     }
 
@@ -156,8 +192,11 @@ mod tests {
     fn path() -> GraphLayout {
         let lists: Vec<Vec<u32>> = vec![vec![1], vec![0, 2], vec![1, 3], vec![2, 4], vec![3, 5], vec![4]];
         let upper = GraphLayer::from_lists(vec![1, 3, 4], &[vec![3], vec![1, 4], vec![3]]);
-        GraphLayout::new(&Graph { entry: 3, layers: vec![GraphLayer::from_lists((0..6).collect(), &lists), upper] })
-            .unwrap()
+        GraphLayout::new(&Graph {
+            entry: 3,
+            layers: vec![GraphLayer::from_lists((0..6).collect(), &lists), upper],
+        })
+        .unwrap()
     }
 
     #[test]
@@ -184,7 +223,10 @@ mod tests {
         let layout = graph.with_copies(&groups).unwrap().layout;
         let initial = InitialGraph::new(layout.view(), &[0, 1, 4, 5, 6, 8]).unwrap();
         let candidates: Vec<Vec<u32>> = (0..6).map(|node| initial.candidates(0, node)).collect();
-        assert_eq!(candidates, [vec![1], vec![0, 4], vec![3, 5], vec![2], vec![1, 5], vec![2, 4]]);
+        assert_eq!(
+            candidates,
+            [vec![1], vec![0, 4], vec![3, 5], vec![2], vec![1, 5], vec![2, 4]]
+        );
         assert_eq!((initial.members(1), initial.entry()), (vec![1, 2, 5], 5));
     }
 

@@ -1,14 +1,16 @@
 //! Codes of rows of any length for the graph of inner products: with their lengths evened out in part.
 //!
-//! By inner product the longest rows are near to all others, so that most links of a graph of nearest rows lead to them (Morozov and
-//! Babenko 2018, "Non-metric similarity graphs for maximum inner product search"); and where directions alone count, links do not lead
-//! to the long rows that answers are. Between both, a row of length l gets the length l^0.8 while the graph is built. Adjusting norms for
-//! edges alone is the idea of Tan et al. 2021, "Norm adjusted proximity graph for fast inner product retrieval".
+//! By inner product the longest rows are near to all others, so that most links of a graph of nearest rows lead to them
+//! (Morozov and Babenko 2018, "Non-metric similarity graphs for maximum inner product search"); and where directions
+//! alone count, links do not lead to the long rows that answers are. Between both, a row of length l gets the length
+//! l^0.8 while the graph is built. Adjusting norms for edges alone is the idea of Tan et al. 2021, "Norm adjusted
+//! proximity graph for fast inner product retrieval".
 //!
-//! Measured on 40,000 made-up embeddings of 384 values whose lengths are log-normal with a deviation of 0.3, recall@10 for estimates at
-//! ef 64: exponent 1 .965 for 2,140; 0.9 .983 for 2,119; 0.8 .984 for 2,195; 0.7 .985 for 2,269; 0.5 .982 for 2,280; 0 .833 for 1,922. Unit vectors
-//! of one more value, by which inner products rank as cosines do (Bachrach et al. 2014), .341 for 915. On MiniLM sentences with a deviation of
-//! 0.1, exponents from 0.5 to 1 are alike (.986 to .989).
+//! Measured on 40,000 made-up embeddings of 384 values whose lengths are log-normal with a deviation of 0.3, recall@10
+//! for estimates at ef 64: exponent 1 .965 for 2,140; 0.9 .983 for 2,119; 0.8 .984 for 2,195; 0.7 .985 for 2,269; 0.5
+//! .982 for 2,280; 0 .833 for 1,922. Unit vectors of one more value, by which inner products rank as cosines do
+//! (Bachrach et al. 2014), .341 for 915. On MiniLM sentences with a deviation of 0.1, exponents from 0.5 to 1 are alike
+//! (.986 to .989).
 //!
 //! Only a graph's builder sees these rows. A search compares a question with the rows as they are.
 
@@ -41,7 +43,10 @@ pub(super) fn encode(rows: &dyn VectorRows, seed: u64, control: JobControl<'_>) 
         block.par_chunks_exact_mut(dim).enumerate().for_each(|(at, evened)| {
             let row = rows.row((first + at) as u32);
             let factor = factor(row);
-            evened.iter_mut().zip(row).for_each(|(place, value)| *place = (f64::from(*value) * factor) as f32);
+            evened
+                .iter_mut()
+                .zip(row)
+                .for_each(|(place, value)| *place = (f64::from(*value) * factor) as f32);
         });
         codes.append(&Codes::encode(&DenseRows::new(&block, dim), codes.codec.clone()));
         control.progress.advance(count as u64);
@@ -57,7 +62,9 @@ fn centre(rows: &dyn VectorRows) -> Vec<f32> {
     for node in sampled {
         let row = rows.row(node as u32);
         let factor = factor(row);
-        sums.iter_mut().zip(row).for_each(|(sum, value)| *sum += f64::from(*value) * factor);
+        sums.iter_mut()
+            .zip(row)
+            .for_each(|(sum, value)| *sum += f64::from(*value) * factor);
     }
     sums.into_iter().map(|sum| (sum / count) as f32).collect()
 }
@@ -79,8 +86,15 @@ mod tests {
     fn of_many_lengths(n: usize) -> Vec<f32> {
         let rows = Rows::clustered(n, DIM, 5, 0.5, 1);
         let scaled = |node: usize| {
-            let length = if node == 0 { 0.0 } else { 1.0 + 4.0 * ((node * 37 % n) as f32 / n as f32) };
-            rows.row(node as u32).iter().map(move |value| value * length).collect::<Vec<f32>>()
+            let length = if node == 0 {
+                0.0
+            } else {
+                1.0 + 4.0 * ((node * 37 % n) as f32 / n as f32)
+            };
+            rows.row(node as u32)
+                .iter()
+                .map(move |value| value * length)
+                .collect::<Vec<f32>>()
         };
         (0..n).flat_map(scaled).collect()
     }
@@ -89,18 +103,31 @@ mod tests {
     fn codes_are_those_of_rows_whose_lengths_are_a_power_of_their_own() {
         let values = of_many_lengths(2 * BLOCK + 3);
         let codes = encode(&DenseRows::new(&values, DIM), 3, JobControl::silent()).unwrap();
-        assert_eq!((codes.codec.dim(), codes.codec.metric(), codes.codec.seed()), (DIM, Metric::Dot, 3));
+        assert_eq!(
+            (codes.codec.dim(), codes.codec.metric(), codes.codec.seed()),
+            (DIM, Metric::Dot, 3)
+        );
         let length = |row: &[f32]| row.iter().map(|value| f64::from(*value).powi(2)).sum::<f64>().sqrt();
         let evened: Vec<f32> = values
             .chunks(DIM)
-            .flat_map(|row| row.iter().map(|value| (f64::from(*value) * length(row).max(1e-30).powf(-0.2)) as f32))
+            .flat_map(|row| {
+                row.iter()
+                    .map(|value| (f64::from(*value) * length(row).max(1e-30).powf(-0.2)) as f32)
+            })
             .collect();
         let rows = DenseRows::new(&evened, DIM);
         for (node, row) in values.chunks(DIM).enumerate() {
             assert!((length(rows.row(node as u32)) - length(row).powf(0.8)).abs() < 1e-5);
         }
         let fitted = Codec::fit(&rows, Metric::Dot, 3);
-        assert!(codes.codec.centre().iter().zip(fitted.centre()).all(|(a, b)| (a - b).abs() < 1e-6));
+        assert!(
+            codes
+                .codec
+                .centre()
+                .iter()
+                .zip(fitted.centre())
+                .all(|(a, b)| (a - b).abs() < 1e-6)
+        );
         assert_eq!(codes.rows, Codes::encode(&rows, codes.codec.clone()).rows);
     }
 
@@ -116,7 +143,13 @@ mod tests {
     #[test]
     fn encoding_can_be_cancelled() {
         let values = of_many_lengths(10);
-        let control = JobControl { cancel: &cancelled(), ..JobControl::silent() };
-        assert!(matches!(encode(&DenseRows::new(&values, DIM), 3, control), Err(Error::Cancelled)));
+        let control = JobControl {
+            cancel: &cancelled(),
+            ..JobControl::silent()
+        };
+        assert!(matches!(
+            encode(&DenseRows::new(&values, DIM), 3, control),
+            Err(Error::Cancelled)
+        ));
     }
 }

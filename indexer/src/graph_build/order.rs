@@ -6,13 +6,15 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// The nodes `0..n` in the order of a seeded hash of their number; ties cannot reorder them (the number decides).
 pub fn shuffle_numbers(n: usize, seed: u64) -> Vec<u32> {
-    let mut keyed: Vec<(u64, u32)> =
-        (0..n as u32).map(|node| (xxh3_64_with_seed(&node.to_le_bytes(), seed), node)).collect();
+    let mut keyed: Vec<(u64, u32)> = (0..n as u32)
+        .map(|node| (xxh3_64_with_seed(&node.to_le_bytes(), seed), node))
+        .collect();
     keyed.sort_unstable();
     keyed.into_iter().map(|(_, node)| node).collect()
 }
 
-/// At most `wanted` different nodes of `0..n`, ascending: the first of [`shuffle_numbers()`]. Takes memory for `wanted`.
+/// At most `wanted` different nodes of `0..n`, ascending: the first of [`shuffle_numbers()`]. Takes memory for
+/// `wanted`.
 pub fn sample_numbers(n: usize, wanted: usize, seed: u64) -> Vec<u32> {
     // The largest key on top, to fall out first.
     let mut kept: BinaryHeap<(u64, u32)> = BinaryHeap::with_capacity(wanted.min(n) + 1);
@@ -27,7 +29,8 @@ pub fn sample_numbers(n: usize, wanted: usize, seed: u64) -> Vec<u32> {
     chosen
 }
 
-/// Each of the nodes `0..n` with probability `share`, ascending. Those of a smaller share are among those of a larger one.
+/// Each of the nodes `0..n` with probability `share`, ascending. Those of a smaller share are among those of a larger
+/// one.
 pub fn choose_numbers(n: usize, share: f64, seed: u64) -> impl Iterator<Item = u32> {
     let below = share * 2f64.powi(64);
     (0..n as u32).filter(move |node| (xxh3_64_with_seed(&node.to_le_bytes(), seed) as f64) < below)
@@ -43,7 +46,10 @@ mod tests {
         assert!(half.len().abs_diff(50_000) < 700 && eighth.len().abs_diff(12_500) < 500);
         assert!(eighth.iter().all(|node| half.binary_search(node).is_ok()) && half.is_sorted());
         assert_ne!(half, choose_numbers(100_000, 0.5, 4).collect::<Vec<u32>>());
-        assert_eq!((choose_numbers(9, 0.0, 3).count(), choose_numbers(9, 1.0, 3).count()), (0, 9));
+        assert_eq!(
+            (choose_numbers(9, 0.0, 3).count(), choose_numbers(9, 1.0, 3).count()),
+            (0, 9)
+        );
     }
 
     #[test]

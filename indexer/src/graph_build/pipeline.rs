@@ -36,7 +36,8 @@ pub struct GraphBuild<'a> {
     pub gate: RecallGate<'a>,
     /// Progress and cancellation.
     pub control: JobControl<'a>,
-    /// Number of the shard and of all shards, as in "2/4"; empty where there is one. Appended to the names of the steps.
+    /// Number of the shard and of all shards, as in "2/4"; empty where there is one. Appended to the names of the
+    /// steps.
     pub label: &'a str,
 }
 
@@ -88,14 +89,18 @@ impl GraphBuild<'_> {
         let nodes = groups.representatives();
         let rows = RowsOf::new(self.rows, &nodes);
         // The initial graph is over the first rows.
-        let known = initial.map_or(0, |initial| nodes.partition_point(|node| (*node as usize) < initial.len()));
+        let known = initial.map_or(0, |initial| {
+            nodes.partition_point(|node| (*node as usize) < initial.len())
+        });
         let initial = initial.and_then(|initial| initial.restricted_to(nodes.get(..known)?));
         let (arranged, repaired) = GraphBuild { rows: &rows, ..*self }.arrange(initial.as_ref())?;
         self.certify(arranged.with_copies(groups)?, &repaired, Some(groups))
     }
 
     fn step<T>(&self, name: &str, unit: Unit, total: Option<u64>, work: impl FnOnce() -> T) -> T {
-        self.control.progress.begin(format!("{name} {}", self.label).trim_end(), unit, total);
+        self.control
+            .progress
+            .begin(format!("{name} {}", self.label).trim_end(), unit, total);
         let done = work();
         self.control.progress.finish();
         done
@@ -105,16 +110,28 @@ impl GraphBuild<'_> {
     fn arrange(&self, initial: Option<&InitialGraph<'_>>) -> Result<(Arranged, repair::Repaired), Error> {
         let n = self.rows.len() as u64;
         let codec = Codec::fit(self.rows, self.metric, self.params.seed);
-        let encode = |codec| self.step("codes", Unit::Documents, Some(n), || encode(self.rows, codec, self.control));
+        let encode = |codec| {
+            self.step("codes", Unit::Documents, Some(n), || {
+                encode(self.rows, codec, self.control)
+            })
+        };
         let (mut codes, metric) = if self.metric == Metric::Dot {
             let evened = || lengths::encode(self.rows, self.params.seed, self.control);
-            (self.step("codes for the graph", Unit::Documents, Some(n), evened)?, Metric::L2)
+            (
+                self.step("codes for the graph", Unit::Documents, Some(n), evened)?,
+                Metric::L2,
+            )
         } else {
             (encode(codec.clone())?, self.metric)
         };
-        let input = BuildInput { rows: self.rows, codes: &codes, initial };
-        let graph =
-            self.step("graph", Unit::Documents, Some(n), || self.builder.build(&input, self.params, self.control))?;
+        let input = BuildInput {
+            rows: self.rows,
+            codes: &codes,
+            initial,
+        };
+        let graph = self.step("graph", Unit::Documents, Some(n), || {
+            self.builder.build(&input, self.params, self.control)
+        })?;
         let repaired = self.step("repair", Unit::Nodes, Some(repair::count_steps(&graph)), || {
             repair(graph, self.rows, metric, self.params, self.control)
         })?;
@@ -134,16 +151,32 @@ impl GraphBuild<'_> {
         groups: Option<&VectorGroups>,
     ) -> Result<BuiltGraph, Error> {
         let distinct = groups.map_or(self.rows.len(), VectorGroups::len);
-        let rows = ShardVectors { given: self.rows, served_as: self.row_type, groups };
-        let Certified { certificate, ground_truth } =
-            self.step("certificate", Unit::Searches, Some(certify::count_searches(distinct, &self.gate)), || {
-                certify(repaired, &arranged, rows, &self.gate, self.params.seed, self.control)
-            })?;
+        let rows = ShardVectors {
+            given: self.rows,
+            served_as: self.row_type,
+            groups,
+        };
+        let Certified {
+            certificate,
+            ground_truth,
+        } = self.step(
+            "certificate",
+            Unit::Searches,
+            Some(certify::count_searches(distinct, &self.gate)),
+            || certify(repaired, &arranged, rows, &self.gate, self.params.seed, self.control),
+        )?;
         if certificate.unreachable > 0 {
             let vectors = self.rows.len() as u64;
-            return Err(Error::Unreachable { unreachable: certificate.unreachable, vectors });
+            return Err(Error::Unreachable {
+                unreachable: certificate.unreachable,
+                vectors,
+            });
         }
         self.gate.check(&certificate, self.label)?;
-        Ok(BuiltGraph { arranged, certificate, ground_truth })
+        Ok(BuiltGraph {
+            arranged,
+            certificate,
+            ground_truth,
+        })
     }
 }

@@ -51,12 +51,16 @@ impl QuestionVectors {
         Self { values, dim }
     }
 
-    /// Reads questions for an index of `model`: a directory that `dyad-encoder embed --tower question` has made with the
-    /// same model, or a `.npy` file of shape `[questions, dim]`, type `<f4` or `<f2`. At most [`HELD_OUT`] rows are kept,
-    /// sampled by `seed`, and normalised to length 1 for [`Metric::Cosine`]; of a `.npy` file no others are read.
+    /// Reads questions for an index of `model`: a directory that `dyad-encoder embed --tower question` has made with
+    /// the same model, or a `.npy` file of shape `[questions, dim]`, type `<f4` or `<f2`. At most [`HELD_OUT`] rows are
+    /// kept, sampled by `seed`, and normalised to length 1 for [`Metric::Cosine`]; of a `.npy` file no others are read.
     pub fn open(path: &Path, model: &ModelRecord, seed: u64) -> Result<Self, Error> {
         let refuse = Refuse(path);
-        let read = if path.is_dir() { read_directory(path, model, seed)? } else { read_npy(path, seed)? };
+        let read = if path.is_dir() {
+            read_directory(path, model, seed)?
+        } else {
+            read_npy(path, seed)?
+        };
         let SampledRows { dim, numbers, values } = read;
         if dim != model.dim {
             let fix = "Embed the questions with the model of the documents";
@@ -65,7 +69,8 @@ impl QuestionVectors {
         Self::checked(path, numbers, values, model)
     }
 
-    /// Vectors of these numbers in a file, normalised as the metric needs it; refuses none at all, and those that no question can have.
+    /// Vectors of these numbers in a file, normalised as the metric needs it; refuses none at all, and those that no
+    /// question can have.
     pub(crate) fn checked(
         path: &Path,
         numbers: Vec<u32>,
@@ -77,7 +82,11 @@ impl QuestionVectors {
             return refuse.because("rows", "at least 1", "0", "Name a file with questions");
         }
         for (number, row) in numbers.into_iter().zip(values.chunks_exact_mut(dim)) {
-            let length = row.iter().map(|value| f64::from(*value) * f64::from(*value)).sum::<f64>().sqrt();
+            let length = row
+                .iter()
+                .map(|value| f64::from(*value) * f64::from(*value))
+                .sum::<f64>()
+                .sqrt();
             // False for NaN as well.
             if !(length >= f64::from(f32::MIN_POSITIVE) && length.is_finite()) {
                 let (expected, got) = ("finite values that are not all zero", format!("length {length}"));
@@ -111,7 +120,13 @@ struct Refuse<'a>(&'a Path);
 impl Refuse<'_> {
     fn because<T>(&self, part: &str, expected: &str, got: &str, fix: &'static str) -> Result<T, Error> {
         let (path, part) = (PathBuf::from(self.0), part.to_owned());
-        Err(Error::Questions { path, part, expected: expected.to_owned(), got: got.to_owned(), fix })
+        Err(Error::Questions {
+            path,
+            part,
+            expected: expected.to_owned(),
+            got: got.to_owned(),
+            fix,
+        })
     }
 }
 
@@ -142,9 +157,18 @@ fn read_directory(dir: &Path, model: &ModelRecord, seed: u64) -> Result<SampledR
 
 fn read_npy(path: &Path, seed: u64) -> Result<SampledRows, Error> {
     let refused = |error: NpyError| match error {
-        NpyError::Malformed { path, part, expected, got } => {
-            Error::Questions { path, part: part.to_owned(), expected, got, fix: SAVE }
-        }
+        NpyError::Malformed {
+            path,
+            part,
+            expected,
+            got,
+        } => Error::Questions {
+            path,
+            part: part.to_owned(),
+            expected,
+            got,
+            fix: SAVE,
+        },
         NpyError::Io(error) => error.into(),
     };
     if is_lfs_pointer_file(path)? {
@@ -182,7 +206,17 @@ mod tests {
         let path = dir.path().join("q.npy");
         fs_err::write(&path, bytes).unwrap();
         let (name, fingerprint) = ("m".to_owned(), "f".to_owned());
-        QuestionVectors::open(&path, &ModelRecord { name, fingerprint, dim, metric: Metric::Cosine, max_tokens: 1 }, 7)
+        QuestionVectors::open(
+            &path,
+            &ModelRecord {
+                name,
+                fingerprint,
+                dim,
+                metric: Metric::Cosine,
+                max_tokens: 1,
+            },
+            7,
+        )
     }
 
     fn f32s(values: &[f32]) -> Vec<u8> {
@@ -193,10 +227,15 @@ mod tests {
 
     #[test]
     fn both_types_are_read_and_normalised() {
-        let expected = QuestionVectors { values: vec![0.6, 0.8, 0.0, -1.0], dim: 2 };
+        let expected = QuestionVectors {
+            values: vec![0.6, 0.8, 0.0, -1.0],
+            dim: 2,
+        };
         assert_eq!(read(&npy(HEADER, &f32s(&[3.0, 4.0, 0.0, -2.0])), 2).unwrap(), expected);
-        let halves: Vec<u8> =
-            [3.0, 4.0, 0.0, -2.0].iter().flat_map(|value| half::f16::from_f32(*value).to_le_bytes()).collect();
+        let halves: Vec<u8> = [3.0, 4.0, 0.0, -2.0]
+            .iter()
+            .flat_map(|value| half::f16::from_f32(*value).to_le_bytes())
+            .collect();
         assert_eq!(read(&npy(&HEADER.replace("<f4", "<f2"), &halves), 2).unwrap(), expected);
     }
 
@@ -214,7 +253,11 @@ mod tests {
         refused(&npy(&HEADER.replace("<f4", "<f8"), &body), 2, "<f8");
         refused(&npy(&HEADER.replace("(2, 2)", "(4,)"), &body), 2, "shape");
         refused(&npy(&HEADER.replace("(2, 2)", "(0, 2)"), &[]), 2, "at least 1");
-        refused(&npy(&HEADER.replace("(2, 2)", "(18446744073709551615, 2)"), &body), 2, "file size");
+        refused(
+            &npy(&HEADER.replace("(2, 2)", "(18446744073709551615, 2)"), &body),
+            2,
+            "file size",
+        );
         refused(&npy(&HEADER.replace("False", "True"), &body), 2, "order");
         refused(&npy(HEADER, &f32s(&[3.0, 4.0, 0.0, 0.0])), 2, "row 2");
         refused(&npy(HEADER, &f32s(&[3.0, f32::NAN, 0.0, 1.0])), 2, "row 1");
@@ -229,7 +272,10 @@ mod tests {
         assert_eq!((questions.len(), numbers.len()), (HELD_OUT, HELD_OUT));
         for (at, number) in (0..).zip(numbers) {
             let row = questions.row(at);
-            assert!((row[1] / row[0] - number as f32).abs() < 1e-2 * (number as f32).max(1.0), "{row:?}, row {number}");
+            assert!(
+                (row[1] / row[0] - number as f32).abs() < 1e-2 * (number as f32).max(1.0),
+                "{row:?}, row {number}"
+            );
         }
     }
 

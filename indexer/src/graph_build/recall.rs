@@ -5,8 +5,9 @@ use dyad_index::{ExpansionPoint, RecallPoint, Scored};
 /// The means of what single questions found: recall@10 and @100, scores computed, and of these from rows.
 pub(super) fn average_recall(ef: usize, wide: bool, measured: &[(f64, f64, u64, u64)]) -> RecallPoint {
     // Summed in order, so that the same graph has the same certificate for any number of threads.
-    let (at_10, at_100, computed, scored) =
-        measured.iter().fold((0.0, 0.0, 0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1, sum.2 + one.2, sum.3 + one.3));
+    let (at_10, at_100, computed, scored) = measured.iter().fold((0.0, 0.0, 0, 0), |sum, one| {
+        (sum.0 + one.0, sum.1 + one.1, sum.2 + one.2, sum.3 + one.3)
+    });
     let queries = measured.len().max(1) as f64;
     RecallPoint {
         ef,
@@ -24,7 +25,13 @@ pub(super) fn summarize_expansions(ef: usize, mut expanded: Vec<u64>) -> Expansi
         let rank = (expanded.len() * percent).div_ceil(100).max(1);
         expanded.get(rank - 1).copied().unwrap_or_default()
     };
-    ExpansionPoint { ef, p50: quantile(50), p90: quantile(90), p95: quantile(95), p99: quantile(99) }
+    ExpansionPoint {
+        ef,
+        p50: quantile(50),
+        p90: quantile(90),
+        p95: quantile(95),
+        p99: quantile(99),
+    }
 }
 
 /// The first `depth` hits that are not `node`.
@@ -38,7 +45,11 @@ pub(super) fn drop_own_hit(mut hits: Vec<Scored>, node: Option<u32>, depth: usiz
 pub(super) fn recall_share(hits: &[Scored], exact: &[Scored], k: usize) -> f64 {
     let exact = exact.get(..k).unwrap_or(exact);
     let Some(last) = exact.last() else { return 1.0 };
-    let found = hits.iter().take(exact.len()).filter(|hit| hit.score >= last.score).count();
+    let found = hits
+        .iter()
+        .take(exact.len())
+        .filter(|hit| hit.score >= last.score)
+        .count();
     found as f64 / exact.len() as f64
 }
 
@@ -56,8 +67,20 @@ mod tests {
             let point = summarize_expansions(16, expanded.rev().collect());
             (point.ef, point.p50, point.p90, point.p95, point.p99)
         };
-        assert_eq!((told(1..=200), told(1..=3)), ((16, 100, 180, 190, 198), (16, 2, 3, 3, 3)));
-        assert_eq!(summarize_expansions(16, Vec::new()), ExpansionPoint { ef: 16, p50: 0, p90: 0, p95: 0, p99: 0 });
+        assert_eq!(
+            (told(1..=200), told(1..=3)),
+            ((16, 100, 180, 190, 198), (16, 2, 3, 3, 3))
+        );
+        assert_eq!(
+            summarize_expansions(16, Vec::new()),
+            ExpansionPoint {
+                ef: 16,
+                p50: 0,
+                p90: 0,
+                p95: 0,
+                p99: 0
+            }
+        );
     }
 
     #[test]

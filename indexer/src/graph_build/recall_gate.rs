@@ -1,4 +1,5 @@
-//! The recall gate: the questions and beam widths by which a finished graph is measured, and the recall that it must reach.
+//! The recall gate: the questions and beam widths by which a finished graph is measured, and the recall that it must
+//! reach.
 
 use dyad_index::Certificate;
 use dyad_index::manifest::MinRecall;
@@ -13,7 +14,8 @@ pub const EF_SWEEP: [usize; 11] = [16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 5
 /// How a graph is measured, and the recall that it must reach. The default: by its own documents, without a target.
 #[derive(Clone, Copy, Default)]
 pub struct RecallGate<'a> {
-    /// Held-out questions, of the documents' dimension, and of unit length where cosine compares them; without them, documents serve as questions.
+    /// Held-out questions, of the documents' dimension, and of unit length where cosine compares them; without them,
+    /// documents serve as questions.
     pub questions: Option<&'a dyn VectorRows>,
     /// The recall that must be reached.
     pub target: Option<RecallTarget>,
@@ -22,20 +24,27 @@ pub struct RecallGate<'a> {
 impl std::fmt::Debug for RecallGate<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let questions = self.questions.map(VectorRows::len);
-        f.debug_struct("RecallGate").field("questions", &questions).field("target", &self.target).finish()
+        f.debug_struct("RecallGate")
+            .field("questions", &questions)
+            .field("target", &self.target)
+            .finish()
     }
 }
 
 impl RecallGate<'_> {
     /// The sweep and the width of the target, ascending.
     pub fn widths(&self) -> Vec<usize> {
-        let mut widths: Vec<usize> = EF_SWEEP.into_iter().chain(self.target.map(|target| target.ef)).collect();
+        let mut widths: Vec<usize> = EF_SWEEP
+            .into_iter()
+            .chain(self.target.map(|target| target.ef))
+            .collect();
         widths.sort_unstable();
         widths.dedup();
         widths
     }
 
-    /// Refuses a certificate that does not reach the target, where there is one; `label` names the shard, an only one by nothing.
+    /// Refuses a certificate that does not reach the target, where there is one; `label` names the shard, an only one
+    /// by nothing.
     pub(crate) fn check(&self, certificate: &Certificate, label: &str) -> Result<(), Error> {
         let shard = if label.is_empty() { "1/1" } else { label };
         self.target.map_or(Ok(()), |target| target.check(certificate, shard))
@@ -52,19 +61,30 @@ pub struct RecallTarget {
 impl RecallTarget {
     /// At least `recall` of the 10 nearest at beam width `ef`, in every shard.
     pub fn new(recall: f64, ef: usize) -> Result<Self, Error> {
-        let (low, high) = (*BuildParams::EF_CONSTRUCTION.start(), *BuildParams::EF_CONSTRUCTION.end());
+        let (low, high) = (
+            *BuildParams::EF_CONSTRUCTION.start(),
+            *BuildParams::EF_CONSTRUCTION.end(),
+        );
         if !(recall > 0.0 && recall <= 1.0) {
             return Err(Error::TargetValue { got: recall });
         }
         if !(low..=high).contains(&ef) {
-            return Err(Error::Parameter { name: "at-ef", low, high, got: ef });
+            return Err(Error::Parameter {
+                name: "at-ef",
+                low,
+                high,
+                got: ef,
+            });
         }
         Ok(Self { recall, ef })
     }
 
     /// As a manifest records it.
     pub fn kept(self) -> MinRecall {
-        MinRecall { recall: self.recall, ef: self.ef }
+        MinRecall {
+            recall: self.recall,
+            ef: self.ef,
+        }
     }
 
     /// Refuses a certificate that does not reach it; `shard` is named in the error.
@@ -74,7 +94,12 @@ impl RecallTarget {
         if recall >= self.recall {
             return Ok(());
         }
-        Err(Error::BelowTarget { shard: shard.to_owned(), recall, target: self.recall, ef: self.ef })
+        Err(Error::BelowTarget {
+            shard: shard.to_owned(),
+            recall,
+            target: self.recall,
+            ef: self.ef,
+        })
     }
 }
 
@@ -93,15 +118,24 @@ mod tests {
     #[test]
     fn targets_outside_of_their_range_are_refused() {
         for recall in [0.0, -0.1, 1.001, f64::NAN, f64::INFINITY] {
-            assert!(matches!(RecallTarget::new(recall, 128), Err(Error::TargetValue { .. })), "{recall}");
+            assert!(
+                matches!(RecallTarget::new(recall, 128), Err(Error::TargetValue { .. })),
+                "{recall}"
+            );
         }
-        assert!(matches!(RecallTarget::new(0.9, 0), Err(Error::Parameter { name: "at-ef", .. })));
+        assert!(matches!(
+            RecallTarget::new(0.9, 0),
+            Err(Error::Parameter { name: "at-ef", .. })
+        ));
         assert!(RecallTarget::new(1.0, 10_000).is_ok() && RecallTarget::new(1e-9, 1).is_ok());
     }
 
     #[test]
     fn the_width_of_the_target_is_measured_once() {
-        let gate = |ef| RecallGate { questions: None, target: Some(RecallTarget::new(0.9, ef).unwrap()) };
+        let gate = |ef| RecallGate {
+            questions: None,
+            target: Some(RecallTarget::new(0.9, ef).unwrap()),
+        };
         assert_eq!(gate(128).widths(), EF_SWEEP);
         assert_eq!(gate(100).widths().get(5..8), Some([96, 100, 128].as_slice()));
         assert_eq!(RecallGate::default().widths(), EF_SWEEP);
@@ -109,12 +143,31 @@ mod tests {
 
     #[test]
     fn a_certificate_below_the_target_is_refused_with_the_fix() {
-        let point =
-            RecallPoint { ef: 64, recall_at_10: 0.9, recall_at_100: None, distance_computations: 1.0, scored: 1.0 };
-        let certificate = Certificate { recall: vec![point], ..Certificate::default() };
+        let point = RecallPoint {
+            ef: 64,
+            recall_at_10: 0.9,
+            recall_at_100: None,
+            distance_computations: 1.0,
+            scored: 1.0,
+        };
+        let certificate = Certificate {
+            recall: vec![point],
+            ..Certificate::default()
+        };
         RecallTarget::new(0.9, 64).unwrap().check(&certificate, "1/1").unwrap();
-        let refused = RecallTarget::new(0.95, 64).unwrap().check(&certificate, "2/4").unwrap_err().to_string();
-        for part in ["shard 2/4", "0.9000", "0.95", "ef 64", "--ef-construction", "--min-recall"] {
+        let refused = RecallTarget::new(0.95, 64)
+            .unwrap()
+            .check(&certificate, "2/4")
+            .unwrap_err()
+            .to_string();
+        for part in [
+            "shard 2/4",
+            "0.9000",
+            "0.95",
+            "ef 64",
+            "--ef-construction",
+            "--min-recall",
+        ] {
             assert!(refused.contains(part), "{refused}");
         }
     }

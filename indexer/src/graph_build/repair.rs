@@ -43,8 +43,8 @@ pub struct Repaired {
 
 /// Makes every node of every layer reachable from the entry point, keeping each node's links within its cap.
 ///
-/// The nodes that link to a component are the nearest by `metric`. Advances progress by one per node of each layer, of which
-/// there are [`count_steps()`]. Returns [`Error::Cancelled`] soon after it is cancelled.
+/// The nodes that link to a component are the nearest by `metric`. Advances progress by one per node of each layer, of
+/// which there are [`count_steps()`]. Returns [`Error::Cancelled`] soon after it is cancelled.
 pub fn repair(
     graph: Graph,
     rows: &dyn VectorRows,
@@ -65,7 +65,11 @@ pub fn repair(
         layers.push(GraphLayer::from_lists(repair.nodes, &repair.lists));
     }
     layers.reverse();
-    Ok(Repaired { graph: Graph { entry, layers }, unreachable_before, links_added })
+    Ok(Repaired {
+        graph: Graph { entry, layers },
+        unreachable_before,
+        links_added,
+    })
 }
 
 /// Nodes that a repair checks: those of all layers together.
@@ -101,15 +105,28 @@ impl GraphLinks for LayerRepair {
     }
 
     fn links(&self, _layer: usize, node: u32) -> &[u32] {
-        self.position(node).and_then(|position| self.lists.get(position)).map_or(&[], Vec::as_slice)
+        self.position(node)
+            .and_then(|position| self.lists.get(position))
+            .map_or(&[], Vec::as_slice)
     }
 }
 
 impl LayerRepair {
     fn new(layer: GraphLayer, entry: u32, cap: usize) -> Self {
-        let lists = layer.nodes.iter().map(|&node| layer.neighbours(node).to_vec()).collect();
+        let lists = layer
+            .nodes
+            .iter()
+            .map(|&node| layer.neighbours(node).to_vec())
+            .collect();
         let reached = vec![NONE; layer.nodes.len()];
-        let mut layer = Self { entry, cap, nodes: layer.nodes, lists, reached, links_added: 0 };
+        let mut layer = Self {
+            entry,
+            cap,
+            nodes: layer.nodes,
+            lists,
+            reached,
+            links_added: 0,
+        };
         if let Some(root) = layer.position(entry) {
             layer.reached[root] = root as u32;
             layer.spread(root);
@@ -130,7 +147,9 @@ impl LayerRepair {
         let mut queue = VecDeque::from([from]);
         while let Some(position) = queue.pop_front() {
             for at in 0..self.lists[position].len() {
-                let Some(next) = self.position(self.lists[position][at]) else { continue };
+                let Some(next) = self.position(self.lists[position][at]) else {
+                    continue;
+                };
                 if self.reached[next] == NONE {
                     self.reached[next] = position as u32;
                     queue.push_back(next);
@@ -207,12 +226,14 @@ impl LayerRepair {
 
     /// The nearest of `hits` that can take a link.
     fn near_slot(&self, hits: &[Scored]) -> Option<usize> {
-        hits.iter().filter_map(|hit| self.position(hit.node)).find(|&position| self.has_slot(position))
+        hits.iter()
+            .filter_map(|hit| self.position(hit.node))
+            .find(|&position| self.has_slot(position))
     }
 
-    /// The same; where all are full of tree links, the first position with a free slot on a path down the tree. A leaf has one,
-    /// so there always is one. The path is chosen by the digits of `bridge`, which spreads bridges over the tree: always
-    /// the same path would make the tree a list, and many equal vectors would take hours.
+    /// The same; where all are full of tree links, the first position with a free slot on a path down the tree. A leaf
+    /// has one, so there always is one. The path is chosen by the digits of `bridge`, which spreads bridges over the
+    /// tree: always the same path would make the tree a list, and many equal vectors would take hours.
     fn any_slot(&self, hits: &[Scored], bridge: usize) -> Option<usize> {
         let near = self.near_slot(hits);
         if near.is_some() {
@@ -234,9 +255,10 @@ impl LayerRepair {
 
     /// Index of the last link of `position` that is not in the tree. Lists begin nearest first.
     fn spare_link(&self, position: usize) -> Option<usize> {
-        self.lists[position]
-            .iter()
-            .rposition(|&link| self.position(link).is_some_and(|next| self.reached[next] != position as u32))
+        self.lists[position].iter().rposition(|&link| {
+            self.position(link)
+                .is_some_and(|next| self.reached[next] != position as u32)
+        })
     }
 
     /// Links `from` to `to` in a free slot, or in place of a spare link.

@@ -9,8 +9,10 @@ use dyad_index::search::VectorRows;
 /// Candidates must be distinct and not `node` itself. The result is ordered by (score descending, node ascending).
 pub fn select(rows: &dyn VectorRows, node: u32, candidates: &[u32], cap: usize) -> Vec<u32> {
     let row = rows.row(node);
-    let mut scored: Vec<(f32, u32)> =
-        candidates.iter().map(|&candidate| (kernels::dot(row, rows.row(candidate)), candidate)).collect();
+    let mut scored: Vec<(f32, u32)> = candidates
+        .iter()
+        .map(|&candidate| (kernels::dot(row, rows.row(candidate)), candidate))
+        .collect();
     scored.sort_unstable_by(|left, right| nearest_first(*left, *right));
     if scored.len() > cap {
         scored = diverse(rows, &scored, cap);
@@ -30,7 +32,10 @@ fn diverse(rows: &dyn VectorRows, sorted: &[(f32, u32)], cap: usize) -> Vec<(f32
             break;
         }
         let row = rows.row(candidate);
-        if kept.iter().all(|&(_, other)| kernels::dot(row, rows.row(other)) < score) {
+        if kept
+            .iter()
+            .all(|&(_, other)| kernels::dot(row, rows.row(other)) < score)
+        {
             kept.push((score, candidate));
         } else if rejected.len() < cap {
             rejected.push((score, candidate));

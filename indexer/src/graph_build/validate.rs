@@ -29,40 +29,79 @@ pub struct RowCheck {
 impl RowCheck {
     /// Expects rows of `dim` values that are compared by `metric`, and stored as `row_type`.
     pub fn new(dim: usize, metric: Metric, row_type: RowType) -> Self {
-        Self { dim, metric, row_type, rows: 0, renormalised: 0, largest_deviation: 0.0 }
+        Self {
+            dim,
+            metric,
+            row_type,
+            rows: 0,
+            renormalised: 0,
+            largest_deviation: 0.0,
+        }
     }
 
-    /// Refuses a row that cannot be compared, naming its key; for [`Metric::Cosine`] normalises one that is nearly of unit length.
+    /// Refuses a row that cannot be compared, naming its key; for [`Metric::Cosine`] normalises one that is nearly of
+    /// unit length.
     pub fn check(&mut self, key: &str, row: &mut [f32]) -> Result<(), RowError> {
         self.rows += 1;
         let number = self.rows;
         let key = || key.to_owned();
         if row.len() != self.dim {
-            return Err(RowError::Dimension { key: key(), row: number, expected: self.dim, got: row.len() });
+            return Err(RowError::Dimension {
+                key: key(),
+                row: number,
+                expected: self.dim,
+                got: row.len(),
+            });
         }
         if let Some(position) = row.iter().position(|value| !value.is_finite()) {
-            return Err(RowError::NonFinite { key: key(), row: number, position: position + 1 });
+            return Err(RowError::NonFinite {
+                key: key(),
+                row: number,
+                position: position + 1,
+            });
         }
         // In f64, so that the squares of large values cannot overflow.
-        let length = row.iter().map(|&value| f64::from(value) * f64::from(value)).sum::<f64>().sqrt() as f32;
+        let length = row
+            .iter()
+            .map(|&value| f64::from(value) * f64::from(value))
+            .sum::<f64>()
+            .sqrt() as f32;
         if self.metric != Metric::Cosine {
             let (limit, reason, fix) = match self.row_type {
-                RowType::F16 => (LONGEST_F16, "stored in float16", ", or store them in float32 (`--vector-type f32`)"),
+                RowType::F16 => (
+                    LONGEST_F16,
+                    "stored in float16",
+                    ", or store them in float32 (`--vector-type f32`)",
+                ),
                 RowType::F32 => (LONGEST_F32, "compared in float32", ""),
             };
             // False for a length that is no number as well.
             return if length < limit {
                 Ok(())
             } else {
-                Err(RowError::TooLong { key: key(), row: number, length, limit, reason, fix })
+                Err(RowError::TooLong {
+                    key: key(),
+                    row: number,
+                    length,
+                    limit,
+                    reason,
+                    fix,
+                })
             };
         }
         if length < f32::MIN_POSITIVE {
-            return Err(RowError::ZeroVector { key: key(), row: number });
+            return Err(RowError::ZeroVector {
+                key: key(),
+                row: number,
+            });
         }
         let deviation = (length - 1.0).abs();
         if deviation > TOLERANCE {
-            return Err(RowError::NotUnit { key: key(), row: number, length });
+            return Err(RowError::NotUnit {
+                key: key(),
+                row: number,
+                length,
+            });
         }
         if deviation > EXACT {
             for value in row.iter_mut() {
@@ -113,9 +152,16 @@ mod tests {
 
     #[test]
     fn bad_rows_are_refused_by_key() {
-        let refused =
-            |row: &mut [f32]| RowCheck::new(2, Metric::Cosine, RowType::F16).check("k7", row).unwrap_err().to_string();
-        assert_eq!(refused(&mut [1.0]), "vector of document `k7` (row 1): expected 2 values, got 1");
+        let refused = |row: &mut [f32]| {
+            RowCheck::new(2, Metric::Cosine, RowType::F16)
+                .check("k7", row)
+                .unwrap_err()
+                .to_string()
+        };
+        assert_eq!(
+            refused(&mut [1.0]),
+            "vector of document `k7` (row 1): expected 2 values, got 1"
+        );
         assert_eq!(
             refused(&mut [0.0, f32::NAN]),
             "vector of document `k7` (row 1): value 2 (from 1) is not a finite number. Embed the document again"
@@ -128,11 +174,16 @@ mod tests {
     #[test]
     fn lengths_have_the_limit_of_the_type_that_they_are_stored_in() {
         let check = |row_type, value: f32| {
-            RowCheck::new(2, Metric::Dot, row_type).check("k", &mut [value, 0.0]).map_err(|error| error.to_string())
+            RowCheck::new(2, Metric::Dot, row_type)
+                .check("k", &mut [value, 0.0])
+                .map_err(|error| error.to_string())
         };
         assert!(check(RowType::F16, 65_000.0).is_ok() && check(RowType::F32, 1e18).is_ok());
         let message = check(RowType::F16, 70_000.0).unwrap_err();
-        assert!(message.contains("row 1") && message.contains("--vector-type f32"), "{message}");
+        assert!(
+            message.contains("row 1") && message.contains("--vector-type f32"),
+            "{message}"
+        );
         assert!(check(RowType::F32, 1e19).unwrap_err().contains("compared in float32"));
         assert!(check(RowType::F32, f32::INFINITY).is_err());
     }

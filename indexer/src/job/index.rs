@@ -83,18 +83,29 @@ pub fn build_index(
     config.params.validate()?;
     if !SHARDS.contains(&config.shards) {
         let (low, high) = (*SHARDS.start(), *SHARDS.end());
-        return Err(Error::Parameter { name: "shards", low, high, got: config.shards });
+        return Err(Error::Parameter {
+            name: "shards",
+            low,
+            high,
+            got: config.shards,
+        });
     }
     if config.index.join(EMBEDDINGS_RECORD).exists() {
-        return Err(Error::NotAnIndex { dir: config.index.clone(), found: EMBEDDINGS_RECORD });
+        return Err(Error::NotAnIndex {
+            dir: config.index.clone(),
+            found: EMBEDDINGS_RECORD,
+        });
     }
     let mut corpus = config.corpus.open(false)?;
     let model = source.model().clone();
     if !config.new_model {
         check_model(&config.index, &model)?;
     }
-    let questions =
-        config.queries.as_ref().map(|path| QuestionVectors::open(path, &model, config.params.seed)).transpose()?;
+    let questions = config
+        .queries
+        .as_ref()
+        .map(|path| QuestionVectors::open(path, &model, config.params.seed))
+        .transpose()?;
     let gate = RecallGate {
         questions: questions.as_ref().map(|questions| questions as &dyn VectorRows),
         target: config.target,
@@ -122,11 +133,19 @@ pub fn build_index(
         terms: plan.terms_of_a_shard(),
         control,
     };
-    let PassResult { shards: spooled, language } = pass.run(corpus.as_mut(), source)?;
+    let PassResult {
+        shards: spooled,
+        language,
+    } = pass.run(corpus.as_mut(), source)?;
     if spooled.is_empty() && !config.allow_empty {
-        return Err(Error::NoDocuments { read: corpus.rejected() });
+        return Err(Error::NoDocuments {
+            read: corpus.rejected(),
+        });
     }
-    corpus.warnings().iter().for_each(|warning| control.progress.warn(warning));
+    corpus
+        .warnings()
+        .iter()
+        .for_each(|warning| control.progress.warn(warning));
     warn_of_empty(&spooled, plan.shards, control);
 
     let builder = ShardBuilder {
@@ -143,16 +162,30 @@ pub fn build_index(
     let mut built: Vec<Arc<CompleteShard>> = Vec::with_capacity(count);
     kept.remove_others(&spooled, &builder)?;
     for (number, shard) in spooled.into_iter().enumerate() {
-        built.push(Arc::new(pool.install(|| kept.build(shard, &builder, &shard_label(number, count)))?));
+        built.push(Arc::new(
+            pool.install(|| kept.build(shard, &builder, &shard_label(number, count)))?,
+        ));
     }
     let indexed = built.iter().map(|shard| shard.documents).sum();
     let rejected = corpus.rejected();
     let (operation, read, truncated) = ("build".to_owned(), indexed + rejected, source.truncated());
-    let change = Change { operation, read, indexed, rejected, truncated, ..Change::default() };
+    let change = Change {
+        operation,
+        read,
+        indexed,
+        rejected,
+        truncated,
+        ..Change::default()
+    };
     let shards = built.iter().map(DraftShard::built).collect();
     let min_recall = config.target.map(RecallTarget::kept);
     let context = source.context().stored();
-    let draft = Draft { min_recall, context, logit_scale, ..Draft::new(&model, language, &change, shards) };
+    let draft = Draft {
+        min_recall,
+        context,
+        logit_scale,
+        ..Draft::new(&model, language, &change, shards)
+    };
     let manifest = publish(&config.index, draft, config.new_model)?.ok_or(Error::Contended)?;
     source.published();
     kept.published();
@@ -162,7 +195,11 @@ pub fn build_index(
     }
     let predicted_bytes = plan.text_bytes.map(|_| plan.memory_bytes(manifest.documents()));
     let certificates = built.iter().map(|shard| shard.certificate.clone()).collect();
-    Ok(BuildSummary { manifest, certificates, predicted_bytes })
+    Ok(BuildSummary {
+        manifest,
+        certificates,
+        predicted_bytes,
+    })
 }
 
 /// What the build takes; within a limit of memory, after the documents were counted.
@@ -186,7 +223,12 @@ fn planned(
     };
     let Some(memory) = config.memory else { return Ok(plan) };
     let (documents, text_bytes) = counted(&config.corpus, control)?;
-    BuildPlan { documents: Some(documents), text_bytes: Some(text_bytes), ..plan }.within(memory, *SHARDS.end())
+    BuildPlan {
+        documents: Some(documents),
+        text_bytes: Some(text_bytes),
+        ..plan
+    }
+    .within(memory, *SHARDS.end())
 }
 
 /// A build replaces whatever is there: what others have published while it ran is named.
@@ -200,7 +242,8 @@ fn warn_of_meanwhile(before: Option<u64>, built: &Manifest, control: JobControl<
     }
 }
 
-/// Questions may be unlike documents, by which recall was measured: more so for inner products, and where the model has two towers.
+/// Questions may be unlike documents, by which recall was measured: more so for inner products, and where the model has
+/// two towers.
 fn tell_of_questions(config: &BuildConfig, metric: Metric, two_towers: Option<bool>, control: JobControl<'_>) {
     let progress = control.progress;
     let remedy = format!(
@@ -209,9 +252,13 @@ fn tell_of_questions(config: &BuildConfig, metric: Metric, two_towers: Option<bo
     );
     let measured = "recall was measured with documents as questions";
     if metric == Metric::Dot {
-        progress.warn(&format!("{measured}, and inner products of questions may be lower: {remedy}"));
+        progress.warn(&format!(
+            "{measured}, and inner products of questions may be lower: {remedy}"
+        ));
     } else if two_towers == Some(true) {
-        progress.warn(&format!("{measured}, and the model embeds questions otherwise: {remedy}"));
+        progress.warn(&format!(
+            "{measured}, and the model embeds questions otherwise: {remedy}"
+        ));
     } else {
         progress.note(&format!("{measured}: {remedy}"));
     }
@@ -257,5 +304,9 @@ pub(crate) fn thread_pool(threads: usize) -> Result<rayon::ThreadPool, Error> {
 
 /// Names a shard, by number, in progress and errors; an only one has no name.
 pub(crate) fn shard_label(number: usize, count: usize) -> String {
-    if count == 1 { String::new() } else { format!("{}/{count}", number + 1) }
+    if count == 1 {
+        String::new()
+    } else {
+        format!("{}/{count}", number + 1)
+    }
 }

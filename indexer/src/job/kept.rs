@@ -1,4 +1,5 @@
-//! Built shards that are kept until they are published, so that a build that is killed and started again does not build them again.
+//! Built shards that are kept until they are published, so that a build that is killed and started again does not build
+//! them again.
 //!
 //! ```text
 //! INDEX/.built-DIGEST/   by all that the shard is made of: documents, vectors, order, settings, release
@@ -60,12 +61,20 @@ pub(crate) struct KeptShards {
 impl KeptShards {
     /// Takes what ended jobs have left.
     pub(crate) fn begin(index: &Path) -> Result<Self, Error> {
-        Ok(Self { index: index.to_owned(), left: left_in(index)?, own: Vec::new() })
+        Ok(Self {
+            index: index.to_owned(),
+            left: left_in(index)?,
+            own: Vec::new(),
+        })
     }
 
     /// Bytes on disk of what ended jobs have left.
     pub(crate) fn bytes(&self) -> Result<u64, Error> {
-        Ok(self.left.iter().map(|(dir, _)| bytes_below(dir)).sum::<std::io::Result<u64>>()?)
+        Ok(self
+            .left
+            .iter()
+            .map(|(dir, _)| bytes_below(dir))
+            .sum::<std::io::Result<u64>>()?)
     }
 
     /// Removes what ended jobs have left but these shards: it takes the space that they need.
@@ -102,8 +111,15 @@ impl KeptShards {
         self.own.push((dir.clone(), lock));
         if let Some(built) = read(&dir, builder.control)? {
             builder.gate.check(&built.certificate, label)?;
-            let name = if label.is_empty() { String::new() } else { format!(" {label}") };
-            builder.control.progress.note(&format!("shard{name}: as a build that was ended has left it"));
+            let name = if label.is_empty() {
+                String::new()
+            } else {
+                format!(" {label}")
+            };
+            builder
+                .control
+                .progress
+                .note(&format!("shard{name}: as a build that was ended has left it"));
             remove_dir(&spooled.dir)?;
             return Ok(built);
         }
@@ -117,7 +133,10 @@ impl KeptShards {
             files: built.files.clone(),
             certificate: built.certificate.clone(),
         };
-        write_atomic(&dir.join(RECORD), &serde_json::to_vec(&record).map_err(std::io::Error::from)?)?;
+        write_atomic(
+            &dir.join(RECORD),
+            &serde_json::to_vec(&record).map_err(std::io::Error::from)?,
+        )?;
         Ok(built)
     }
 
@@ -168,18 +187,34 @@ impl Drop for KeptShards {
 
 /// A shard whose files are those of its record, checksums included.
 fn read(dir: &Path, control: JobControl<'_>) -> Result<Option<CompleteShard>, Error> {
-    let record = fs_err::read(dir.join(RECORD)).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
-    let Some(KeptShardRecord { documents, files, certificate }) = record else { return Ok(None) };
+    let record = fs_err::read(dir.join(RECORD))
+        .ok()
+        .and_then(|bytes| serde_json::from_slice(&bytes).ok());
+    let Some(KeptShardRecord {
+        documents,
+        files,
+        certificate,
+    }) = record
+    else {
+        return Ok(None);
+    };
     let shard = dir.join(SHARD_DIR);
     for file in &files {
         let stop = || control.cancel.is_cancelled();
-        let found = crc32c_of_file_until(&shard.join(&file.path), Some(&stop)).ok().flatten();
+        let found = crc32c_of_file_until(&shard.join(&file.path), Some(&stop))
+            .ok()
+            .flatten();
         control.check()?;
         if found != Some((file.bytes, file.crc32c)) {
             return Ok(None);
         }
     }
-    Ok((!files.is_empty()).then_some(CompleteShard { dir: shard, documents, files, certificate }))
+    Ok((!files.is_empty()).then_some(CompleteShard {
+        dir: shard,
+        documents,
+        files,
+        certificate,
+    }))
 }
 
 /// Directories of built shards that ended jobs have left in an index, with the locks that keep them so.
@@ -208,7 +243,11 @@ pub(crate) fn remove(index: &Path, dir: &Path, _lock: &DirLock) -> Result<(), Er
     if name.starts_with(REMOVED) {
         return Ok(remove_dir(dir)?);
     }
-    let removed = index.join(format!("{REMOVED}{}-{}", std::process::id(), name.trim_start_matches(PREFIX)));
+    let removed = index.join(format!(
+        "{REMOVED}{}-{}",
+        std::process::id(),
+        name.trim_start_matches(PREFIX)
+    ));
     let lock = WriteLock::acquire(index)?;
     fs_err::rename(dir, &removed)?;
     drop(lock);

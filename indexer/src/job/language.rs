@@ -62,7 +62,8 @@ impl LanguageSample {
         self.documents + self.empty >= DOCUMENTS || self.bytes >= BYTES
     }
 
-    /// The language of most documents; that of no one language where there are several; English, as ever, where texts do not say.
+    /// The language of most documents; that of no one language where there are several; English, as ever, where texts
+    /// do not say.
     pub(crate) fn language(&self) -> SampledLanguage {
         let Self { documents, .. } = *self;
         let share = |count: usize| count as f64 / documents.max(1) as f64;
@@ -79,26 +80,42 @@ impl LanguageSample {
                 language.name(),
                 100.0 * share(count)
             );
-            return SampledLanguage { language, told: Some(told) };
+            return SampledLanguage {
+                language,
+                told: Some(told),
+            };
         }
         if is_known && share(known) >= MOST || share(self.other_scripts) >= MOST {
             let mut found: Vec<(usize, TextLanguage)> = self.known.iter().map(|(one, count)| (*count, *one)).collect();
             found.sort_unstable_by(|a, b| b.cmp(a));
-            let found: Vec<String> =
-                found.iter().take(3).map(|(count, one)| format!("{one} {:.0} %", 100.0 * share(*count))).collect();
-            let found = if found.is_empty() { "no language known to it".to_owned() } else { found.join(", ") };
+            let found: Vec<String> = found
+                .iter()
+                .take(3)
+                .map(|(count, one)| format!("{one} {:.0} %", 100.0 * share(*count)))
+                .collect();
+            let found = if found.is_empty() {
+                "no language known to it".to_owned()
+            } else {
+                found.join(", ")
+            };
             let told = format!(
                 "BM25 analyses texts as of no one language (`none`: no stop words, no stems), since the first {documents} documents are of several: \
                  {found}; {remedy}"
             );
-            return SampledLanguage { language: TextLanguage::Any, told: Some(told) };
+            return SampledLanguage {
+                language: TextLanguage::Any,
+                told: Some(told),
+            };
         }
         let told = (documents > 0).then(|| {
             format!(
             "BM25 analyses texts as English (`en`), since only {known} of the first {documents} documents say by themselves which language they are; {remedy}"
         )
         });
-        SampledLanguage { language: TextLanguage::English, told }
+        SampledLanguage {
+            language: TextLanguage::English,
+            told,
+        }
     }
 }
 
@@ -142,7 +159,11 @@ mod tests {
         let mut sample = LanguageSample::default();
         for (text, count) in texts {
             for number in 0..*count {
-                sample.add(&Document { key: number.to_string(), text: (*text).to_owned(), ..Document::default() });
+                sample.add(&Document {
+                    key: number.to_string(),
+                    text: (*text).to_owned(),
+                    ..Document::default()
+                });
             }
         }
         sample.language()
@@ -165,7 +186,12 @@ mod tests {
             TextLanguage::German,
             "few documents, not all of them known"
         );
-        assert!(sampled(&[(GERMAN, 30)]).told.unwrap().contains("German (`de`), as which 100 % of the first 30"));
+        assert!(
+            sampled(&[(GERMAN, 30)])
+                .told
+                .unwrap()
+                .contains("German (`de`), as which 100 % of the first 30")
+        );
     }
 
     #[test]
@@ -174,7 +200,13 @@ mod tests {
         assert_eq!(mixed.language, TextLanguage::Any, "{mixed:?}");
         assert!(mixed.told.unwrap().contains("de 33 %"));
         assert_eq!(sampled(&[("", 5)]).told, None, "vectors alone");
-        for texts in [&[("document 8", 100)][..], &[("x1 y2 z3", 50)], &[("", 5)], &[], &[(GERMAN, 2), ("x1", 98)]] {
+        for texts in [
+            &[("document 8", 100)][..],
+            &[("x1 y2 z3", 50)],
+            &[("", 5)],
+            &[],
+            &[(GERMAN, 2), ("x1", 98)],
+        ] {
             assert_eq!(sampled(texts).language, TextLanguage::English, "{texts:?}");
         }
     }
@@ -182,7 +214,10 @@ mod tests {
     #[test]
     fn a_sample_is_bounded() {
         let mut sample = LanguageSample::default();
-        sample.add(&Document { text: "a".repeat(BYTES), ..Document::default() });
+        sample.add(&Document {
+            text: "a".repeat(BYTES),
+            ..Document::default()
+        });
         assert!(sample.is_full());
         let mut sample = LanguageSample::default();
         (0..DOCUMENTS).for_each(|_| sample.add(&Document::default()));

@@ -46,8 +46,14 @@ impl IndexPass<'_> {
     ) -> Result<PassResult, Error> {
         // With an encoder service the number of documents is unknown, but the size of the corpus is known.
         match source.documents() {
-            Some(documents) => self.control.progress.begin("documents", Unit::Documents, Some(documents)),
-            None => self.control.progress.begin("documents", Unit::Bytes, corpus.file_bytes()),
+            Some(documents) => self
+                .control
+                .progress
+                .begin("documents", Unit::Documents, Some(documents)),
+            None => self
+                .control
+                .progress
+                .begin("documents", Unit::Bytes, corpus.file_bytes()),
         }
         let spooled = self.spool_all(corpus, source);
         self.control.progress.finish();
@@ -57,7 +63,11 @@ impl IndexPass<'_> {
     fn spool_all(&self, corpus: &mut dyn DocumentBatch, source: &mut dyn VectorSource) -> Result<PassResult, Error> {
         let by_bytes = source.documents().is_none();
         let mut check = RowCheck::new(self.model.dim, self.model.metric, self.row_type);
-        let mut spools = Spools { pass: self, language: self.language, by_shard: Vec::new() };
+        let mut spools = Spools {
+            pass: self,
+            language: self.language,
+            by_shard: Vec::new(),
+        };
         spools.by_shard.resize_with(self.shards, || None);
         let (mut sample, mut sampled) = (LanguageSample::default(), Vec::new());
         let mut bytes_seen = 0;
@@ -74,7 +84,9 @@ impl IndexPass<'_> {
                 }
             }
             let bytes = corpus.bytes_read();
-            self.control.progress.advance(if by_bytes { bytes.saturating_sub(bytes_seen) } else { 1 });
+            self.control
+                .progress
+                .advance(if by_bytes { bytes.saturating_sub(bytes_seen) } else { 1 });
             bytes_seen = bytes;
         }
         if spools.language.is_none() {
@@ -84,7 +96,12 @@ impl IndexPass<'_> {
             self.control.progress.note(&note);
         }
         let language = spools.language.unwrap_or_default();
-        let shards = spools.by_shard.into_iter().flatten().map(Spool::close).collect::<Result<_, _>>()?;
+        let shards = spools
+            .by_shard
+            .into_iter()
+            .flatten()
+            .map(Spool::close)
+            .collect::<Result<_, _>>()?;
         Ok(PassResult { shards, language })
     }
 }
@@ -93,7 +110,10 @@ impl IndexPass<'_> {
 ///
 /// xxh3 is a fixed function: a key goes to the same shard on every machine and in every release.
 fn place_hash(document: &Document) -> u64 {
-    document.place.as_ref().map_or_else(|| xxh3_64(document.key.as_bytes()), |place| place.digest() as u64)
+    document
+        .place
+        .as_ref()
+        .map_or_else(|| xxh3_64(document.key.as_bytes()), |place| place.digest() as u64)
 }
 
 /// The shards that a pass fills.
@@ -113,12 +133,24 @@ impl Spools<'_> {
     }
 
     fn add(&mut self, embedded: &EmbeddedDocument) -> Result<(), Error> {
-        let IndexPass { workspace, first, terms, .. } = *self.pass;
+        let IndexPass {
+            workspace,
+            first,
+            terms,
+            ..
+        } = *self.pass;
         let number = (place_hash(&embedded.document) % self.by_shard.len().max(1) as u64) as usize;
-        let Some(slot) = self.by_shard.get_mut(number) else { return Ok(()) };
+        let Some(slot) = self.by_shard.get_mut(number) else {
+            return Ok(());
+        };
         let spool = match slot {
             Some(spool) => spool,
-            None => slot.insert(Spool::create(workspace, first + number, self.language.unwrap_or_default(), terms)?),
+            None => slot.insert(Spool::create(
+                workspace,
+                first + number,
+                self.language.unwrap_or_default(),
+                terms,
+            )?),
         };
         spool.add(&embedded.document, &embedded.row)
     }

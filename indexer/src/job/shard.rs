@@ -46,9 +46,9 @@ impl ShardBuilder<'_> {
         let n = spooled.keys.len() as u64;
         if spooled.long_words > 0 {
             let words = spooled.long_words;
-            self.control
-                .progress
-                .note(&format!("{words} words of 255 bytes or more are no terms of BM25; vectors know them"));
+            self.control.progress.note(&format!(
+                "{words} words of 255 bytes or more are no terms of BM25; vectors know them"
+            ));
         }
         let build = GraphBuild {
             rows: &rows,
@@ -61,8 +61,14 @@ impl ShardBuilder<'_> {
             control: self.control,
             label,
         };
-        let BuiltGraph { mut arranged, certificate, ground_truth } = build.run()?;
-        arranged.layout.sort_copies(|node| spooled.keys.get(node as usize).map_or("", |key| key.as_ref()));
+        let BuiltGraph {
+            mut arranged,
+            certificate,
+            ground_truth,
+        } = build.run()?;
+        arranged
+            .layout
+            .sort_copies(|node| spooled.keys.get(node as usize).map_or("", |key| key.as_ref()));
 
         let input = ShardInput {
             meta: &self.meta(),
@@ -115,7 +121,8 @@ impl ShardBuilder<'_> {
     }
 }
 
-/// These files of a directory, those of its text index, and those of the documents of its passages, with length and checksum, ascending by path.
+/// These files of a directory, those of its text index, and those of the documents of its passages, with length and
+/// checksum, ascending by path.
 pub(crate) fn file_entries(dir: &Path, names: &[&str]) -> Result<Vec<FileEntry>, Error> {
     let mut names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
     add_names(dir, TEXT_DIR, &mut names)?;

@@ -70,8 +70,19 @@ impl Spool {
     }
 
     pub(crate) fn add(&mut self, document: &Document, row: &[f32]) -> Result<(), Error> {
-        let Document { key, title, text, place, .. } = document;
-        let stored = TextDocument { key, title, text, metadata_json: metadata_json(document) };
+        let Document {
+            key,
+            title,
+            text,
+            place,
+            ..
+        } = document;
+        let stored = TextDocument {
+            key,
+            title,
+            text,
+            metadata_json: metadata_json(document),
+        };
         self.add_stored(stored, place.as_ref(), row)
     }
 
@@ -86,8 +97,11 @@ impl Spool {
             self.digest.update(&(field.len() as u64).to_le_bytes());
             self.digest.update(field.as_bytes());
         }
-        let place =
-            place.map(|place| TextPlace { document: place.document(), digest: place.digest(), bytes: place.bytes() });
+        let place = place.map(|place| TextPlace {
+            document: place.document(),
+            digest: place.digest(),
+            bytes: place.bytes(),
+        });
         if let Some(TextPlace { digest, bytes, .. }) = &place {
             self.digest.update(&digest.to_le_bytes());
             for byte in [bytes.start, bytes.end] {

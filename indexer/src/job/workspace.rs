@@ -1,8 +1,8 @@
 //! A job's own directory in the index, and the remains of killed builds.
 //!
-//! Several builds may run at the same time. Each locks its own directory, so that the next one can tell the directory of a
-//! killed build, which it removes, from that of a running one. Directories are searched for and created under the index's
-//! own lock, which takes milliseconds.
+//! Several builds may run at the same time. Each locks its own directory, so that the next one can tell the directory
+//! of a killed build, which it removes, from that of a running one. Directories are searched for and created under the
+//! index's own lock, which takes milliseconds.
 
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
@@ -37,7 +37,9 @@ impl Workspace {
     pub(crate) fn create(index: &Path) -> Result<Self, Error> {
         let lock = WriteLock::acquire(index)?;
         let dead = dead_builds(index)?;
-        remove_temporary(index, |name| name == "CURRENT" || name == NEWEST || name.starts_with("manifest-"))?;
+        remove_temporary(index, |name| {
+            name == "CURRENT" || name == NEWEST || name.starts_with("manifest-")
+        })?;
         manifest::settle(index, &lock)?;
         let workspace = Self::begin(index)?;
         set_unnamed_aside(index, &workspace.path)?;
@@ -60,7 +62,12 @@ impl Workspace {
             let number = NEXT.fetch_add(1, Ordering::Relaxed);
             let path = index.join(format!("{BUILDING_DIR}-{process}-{number}"));
             match fs_err::create_dir(&path) {
-                Ok(()) => return Ok(Self { _lock: DirLock::acquire(&path, Duration::ZERO)?, path }),
+                Ok(()) => {
+                    return Ok(Self {
+                        _lock: DirLock::acquire(&path, Duration::ZERO)?,
+                        path,
+                    });
+                }
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(error.into()),
             }
@@ -80,8 +87,8 @@ impl Drop for Workspace {
     }
 }
 
-/// Removes a directory that may be gone already: a build that ends removes its own. Another job that begins meanwhile may look whether it is locked, and
-/// leave a lock file in it.
+/// Removes a directory that may be gone already: a build that ends removes its own. Another job that begins meanwhile
+/// may look whether it is locked, and leave a lock file in it.
 pub(super) fn remove_dir(path: &Path) -> std::io::Result<()> {
     let mut tries_left = REMOVALS;
     loop {
@@ -116,21 +123,30 @@ fn dead_builds(index: &Path) -> Result<Vec<(PathBuf, Option<DirLock>)>, Error> {
     Ok(dead)
 }
 
-/// Moves parts of shards that no manifest names into a build's directory. The index's lock is held, so none is being published.
+/// Moves parts of shards that no manifest names into a build's directory. The index's lock is held, so none is being
+/// published.
 fn set_unnamed_aside(index: &Path, workspace: &Path) -> Result<(), Error> {
     let mut named: BTreeSet<(&str, String)> = BTreeSet::new();
     for generation in manifest::generations(index)? {
         // A manifest that cannot be read may name any shard: then none is removed.
-        let Ok(manifest) = manifest::load(index, generation) else { return Ok(()) };
+        let Ok(manifest) = manifest::load(index, generation) else {
+            return Ok(());
+        };
         let parts = manifest.shards.iter().flat_map(ShardEntry::parts);
         named.extend(parts.map(|part| (part.folder, part.name.to_owned())));
     }
     let aside = workspace.join(UNNAMED_DIR);
-    SHARD_FOLDERS.iter().try_for_each(|folder| move_unnamed(index, folder, &named, &aside))
+    SHARD_FOLDERS
+        .iter()
+        .try_for_each(|folder| move_unnamed(index, folder, &named, &aside))
 }
 
 fn move_unnamed(index: &Path, folder: &str, named: &BTreeSet<(&str, String)>, aside: &Path) -> Result<(), Error> {
-    let is_ours = if folder == SHARDS_DIR { is_shard_id } else { is_change_name };
+    let is_ours = if folder == SHARDS_DIR {
+        is_shard_id
+    } else {
+        is_change_name
+    };
     let entries = match fs_err::read_dir(index.join(folder)) {
         Ok(entries) => entries,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
@@ -174,10 +190,18 @@ mod tests {
         write(&format!("{foreign}/a.png"));
         write("notes.tmp-1");
         let workspace = Workspace::create(index).unwrap();
-        let names: Vec<_> =
-            fs_err::read_dir(workspace.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        let names: Vec<_> = fs_err::read_dir(workspace.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name())
+            .collect();
         assert_eq!(names, ["LOCK"]);
-        for gone in ["CURRENT.tmp-4711", ".dyad-building", ".dyad-building-1-0", shard, "manifest-000001.json"] {
+        for gone in [
+            "CURRENT.tmp-4711",
+            ".dyad-building",
+            ".dyad-building-1-0",
+            shard,
+            "manifest-000001.json",
+        ] {
             assert!(!index.join(gone).exists(), "{gone}");
         }
         assert!(index.join(foreign).exists() && index.join("notes.tmp-1").exists());

@@ -13,7 +13,8 @@ use tonic::Status;
 const ELEMENT_BYTES: usize = 256;
 /// A client whose call finds no room tries again after this many milliseconds.
 const TRY_AGAIN_MS: i64 = 1_000;
-/// Share of the memory that is kept for the first 64 KiB of each call, so that small calls pass while large ones fill the rest.
+/// Share of the memory that is kept for the first 64 KiB of each call, so that small calls pass while large ones fill
+/// the rest.
 const BEGINNINGS: usize = 8;
 
 /// What calls may take of a server.
@@ -29,7 +30,11 @@ pub struct CallLimits {
 
 impl Default for CallLimits {
     fn default() -> Self {
-        Self { memory: 256 << 20, silence: Duration::from_secs(30), whole: LONGEST }
+        Self {
+            memory: 256 << 20,
+            silence: Duration::from_secs(30),
+            whole: LONGEST,
+        }
     }
 }
 
@@ -43,13 +48,22 @@ pub(super) struct CallMemory {
 impl CallMemory {
     pub(super) fn new(limits: CallLimits) -> Self {
         let beginnings = limits.memory / BEGINNINGS;
-        Self { limits, budget: ByteBudget::new(beginnings, limits.memory - beginnings) }
+        Self {
+            limits,
+            budget: ByteBudget::new(beginnings, limits.memory - beginnings),
+        }
     }
 
     /// Begins to receive a call.
     pub(super) fn begin(&self) -> ReceivedCall {
         let ends = Instant::now() + self.limits.whole;
-        ReceivedCall { memory: self.clone(), ends, sent: 0, held: 0, bytes: HeldBytes::default() }
+        ReceivedCall {
+            memory: self.clone(),
+            ends,
+            sent: 0,
+            held: 0,
+            bytes: HeldBytes::default(),
+        }
     }
 }
 
@@ -66,8 +80,8 @@ pub(super) struct ReceivedCall {
 }
 
 impl ReceivedCall {
-    /// The next message of the call's stream; none at its end. An error where the client is silent for too long, or does not end its
-    /// stream: what it has sent would take the memory of others for ever.
+    /// The next message of the call's stream; none at its end. An error where the client is silent for too long, or
+    /// does not end its stream: what it has sent would take the memory of others for ever.
     pub(super) async fn next<T>(
         &self,
         message: impl Future<Output = Result<Option<T>, Status>>,
@@ -148,7 +162,11 @@ mod tests {
 
     fn limits(memory: usize, silence_ms: u64, whole_ms: u64) -> CallMemory {
         let milliseconds = Duration::from_millis;
-        CallMemory::new(CallLimits { memory, silence: milliseconds(silence_ms), whole: milliseconds(whole_ms) })
+        CallMemory::new(CallLimits {
+            memory,
+            silence: milliseconds(silence_ms),
+            whole: milliseconds(whole_ms),
+        })
     }
 
     fn hint(status: &Status) -> &str {
@@ -163,15 +181,24 @@ mod tests {
         large.hold(6 << 20).unwrap();
         let refused = other.hold(2 << 20).unwrap_err();
         assert_eq!(hint(&refused), "1000");
-        assert!(refused.message().contains("--call-memory") && refused.message().contains("8388608"), "{refused}");
+        assert!(
+            refused.message().contains("--call-memory") && refused.message().contains("8388608"),
+            "{refused}"
+        );
         small.hold(10_000).unwrap();
         let held = large.into_held();
-        assert!(memory.begin().hold(2 << 20).is_err(), "a change that waits holds its memory");
+        assert!(
+            memory.begin().hold(2 << 20).is_err(),
+            "a change that waits holds its memory"
+        );
         drop((held, other));
         memory.begin().hold(7 << 20).unwrap();
         // Never, however often it is sent.
         assert_eq!(hint(&memory.begin().hold(9 << 20).unwrap_err()), "-1");
-        assert_eq!(hint(&limits(1 << 30, 1, 1).begin().hold(MAX_CHANGE_BYTES + 1).unwrap_err()), "-1");
+        assert_eq!(
+            hint(&limits(1 << 30, 1, 1).begin().hold(MAX_CHANGE_BYTES + 1).unwrap_err()),
+            "-1"
+        );
     }
 
     #[tokio::test]

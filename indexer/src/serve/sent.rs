@@ -1,4 +1,5 @@
-//! Documents as clients have sent them: kept as messages until their change is made, since parsed metadata take many times the memory.
+//! Documents as clients have sent them: kept as messages until their change is made, since parsed metadata take many
+//! times the memory.
 
 use std::iter::Enumerate;
 use std::path::PathBuf;
@@ -11,7 +12,12 @@ use crate::source::DocumentBatch;
 
 /// Bytes of a document's texts.
 pub(super) fn bytes_of(document: &v1::Document) -> usize {
-    let v1::Document { key, title, text, metadata_json } = document;
+    let v1::Document {
+        key,
+        title,
+        text,
+        metadata_json,
+    } = document;
     key.len() + title.len() + text.len() + metadata_json.len()
 }
 
@@ -23,7 +29,9 @@ pub(super) fn parse_metadata(document: &v1::Document) -> Result<Option<Metadata>
     // Before they are parsed, since that takes many times the memory.
     let bytes = compact_bytes(&document.metadata_json);
     if bytes > MAX_METADATA_BYTES {
-        return Err(format!("expected at most {MAX_METADATA_BYTES} bytes without white space, got {bytes}"));
+        return Err(format!(
+            "expected at most {MAX_METADATA_BYTES} bytes without white space, got {bytes}"
+        ));
     }
     Metadata::parse(&document.metadata_json).map_err(|error| format!("expected one JSON object: {error}"))
 }
@@ -47,11 +55,24 @@ impl Iterator for SentDocuments {
             Ok(metadata) => metadata,
             Err(message) => {
                 let problem = CorpusProblem::Json { message };
-                return Some(Err(dyad_corpus::Error::Line { path: PathBuf::from("metadata_json"), line, problem }));
+                return Some(Err(dyad_corpus::Error::Line {
+                    path: PathBuf::from("metadata_json"),
+                    line,
+                    problem,
+                }));
             }
         };
         let v1::Document { key, title, text, .. } = message;
-        Some(Ok(Located { value: Document { key, title, text, metadata, place: None }, line }))
+        Some(Ok(Located {
+            value: Document {
+                key,
+                title,
+                text,
+                metadata,
+                place: None,
+            },
+            line,
+        }))
     }
 }
 

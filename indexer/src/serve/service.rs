@@ -28,17 +28,25 @@ pub struct IndexService {
 }
 
 impl IndexService {
-    /// A service that makes these changes of the index that API keys know by a name. `stopping` is set before the server ends the streams of its clients: what has arrived by
-    /// then may be a part of a change.
+    /// A service that makes these changes of the index that API keys know by a name. `stopping` is set before the
+    /// server ends the streams of its clients: what has arrived by then may be a part of a change.
     pub fn new(changes: ChangeWorker, name: &str, stopping: Arc<AtomicBool>) -> Self {
         let memory = CallMemory::new(CallLimits::default());
-        Self { changes, name: name.into(), stopping, memory }
+        Self {
+            changes,
+            name: name.into(),
+            stopping,
+            memory,
+        }
     }
 
     /// The same service with other limits of its calls.
     #[must_use]
     pub fn with_limits(self, limits: CallLimits) -> Self {
-        Self { memory: CallMemory::new(limits), ..self }
+        Self {
+            memory: CallMemory::new(limits),
+            ..self
+        }
     }
 
     /// Makes a change, and records it.
@@ -54,7 +62,12 @@ impl IndexService {
         };
         let mut details = json!({"index": &*self.name});
         if let (Ok(made), Some(details)) = (&made, details.as_object_mut()) {
-            let v1::ChangeResponse { generation, read, indexed, .. } = made.get_ref();
+            let v1::ChangeResponse {
+                generation,
+                read,
+                indexed,
+                ..
+            } = made.get_ref();
             details.extend(
                 [("generation", *generation), ("read", *read), ("indexed", *indexed)]
                     .map(|(name, count)| (name.to_owned(), count.into())),
@@ -70,7 +83,10 @@ impl IndexService {
         if caller.allows_index(&self.name) {
             return Ok(caller);
         }
-        Err(Status::permission_denied(format!("this API key may not change the index `{}`", self.name)))
+        Err(Status::permission_denied(format!(
+            "this API key may not change the index `{}`",
+            self.name
+        )))
     }
 
     async fn make(&self, wanted: Wanted) -> Result<Response<v1::ChangeResponse>, Status> {
@@ -81,7 +97,12 @@ impl IndexService {
         let made = self.changes.make(wanted).await;
         let made =
             made.ok_or_else(|| refuse_for_now("too many changes wait for their turn. Try again later".to_owned()))?;
-        let ChangeOutcome { manifest, change, documents_after, .. } = made.map_err(|error| status(&error))?;
+        let ChangeOutcome {
+            manifest,
+            change,
+            documents_after,
+            ..
+        } = made.map_err(|error| status(&error))?;
         Ok(Response::new(v1::ChangeResponse {
             generation: manifest.map_or(0, |manifest| manifest.generation),
             documents: documents_after,
@@ -117,7 +138,10 @@ impl Index for IndexService {
                     documents.push(document);
                 }
             }
-            Ok(Wanted { change: WantedChange::Upsert(documents), held: received.into_held() })
+            Ok(Wanted {
+                change: WantedChange::Upsert(documents),
+                held: received.into_held(),
+            })
         };
         self.make_for(&caller, "Index.Upsert", wanted.await).await
     }
@@ -137,7 +161,10 @@ impl Index for IndexService {
                     keys.push(key);
                 }
             }
-            Ok(Wanted { change: WantedChange::Delete(keys), held: received.into_held() })
+            Ok(Wanted {
+                change: WantedChange::Delete(keys),
+                held: received.into_held(),
+            })
         };
         self.make_for(&caller, "Index.Delete", wanted.await).await
     }

@@ -66,9 +66,17 @@ mod tests {
 
     #[test]
     fn a_full_disk_is_told_by_its_path_and_not_tried_again_at_once() {
-        let full = || io::Error::new(io::ErrorKind::StorageFull, "failed to write to file `index/x`: No space left");
+        let full = || {
+            io::Error::new(
+                io::ErrorKind::StorageFull,
+                "failed to write to file `index/x`: No space left",
+            )
+        };
         let lock = dyad_files::LockError::Io(full());
-        let text = dyad_index::Error::Text { path: "index/text".into(), reason: full().into() };
+        let text = dyad_index::Error::Text {
+            path: "index/text".into(),
+            reason: full().into(),
+        };
         let errors = [
             Error::Io(full()),
             Error::Lock(lock),
@@ -79,10 +87,15 @@ mod tests {
         for error in errors {
             let told = status(&error);
             assert_eq!(told.code(), Code::ResourceExhausted, "{told}");
-            assert!(told.message().contains("index/") && told.message().contains("No space left"), "{told}");
+            assert!(
+                told.message().contains("index/") && told.message().contains("No space left"),
+                "{told}"
+            );
             assert_eq!(told.metadata().get("grpc-retry-pushback-ms").unwrap(), "-1");
         }
-        let other = status(&Error::Io(io::Error::other("failed to write to file `index/x`: input/output error")));
+        let other = status(&Error::Io(io::Error::other(
+            "failed to write to file `index/x`: input/output error",
+        )));
         assert_eq!(other.code(), Code::Internal);
     }
 }

@@ -1,5 +1,5 @@
-//! The thread that makes the changes, one after another: what a change costs is CPU time, and two at once would only prepare their
-//! publications twice.
+//! The thread that makes the changes, one after another: what a change costs is CPU time, and two at once would only
+//! prepare their publications twice.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
@@ -90,11 +90,14 @@ impl ChangeWorker {
         check_model(&config.index, source.model())?;
         drop(source);
         let (jobs, received) = sync_channel(WAITING);
-        std::thread::Builder::new().name("dyad-changes".to_owned()).spawn(move || run(&config, &received))?;
+        std::thread::Builder::new()
+            .name("dyad-changes".to_owned())
+            .spawn(move || run(&config, &received))?;
         Ok(Self { jobs })
     }
 
-    /// Makes a change; none where too many wait, or the thread has ended. The change is cancelled when the future is dropped.
+    /// Makes a change; none where too many wait, or the thread has ended. The change is cancelled when the future is
+    /// dropped.
     pub(super) async fn make(&self, wanted: Wanted) -> Option<Result<ChangeOutcome, Error>> {
         let (cancel, (reply, made)) = (JobCancellation::new(), oneshot::channel());
         let guard = CancelChangeOnDrop(cancel.clone());
@@ -109,14 +112,19 @@ impl ChangeWorker {
 }
 
 fn run(config: &ChangeWorkerConfig, jobs: &Receiver<ChangeJob>) {
-    // Opening all shards would be most of the work of a small change. It is not kept for long: `gc` and `purge` leave an open generation.
+    // Opening all shards would be most of the work of a small change. It is not kept for long: `gc` and `purge` leave
+    // an open generation.
     let (mut known, mut debt) = (None, MergeDebt::default());
     loop {
         let job = match &known {
             Some(_) => jobs.recv_timeout(KEPT_OPEN),
             None => jobs.recv().map_err(RecvTimeoutError::from),
         };
-        let ChangeJob { wanted: Wanted { change, held }, cancel, reply } = match job {
+        let ChangeJob {
+            wanted: Wanted { change, held },
+            cancel,
+            reply,
+        } = match job {
             Ok(job) => job,
             Err(RecvTimeoutError::Timeout) => {
                 known = None;
@@ -124,12 +132,23 @@ fn run(config: &ChangeWorkerConfig, jobs: &Receiver<ChangeJob>) {
             }
             Err(RecvTimeoutError::Disconnected) => return,
         };
-        let control = JobControl { progress: &Silent, cancel: &cancel };
+        let control = JobControl {
+            progress: &Silent,
+            cancel: &cancel,
+        };
         let make = || make(config, known.as_ref(), change, control);
-        let made = if cancel.is_cancelled() { Err(Error::Cancelled) } else { caught(make) };
+        let made = if cancel.is_cancelled() {
+            Err(Error::Cancelled)
+        } else {
+            caught(make)
+        };
         drop(held);
         match &made {
-            Ok(ChangeOutcome { manifest: Some(manifest), change, .. }) => {
+            Ok(ChangeOutcome {
+                manifest: Some(manifest),
+                change,
+                ..
+            }) => {
                 tracing::info!(generation = manifest.generation, ?change, "published");
                 debt.tell(manifest);
             }
@@ -165,7 +184,10 @@ impl MergeDebt {
     }
 
     fn tell(&mut self, manifest: &Manifest) {
-        let shards: usize = select_mergeable(&manifest.shards, u64::MAX, false).iter().map(Vec::len).sum();
+        let shards: usize = select_mergeable(&manifest.shards, u64::MAX, false)
+            .iter()
+            .map(Vec::len)
+            .sum();
         if self.is_news(shards) {
             let generation = manifest.generation;
             tracing::warn!(
@@ -180,7 +202,10 @@ impl MergeDebt {
 /// A panic must not end the thread: every later change would be refused.
 fn caught<T>(change: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
     catch_unwind(AssertUnwindSafe(change)).unwrap_or_else(|panic| {
-        let message = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
+        let message = panic
+            .downcast_ref::<String>()
+            .map(String::as_str)
+            .or(panic.downcast_ref::<&str>().copied());
         tracing::error!(message, "a change panicked");
         Err(Error::Panicked)
     })
@@ -194,13 +219,21 @@ fn make(
 ) -> Result<ChangeOutcome, Error> {
     match change {
         WantedChange::Delete(keys) => {
-            let deleted = DeleteConfig { index: &config.index, known, passages: false, dry_run: false };
+            let deleted = DeleteConfig {
+                index: &config.index,
+                known,
+                passages: false,
+                dry_run: false,
+            };
             delete_documents(&deleted, &keys, control)
         }
         WantedChange::Upsert(documents) => {
             let context = PassageContext::of_stored(manifest::current(&config.index)?.context.as_deref());
             let context = context.map_err(std::io::Error::other)?;
-            let remote = RemoteConfig { context, ..config.remote.clone() };
+            let remote = RemoteConfig {
+                context,
+                ..config.remote.clone()
+            };
             let mut source = RemoteSource::connect(&config.encoder, remote, control.cancel)?;
             let upserted = UpsertConfig {
                 passages: Passages::None,
@@ -211,7 +244,13 @@ fn make(
                 dry_run: false,
                 free_space,
             };
-            upsert_after(&upserted, known, &mut SentDocuments::new(documents), &mut source, control)
+            upsert_after(
+                &upserted,
+                known,
+                &mut SentDocuments::new(documents),
+                &mut source,
+                control,
+            )
         }
     }
 }
@@ -229,8 +268,14 @@ mod tests {
 
     #[test]
     fn a_change_that_panics_is_an_error() {
-        assert!(matches!(caught(|| Ok::<_, Error>(vec![0; 3].swap_remove(3))), Err(Error::Panicked)));
+        assert!(matches!(
+            caught(|| Ok::<_, Error>(vec![0; 3].swap_remove(3))),
+            Err(Error::Panicked)
+        ));
         assert!(matches!(caught(|| Ok(3)), Ok(3)));
-        assert!(matches!(caught(|| Err::<(), _>(Error::Contended)), Err(Error::Contended)));
+        assert!(matches!(
+            caught(|| Err::<(), _>(Error::Contended)),
+            Err(Error::Contended)
+        ));
     }
 }

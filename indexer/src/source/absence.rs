@@ -28,7 +28,10 @@ pub(super) enum ServicePresence {
 
 impl Absence {
     pub(super) fn new(time: Duration) -> Self {
-        Self { time, state: Arc::default() }
+        Self {
+            time,
+            state: Arc::default(),
+        }
     }
 
     pub(super) fn turn(&self, now: Instant) -> ServicePresence {
@@ -52,8 +55,10 @@ impl Absence {
     }
 
     pub(super) fn answered(&self, now: Instant) {
-        *self.state.lock().unwrap_or_else(PoisonError::into_inner) =
-            AbsenceState { away_until: None, answered: Some(now) };
+        *self.state.lock().unwrap_or_else(PoisonError::into_inner) = AbsenceState {
+            away_until: None,
+            answered: Some(now),
+        };
     }
 }
 

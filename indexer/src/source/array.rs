@@ -1,4 +1,5 @@
-//! Vectors that come from elsewhere: row i of a NumPy array, of a Parquet file, or of a file of a benchmark belongs to document i.
+//! Vectors that come from elsewhere: row i of a NumPy array, of a Parquet file, or of a file of a benchmark belongs to
+//! document i.
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -56,14 +57,19 @@ pub struct DeclaredModel<'a> {
 impl<'a> DeclaredModel<'a> {
     /// A model of unit vectors without a fingerprint.
     pub fn named(name: &'a str) -> Self {
-        Self { name, fingerprint: None, metric: Metric::Cosine }
+        Self {
+            name,
+            fingerprint: None,
+            metric: Metric::Cosine,
+        }
     }
 }
 
 impl ArraySource {
-    /// Opens a `.npy` file of shape `[rows, values]`, type `<f4` or `<f2`, or a Parquet file with lists of float32 or float64 in a
-    /// column `vector` or `embedding`, and with keys in a column `_id`, `key` or `id`, if it has one, or an `.fbin` or `.fvecs` file. `model` says
-    /// which model made them and how they are compared; for [`Metric::Cosine`] they are normalised to length 1.
+    /// Opens a `.npy` file of shape `[rows, values]`, type `<f4` or `<f2`, or a Parquet file with lists of float32 or
+    /// float64 in a column `vector` or `embedding`, and with keys in a column `_id`, `key` or `id`, if it has one, or
+    /// an `.fbin` or `.fvecs` file. `model` says which model made them and how they are compared; for
+    /// [`Metric::Cosine`] they are normalised to length 1.
     pub fn open(path: &Path, model: &DeclaredModel<'_>) -> Result<Self, Error> {
         if is_lfs_pointer_file(path)? {
             return Err(dyad_corpus::Error::LfsPointer { path: path.to_owned() }.into());
@@ -83,14 +89,43 @@ impl ArraySource {
             (VectorFile::Npy(file), rows, dim, None)
         };
         if dim == 0 {
-            let (part, expected, got) = ("shape".to_owned(), "at least 1 value in a row".to_owned(), "0".to_owned());
-            return Err(Error::Vectors { path: path.to_owned(), part, expected, got, hint: HINT });
+            let (part, expected, got) = (
+                "shape".to_owned(),
+                "at least 1 value in a row".to_owned(),
+                "0".to_owned(),
+            );
+            return Err(Error::Vectors {
+                path: path.to_owned(),
+                part,
+                expected,
+                got,
+                hint: HINT,
+            });
         }
-        let &DeclaredModel { name, fingerprint, metric } = model;
+        let &DeclaredModel {
+            name,
+            fingerprint,
+            metric,
+        } = model;
         let fingerprint = fingerprint.map_or_else(|| format!("declared:{name}"), str::to_owned);
-        let model = ModelRecord { name: name.to_owned(), fingerprint, dim, metric, max_tokens: 0 };
+        let model = ModelRecord {
+            name: name.to_owned(),
+            fingerprint,
+            dim,
+            metric,
+            max_tokens: 0,
+        };
         let (next, at, block) = (0, 0, Vec::new());
-        Ok(Self { path: path.to_owned(), values, keys, rows, model, next, block, at })
+        Ok(Self {
+            path: path.to_owned(),
+            values,
+            keys,
+            rows,
+            model,
+            next,
+            block,
+            at,
+        })
     }
 
     /// Rows of the array.
@@ -114,7 +149,13 @@ impl ArraySource {
             VectorFile::Parquet(_) => parquet::HINT,
             VectorFile::Raw(_) => raw::HINT,
         };
-        Error::Vectors { path: self.path.clone(), part: format!("row {}", row + 1), expected, got, hint }
+        Error::Vectors {
+            path: self.path.clone(),
+            part: format!("row {}", row + 1),
+            expected,
+            got,
+            hint,
+        }
     }
 
     /// The next row; none at the end.
@@ -126,9 +167,9 @@ impl ArraySource {
                 return Ok(None);
             }
             self.block = match &mut self.values {
-                VectorFile::Npy(file) => {
-                    file.read_f32(self.next * dim..end * dim).map_err(|error| refused(&self.path, error))?
-                }
+                VectorFile::Npy(file) => file
+                    .read_f32(self.next * dim..end * dim)
+                    .map_err(|error| refused(&self.path, error))?,
                 VectorFile::Parquet(column) => column.block(end - self.next)?,
                 VectorFile::Raw(file) => file.block(end - self.next)?,
             };
@@ -143,22 +184,34 @@ impl ArraySource {
 
 fn is_parquet(path: &Path) -> std::io::Result<bool> {
     let mut head = Vec::new();
-    fs_err::File::open(path)?.take(PARQUET.len() as u64).read_to_end(&mut head)?;
+    fs_err::File::open(path)?
+        .take(PARQUET.len() as u64)
+        .read_to_end(&mut head)?;
     Ok(head == PARQUET)
 }
 
 fn refused(path: &Path, error: NpyError) -> Error {
     match error {
-        NpyError::Malformed { part, expected, got, .. } => {
-            Error::Vectors { path: path.to_owned(), part: part.to_owned(), expected, got, hint: HINT }
-        }
+        NpyError::Malformed {
+            part, expected, got, ..
+        } => Error::Vectors {
+            path: path.to_owned(),
+            part: part.to_owned(),
+            expected,
+            got,
+            hint: HINT,
+        },
         NpyError::Io(error) => error.into(),
     }
 }
 
 /// Scales a row to length 1; rows without a direction are left to the check that all vectors pass.
 fn normalise(row: &mut [f32]) {
-    let length = row.iter().map(|value| f64::from(*value) * f64::from(*value)).sum::<f64>().sqrt();
+    let length = row
+        .iter()
+        .map(|value| f64::from(*value) * f64::from(*value))
+        .sum::<f64>()
+        .sqrt();
     if length >= f64::from(f32::MIN_POSITIVE) && length.is_finite() {
         for value in row {
             *value = (f64::from(*value) / length) as f32;
@@ -200,11 +253,18 @@ impl VectorSource for ArraySource {
                 if self.model.metric == Metric::Cosine {
                     normalise(&mut row);
                 }
-                Ok(Some(EmbeddedDocument { document: document.value, row, truncated: None }))
+                Ok(Some(EmbeddedDocument {
+                    document: document.value,
+                    row,
+                    truncated: None,
+                }))
             }
             (document, _) => {
                 let (expected, got) = match document {
-                    Some(document) => (format!("a row for document `{}`", document.value.key), "the end".to_owned()),
+                    Some(document) => (
+                        format!("a row for document `{}`", document.value.key),
+                        "the end".to_owned(),
+                    ),
                     None => (format!("{number} rows, one for each document"), self.rows.to_string()),
                 };
                 Err(self.refused_row(number, expected, got))
@@ -220,8 +280,16 @@ mod tests {
     use super::*;
 
     fn pull_all(source: &mut ArraySource, keys: usize) -> Result<Vec<EmbeddedDocument>, Error> {
-        let document = |number: usize| Document { key: number.to_string(), ..Document::default() };
-        let mut documents = (0..keys).map(|number| Ok(Located { value: document(number), line: 0 }));
+        let document = |number: usize| Document {
+            key: number.to_string(),
+            ..Document::default()
+        };
+        let mut documents = (0..keys).map(|number| {
+            Ok(Located {
+                value: document(number),
+                line: 0,
+            })
+        });
         let (mut all, cancel) = (Vec::new(), JobCancellation::new());
         while let Some(embedded) = source.pull(&mut documents, &cancel)? {
             all.push(embedded);
@@ -234,7 +302,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("v.npy");
         let rows = BLOCK * 2 + 7;
-        let values: Vec<f32> = (0..rows).flat_map(|row| [3.0 * (row + 1) as f32, 4.0 * (row + 1) as f32]).collect();
+        let values: Vec<f32> = (0..rows)
+            .flat_map(|row| [3.0 * (row + 1) as f32, 4.0 * (row + 1) as f32])
+            .collect();
         dyad_files::npy::write(&path, &[rows, 2], &values).unwrap();
         let open = || ArraySource::open(&path, &DeclaredModel::named("other")).unwrap();
         let mut source = open();
@@ -245,20 +315,37 @@ mod tests {
         assert!(all.iter().all(|embedded| embedded.row == [0.6, 0.8]));
         assert_eq!(all[BLOCK + 1].document.key, (BLOCK + 1).to_string());
         let few = pull_all(&mut open(), rows - 1).unwrap_err().to_string();
-        assert!(few.contains("v.npy") && few.contains(&format!("{} rows", rows - 1)), "{few}");
+        assert!(
+            few.contains("v.npy") && few.contains(&format!("{} rows", rows - 1)),
+            "{few}"
+        );
         let many = pull_all(&mut open(), rows + 1).unwrap_err().to_string();
         assert!(many.contains(&format!("document `{rows}`")), "{many}");
         for metric in [Metric::Dot, Metric::L2] {
-            let model = DeclaredModel { metric, ..DeclaredModel::named("other") };
+            let model = DeclaredModel {
+                metric,
+                ..DeclaredModel::named("other")
+            };
             let all = pull_all(&mut ArraySource::open(&path, &model).unwrap(), rows).unwrap();
             assert!(all[1].row == [6.0, 8.0], "{metric:?}: as they are");
         }
         dyad_files::npy::write::<f32>(&path, &[rows, 0], &[]).unwrap();
-        let refused = ArraySource::open(&path, &DeclaredModel { metric: Metric::L2, ..DeclaredModel::named("other") });
+        let refused = ArraySource::open(
+            &path,
+            &DeclaredModel {
+                metric: Metric::L2,
+                ..DeclaredModel::named("other")
+            },
+        );
         let refused = refused.unwrap_err().to_string();
-        assert!(refused.contains("v.npy") && refused.contains("at least 1 value in a row, got 0"), "{refused}");
+        assert!(
+            refused.contains("v.npy") && refused.contains("at least 1 value in a row, got 0"),
+            "{refused}"
+        );
         fs_err::write(&path, "no array").unwrap();
-        let refused = ArraySource::open(&path, &DeclaredModel::named("other")).unwrap_err().to_string();
+        let refused = ArraySource::open(&path, &DeclaredModel::named("other"))
+            .unwrap_err()
+            .to_string();
         assert!(refused.contains("v.npy") && refused.contains("numpy.save"), "{refused}");
     }
 }

@@ -75,33 +75,57 @@ pub enum Corpus {
 }
 
 impl Corpus {
-    /// Opens it. With `repeated_keys` a later record of a key replaces an earlier one; otherwise it is bad, as it always is in a corpus that is
-    /// split into passages: a shorter document would not replace all of a longer one.
+    /// Opens it. With `repeated_keys` a later record of a key replaces an earlier one; otherwise it is bad, as it
+    /// always is in a corpus that is split into passages: a shorter document would not replace all of a longer one.
     pub fn open(&self, repeated_keys: bool) -> Result<Box<dyn DocumentBatch>, Error> {
         Ok(match self {
             Self::File { path, read } => {
                 let repeated_keys = repeated_keys && read.split.is_none();
-                Box::new(CorpusReader::open(path, &ReadOptions { repeated_keys, ..read.clone() })?)
+                Box::new(CorpusReader::open(
+                    path,
+                    &ReadOptions {
+                        repeated_keys,
+                        ..read.clone()
+                    },
+                )?)
             }
             Self::Keys(path) => {
                 let given = KeyLines::open(path)?;
-                Box::new(KeyBatch { path: path.clone(), given, seen: HashMap::new() })
+                Box::new(KeyBatch {
+                    path: path.clone(),
+                    given,
+                    seen: HashMap::new(),
+                })
             }
             Self::Parquet(path) => {
                 let mut column = KeyColumn::find(path)?;
-                let mut next =
-                    move || column.as_mut()?.next().map_err(|error| io::Error::other(error).into()).transpose();
+                let mut next = move || {
+                    column
+                        .as_mut()?
+                        .next()
+                        .map_err(|error| io::Error::other(error).into())
+                        .transpose()
+                };
                 let mut line = 0;
                 let given = std::iter::from_fn(move || {
                     line += 1;
                     Some(next()?.map(|value| Located { value, line }))
                 });
-                Box::new(KeyBatch { path: path.clone(), given, seen: HashMap::new() })
+                Box::new(KeyBatch {
+                    path: path.clone(),
+                    given,
+                    seen: HashMap::new(),
+                })
             }
             Self::Numbered(documents) => {
-                let document = |number: u64| Document { key: number.to_string(), ..Document::default() };
-                let documents =
-                    (0..*documents).map(move |number| Located { value: document(number), line: number + 1 });
+                let document = |number: u64| Document {
+                    key: number.to_string(),
+                    ..Document::default()
+                };
+                let documents = (0..*documents).map(move |number| Located {
+                    value: document(number),
+                    line: number + 1,
+                });
                 Box::new(UncheckedBatch(documents))
             }
         })
@@ -142,7 +166,10 @@ impl<I> KeyBatch<I> {
     fn check(&mut self, key: &str, line: u64) -> Result<(), CorpusProblem> {
         check_key(key)?;
         match self.seen.insert(xxh3_128(key.as_bytes()), line) {
-            Some(first_line) => Err(CorpusProblem::DuplicateKey { key: key.to_owned(), first_line }),
+            Some(first_line) => Err(CorpusProblem::DuplicateKey {
+                key: key.to_owned(),
+                first_line,
+            }),
             None => Ok(()),
         }
     }
@@ -159,7 +186,13 @@ impl<I: Iterator<Item = Result<Located<String>, dyad_corpus::Error>>> Iterator f
         if let Err(problem) = self.check(&key, line) {
             return Some(Err(KeyLines::refuse(&self.path, line, problem)));
         }
-        Some(Ok(Located { value: Document { key, ..Document::default() }, line }))
+        Some(Ok(Located {
+            value: Document {
+                key,
+                ..Document::default()
+            },
+            line,
+        }))
     }
 }
 

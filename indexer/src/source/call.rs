@@ -23,8 +23,9 @@ pub(super) fn contract(url: String, reason: String) -> ClientError {
     ClientError::Contract { url, reason }
 }
 
-/// One batch, with the client's deadline and retries, and the URL of the service that has answered. On top of these, a connection that breaks under a call is
-/// retried: the next call connects again, or fails because no server answers; then the next service is asked. Those that are away come last.
+/// One batch, with the client's deadline and retries, and the URL of the service that has answered. On top of these, a
+/// connection that breaks under a call is retried: the next call connects again, or fails because no server answers;
+/// then the next service is asked. Those that are away come last.
 pub(super) async fn encode(
     services: Vec<CalledService>,
     request: v1::EncodeRequest,
@@ -61,7 +62,13 @@ pub(super) async fn encode(
         if !is_of_one_service(&last) {
             break;
         }
-        if !matches!(last, ClientError::Refused { code: Code::ResourceExhausted, .. }) {
+        if !matches!(
+            last,
+            ClientError::Refused {
+                code: Code::ResourceExhausted,
+                ..
+            }
+        ) {
             service.absence.failed(sent, Instant::now());
         }
         if services.peek().is_none() {

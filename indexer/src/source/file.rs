@@ -33,11 +33,20 @@ impl FileSource {
     pub fn open(dir: &Path) -> Result<Self, Error> {
         let reader = EmbeddingsReader::open(dir)?;
         if reader.tower() != TOWER {
-            return Err(Error::Tower { dir: dir.to_owned(), expected: TOWER, got: reader.tower().to_owned() });
+            return Err(Error::Tower {
+                dir: dir.to_owned(),
+                expected: TOWER,
+                got: reader.tower().to_owned(),
+            });
         }
         let model = reader.model().clone();
-        let model =
-            ModelRecord::of_unit_vectors(model.name, model.fingerprint, model.dim, &model.metric, model.max_tokens)?;
+        let model = ModelRecord::of_unit_vectors(
+            model.name,
+            model.fingerprint,
+            model.dim,
+            &model.metric,
+            model.max_tokens,
+        )?;
         Ok(Self::of(dir, reader, model))
     }
 
@@ -49,7 +58,11 @@ impl FileSource {
             != (&model.fingerprint, model.dim, model.metric.to_string().as_str())
         {
             let (url, expected) = (dir.display().to_string(), model.fingerprint.clone());
-            return Err(Error::ModelChanged { url, expected, got: got.fingerprint.clone() });
+            return Err(Error::ModelChanged {
+                url,
+                expected,
+                got: got.fingerprint.clone(),
+            });
         }
         Ok(Self::of(dir, reader, model.clone()))
     }
@@ -114,7 +127,11 @@ impl VectorSource for FileSource {
         self.row += 1;
         match (document, embedding) {
             (None, None) => Ok(None),
-            (Some(document), None) => Err(Error::RowsMissing { dir, row: row + 1, key: document.value.key }),
+            (Some(document), None) => Err(Error::RowsMissing {
+                dir,
+                row: row + 1,
+                key: document.value.key,
+            }),
             (None, Some((key, _))) => Err(Error::RowsLeft { dir, row: row + 1, key }),
             (Some(document), Some((key, row))) if document.value.key == key => {
                 let context = self.reader.context();
@@ -125,10 +142,18 @@ impl VectorSource for FileSource {
                     let texts = std::mem::take(&mut self.digest).hex();
                     let contexts = Some(std::mem::take(&mut self.contexts).hex());
                     if texts != part.source_digest || !context.is_default() && contexts != part.context_digest {
-                        return Err(Error::StaleEmbeddings { dir, part: part.vectors.name, last: key });
+                        return Err(Error::StaleEmbeddings {
+                            dir,
+                            part: part.vectors.name,
+                            last: key,
+                        });
                     }
                 }
-                Ok(Some(EmbeddedDocument { document: document.value, row, truncated: None }))
+                Ok(Some(EmbeddedDocument {
+                    document: document.value,
+                    row,
+                    truncated: None,
+                }))
             }
             (Some(document), Some((key, _))) => Err(Error::KeysOutOfStep {
                 dir,

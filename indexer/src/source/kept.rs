@@ -1,8 +1,8 @@
-//! Vectors of an encoder service that are kept on the disk as they come, so that a job that is killed and started again embeds only what it has not
-//! embedded yet.
+//! Vectors of an encoder service that are kept on the disk as they come, so that a job that is killed and started again
+//! embeds only what it has not embedded yet.
 //!
-//! They are found by their documents' keys and texts, in whatever order those come. A part counts once it is whole: 1,024 vectors, or those at the end of
-//! the corpus or of a job that fails. What was found is not written again.
+//! They are found by their documents' keys and texts, in whatever order those come. A part counts once it is whole:
+//! 1,024 vectors, or those at the end of the corpus or of a job that fails. What was found is not written again.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,8 @@ use crate::error::Error;
 
 /// Beginning of the names of directories with kept vectors.
 const PREFIX: &str = ".embedded-";
-/// Folders in it: of texts that the model reads whole, of those that it truncates, and of those of which it does not say.
+/// Folders in it: of texts that the model reads whole, of those that it truncates, and of those of which it does not
+/// say.
 const FOLDERS: [(&str, Option<bool>); 3] = [("whole", Some(false)), ("truncated", Some(true)), ("unknown", None)];
 /// Vectors of a part.
 const PART_ROWS: u64 = 1_024;
@@ -98,7 +99,10 @@ impl Iterator for Missing<'_, '_> {
                 Err(error) => return Some(Err(error)),
             };
             let digest = text_digest(&document.value, self.context);
-            let found = self.stores.iter_mut().find_map(|store| Some((store.earlier.find(digest)?, store.truncated)));
+            let found = self
+                .stores
+                .iter_mut()
+                .find_map(|store| Some((store.earlier.find(digest)?, store.truncated)));
             let Some((row, truncated)) = found else {
                 self.slots.push_back(PendingDocument::Asked);
                 return Some(Ok(document));
@@ -106,8 +110,15 @@ impl Iterator for Missing<'_, '_> {
             *self.reused += 1;
             *self.known = self.known.zip(truncated).map(|(sum, is)| sum + u64::from(is));
             *self.waiting_bytes += document.value.text.len();
-            let embedded = EmbeddedDocument { document: document.value, row: row.vector, truncated };
-            self.slots.push_back(PendingDocument::Ready { embedded: Box::new(embedded), is_new: false });
+            let embedded = EmbeddedDocument {
+                document: document.value,
+                row: row.vector,
+                truncated,
+            };
+            self.slots.push_back(PendingDocument::Ready {
+                embedded: Box::new(embedded),
+                is_new: false,
+            });
         }
         None
     }
@@ -116,9 +127,19 @@ impl Iterator for Missing<'_, '_> {
 impl<S: VectorSource> KeptSource<S> {
     /// Keeps what `inner` embeds in a directory below `dir`, named after its model.
     pub fn new(inner: S, dir: &Path) -> Self {
-        let short: String = inner.model().fingerprint.chars().filter(char::is_ascii_alphanumeric).take(16).collect();
+        let short: String = inner
+            .model()
+            .fingerprint
+            .chars()
+            .filter(char::is_ascii_alphanumeric)
+            .take(16)
+            .collect();
         let context = inner.context();
-        let context = if context.is_default() { String::new() } else { format!("-{context}") };
+        let context = if context.is_default() {
+            String::new()
+        } else {
+            format!("-{context}")
+        };
         let dir = dir.join(format!("{PREFIX}{short}{context}"));
         Self {
             inner,
@@ -137,12 +158,18 @@ impl<S: VectorSource> KeptSource<S> {
     }
 
     fn open(&mut self) -> Result<(), Error> {
-        let header = EmbeddingsHeader { context: self.inner.context(), ..header_of(self.inner.model(), PART_ROWS) };
+        let header = EmbeddingsHeader {
+            context: self.inner.context(),
+            ..header_of(self.inner.model(), PART_ROWS)
+        };
         let mut stores = Vec::with_capacity(FOLDERS.len());
         for (folder, truncated) in FOLDERS {
             let mut writer = match EmbeddingsWriter::open(&self.dir.join(folder), header.clone()) {
                 Ok(writer) => writer,
-                Err(CorpusError::Embeddings { problem: EmbeddingsProblem::Locked, .. }) => {
+                Err(CorpusError::Embeddings {
+                    problem: EmbeddingsProblem::Locked,
+                    ..
+                }) => {
                     tracing::info!(
                         "another job embeds for this index: vectors are not kept for a repetition of this one"
                     );
@@ -152,7 +179,11 @@ impl<S: VectorSource> KeptSource<S> {
                 Err(error) => return Err(error.into()),
             };
             writer.set_aside(0)?;
-            stores.push(Store { earlier: writer.earlier_rows(), writer, truncated });
+            stores.push(Store {
+                earlier: writer.earlier_rows(),
+                writer,
+                truncated,
+            });
         }
         let rows: usize = stores.iter().map(|store| store.earlier.rows()).sum();
         if rows > 0 {
@@ -171,7 +202,9 @@ impl<S: VectorSource> KeptSource<S> {
         corpus: &mut LocatedDocuments<'_>,
         cancel: &JobCancellation,
     ) -> Result<Option<EmbeddedDocument>, Error> {
-        let KeptVectorsState::Open(stores) = &mut self.state else { return self.inner.pull(corpus, cancel) };
+        let KeptVectorsState::Open(stores) = &mut self.state else {
+            return self.inner.pull(corpus, cancel);
+        };
         let (embedded, is_new) = loop {
             if let Some(PendingDocument::Ready { .. }) = self.slots.front()
                 && let Some(PendingDocument::Ready { embedded, is_new }) = self.slots.pop_front()
@@ -190,10 +223,17 @@ impl<S: VectorSource> KeptSource<S> {
             };
             match self.inner.pull(&mut missing, cancel)? {
                 // Those with kept vectors that came before it have their turn first.
-                Some(embedded) => match self.slots.iter_mut().find(|slot| matches!(slot, PendingDocument::Asked)) {
+                Some(embedded) => match self
+                    .slots
+                    .iter_mut()
+                    .find(|slot| matches!(slot, PendingDocument::Asked))
+                {
                     Some(slot) => {
                         self.waiting_bytes += embedded.document.text.len();
-                        *slot = PendingDocument::Ready { embedded: Box::new(embedded), is_new: true };
+                        *slot = PendingDocument::Ready {
+                            embedded: Box::new(embedded),
+                            is_new: true,
+                        };
                     }
                     None => break (embedded, true),
                 },
@@ -210,7 +250,9 @@ impl<S: VectorSource> KeptSource<S> {
         };
         let store = stores.iter_mut().find(|store| store.truncated == embedded.truncated);
         if let Some(store) = store.filter(|_| is_new) {
-            store.writer.push(&embedded.document, &embedded.row, embedded.truncated == Some(true))?;
+            store
+                .writer
+                .push(&embedded.document, &embedded.row, embedded.truncated == Some(true))?;
         }
         Ok(Some(embedded))
     }
@@ -308,7 +350,8 @@ pub(crate) fn header_of(model: &ModelRecord, part_rows: u64) -> EmbeddingsHeader
     }
 }
 
-/// Directories with vectors that ended jobs have kept in an index, and that none uses now, with the locks that keep it so.
+/// Directories with vectors that ended jobs have kept in an index, and that none uses now, with the locks that keep it
+/// so.
 pub(crate) fn left_in(index: &Path) -> Result<Vec<(PathBuf, Vec<DirLock>)>, Error> {
     let mut left = Vec::new();
     for entry in fs_err::read_dir(index)? {
@@ -316,7 +359,8 @@ pub(crate) fn left_in(index: &Path) -> Result<Vec<(PathBuf, Vec<DirLock>)>, Erro
         if !entry.file_name().to_string_lossy().starts_with(PREFIX) {
             continue;
         }
-        // A job that begins may have made the directory, and not its folders yet: these are made here, so that the job finds them locked.
+        // A job that begins may have made the directory, and not its folders yet: these are made here, so that the job
+        // finds them locked.
         let lock = |(folder, _): &(&str, Option<bool>)| {
             let folder = entry.path().join(folder);
             fs_err::create_dir_all(&folder)?;
@@ -341,13 +385,27 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let kept = dir.path().join(".embedded-f00d");
         fs_err::create_dir(&kept).unwrap();
-        let model =
-            ModelRecord { name: "m".into(), fingerprint: "f00d".into(), dim: 2, metric: Metric::Cosine, max_tokens: 8 };
+        let model = ModelRecord {
+            name: "m".into(),
+            fingerprint: "f00d".into(),
+            dim: 2,
+            metric: Metric::Cosine,
+            max_tokens: 8,
+        };
         let begin = || EmbeddingsWriter::open(&kept.join(FOLDERS[0].0), header_of(&model, 4));
         let left = left_in(dir.path()).unwrap();
         assert_eq!((left.len(), left[0].1.len()), (1, FOLDERS.len()));
         let held = begin().unwrap_err();
-        assert!(matches!(held, CorpusError::Embeddings { problem: EmbeddingsProblem::Locked, .. }), "{held}");
+        assert!(
+            matches!(
+                held,
+                CorpusError::Embeddings {
+                    problem: EmbeddingsProblem::Locked,
+                    ..
+                }
+            ),
+            "{held}"
+        );
         drop(left);
         let _job = begin().unwrap();
         assert!(left_in(dir.path()).unwrap().is_empty(), "a job uses it");

@@ -12,7 +12,10 @@ pub(super) fn check_place(document: &Document, context: PassageContext) -> Resul
     if context.late_weight().is_none() || document.place.is_some() {
         return Ok(());
     }
-    Err(ContextError::NoPlace { key: document.key.clone(), context: context.to_string() })
+    Err(ContextError::NoPlace {
+        key: document.key.clone(),
+        context: context.to_string(),
+    })
 }
 
 /// The documents of which others are passages, each once; none in a context without them.
@@ -30,14 +33,25 @@ pub(super) fn passage_documents(
         let Some(place) = &document.place else { continue };
         let (bytes, limit) = (place.document().len(), limits::MAX_DOCUMENT_BYTES);
         if bytes > limit {
-            return Err(ContextError::LongDocument { key: document.key.clone(), bytes, limit });
+            return Err(ContextError::LongDocument {
+                key: document.key.clone(),
+                bytes,
+                limit,
+            });
         }
         // The limit is less than a u32 holds.
-        let passage = v1::DocumentPassage { text, start: place.bytes().start as u32, end: place.bytes().end as u32 };
+        let passage = v1::DocumentPassage {
+            text,
+            start: place.bytes().start as u32,
+            end: place.bytes().end as u32,
+        };
         let number = *numbers.entry(place.digest()).or_insert(found.len());
         match found.get_mut(number) {
             Some(of) => of.passages.push(passage),
-            None => found.push(v1::PassageDocument { text: place.document().to_owned(), passages: vec![passage] }),
+            None => found.push(v1::PassageDocument {
+                text: place.document().to_owned(),
+                passages: vec![passage],
+            }),
         }
     }
     Ok(found)
@@ -66,7 +80,11 @@ mod tests {
     #[test]
     fn documents_are_sent_once_with_all_of_their_passages() {
         let of = |key: &str, text: &str| {
-            let document = Document { key: key.into(), text: text.into(), ..Document::default() };
+            let document = Document {
+                key: key.into(),
+                text: text.into(),
+                ..Document::default()
+            };
             Split::new(2, 0).unwrap().passages(&document).unwrap()
         };
         let (one, other) = (of("a", "Eins zwei. Drei ß. Vier."), of("b", "Eins zwei. Neun."));
@@ -78,12 +96,22 @@ mod tests {
                 text: "Eins zwei. Drei ß. Vier.".into(),
                 passages: vec![passage(0, 0, 10), passage(2, 20, 25), passage(3, 11, 19)],
             },
-            v1::PassageDocument { text: "Eins zwei. Neun.".into(), passages: vec![passage(1, 11, 16)] },
+            v1::PassageDocument {
+                text: "Eins zwei. Neun.".into(),
+                passages: vec![passage(1, 11, 16)],
+            },
         ];
         assert_eq!(passage_documents(&mixed, context).unwrap(), expected);
         assert!(passage_documents(&mixed, PassageContext::default()).unwrap().is_empty());
-        let whole = Document { key: "w".into(), text: "No passage.".into(), ..Document::default() };
+        let whole = Document {
+            key: "w".into(),
+            text: "No passage.".into(),
+            ..Document::default()
+        };
         let error = passage_documents(&[whole], context).unwrap_err().to_string();
-        assert!(error.contains("`w`") && error.contains("--context late:0.5") && error.contains("--split"), "{error}");
+        assert!(
+            error.contains("`w`") && error.contains("--context late:0.5") && error.contains("--split"),
+            "{error}"
+        );
     }
 }

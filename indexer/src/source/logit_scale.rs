@@ -17,12 +17,19 @@ pub(super) async fn measure(
     let embed = async |tower: v1::Tower, texts: Vec<String>| {
         let mut rows = Vec::with_capacity(texts.len() * model.dim);
         for texts in texts.chunks(batch_texts) {
-            let request = v1::EncodeRequest { tower: tower.into(), texts: texts.to_vec(), ..Default::default() };
+            let request = v1::EncodeRequest {
+                tower: tower.into(),
+                texts: texts.to_vec(),
+                ..Default::default()
+            };
             let (client, fingerprint) = (client.clone(), model.fingerprint.clone());
             let (url, reply) = encode(services.to_vec(), request, client, fingerprint).await?;
             if (&reply.fingerprint, reply.dim as usize) != (&model.fingerprint, model.dim) {
                 let (expected, got) = (&model.fingerprint, &reply.fingerprint);
-                return Err(contract(url, format!("expected vectors of the model {expected}, got those of {got}")));
+                return Err(contract(
+                    url,
+                    format!("expected vectors of the model {expected}, got those of {got}"),
+                ));
             }
             let unpacked = vector::unpack(&reply.vectors, texts.len(), model.dim, "vectors");
             rows.extend(unpacked.map_err(|error| contract(url, error.to_string()))?);

@@ -1,4 +1,5 @@
-//! What becomes of documents that are longer than the model reads: refused, truncated, or split into passages that it reads whole.
+//! What becomes of documents that are longer than the model reads: refused, truncated, or split into passages that it
+//! reads whole.
 
 use std::collections::{HashSet, VecDeque};
 
@@ -41,9 +42,18 @@ pub struct LongTexts<S, E> {
 }
 
 impl<S: VectorSource, E: VectorSource> LongTexts<S, E> {
-    /// Treats what `inner` truncates; `passages` is a second source of the same model, and is needed for [`OnLong::Split`].
+    /// Treats what `inner` truncates; `passages` is a second source of the same model, and is needed for
+    /// [`OnLong::Split`].
     pub fn new(inner: S, on_long: OnLong, passages: Option<E>) -> Self {
-        Self { inner, on_long, passages, ready: VecDeque::new(), split: 0, truncated: 0, keys: HashSet::new() }
+        Self {
+            inner,
+            on_long,
+            passages,
+            ready: VecDeque::new(),
+            split: 0,
+            truncated: 0,
+            keys: HashSet::new(),
+        }
     }
 
     fn new_key(&mut self, embedded: EmbeddedDocument) -> Result<EmbeddedDocument, Error> {
@@ -56,9 +66,14 @@ impl<S: VectorSource, E: VectorSource> LongTexts<S, E> {
 
     /// Passages that the model reads whole, as long as it takes: half of its tokens as words, or half of that again.
     fn split(&mut self, document: &Document, cancel: &JobCancellation) -> Result<(), Error> {
-        let Some(source) = &mut self.passages else { return Err(Error::NoVectors) };
+        let Some(source) = &mut self.passages else {
+            return Err(Error::NoVectors);
+        };
         for (words, passages) in ever_shorter(source.model().max_tokens, document) {
-            let located = passages?.into_iter().zip(1..).map(|(value, line)| Located { value, line });
+            let located = passages?
+                .into_iter()
+                .zip(1..)
+                .map(|(value, line)| Located { value, line });
             let mut given = UncheckedBatch(located);
             let mut embedded = Vec::new();
             while let Some(one) = source.pull(&mut given, cancel)? {
@@ -76,7 +91,8 @@ impl<S: VectorSource, E: VectorSource> LongTexts<S, E> {
     }
 }
 
-/// A document's passages of at most half as many words as the model reads tokens, then of half of that, and so on to one; with that number.
+/// A document's passages of at most half as many words as the model reads tokens, then of half of that, and so on to
+/// one; with that number.
 pub(crate) fn ever_shorter(
     max_tokens: usize,
     document: &Document,
@@ -85,7 +101,17 @@ pub(crate) fn ever_shorter(
     std::iter::successors(Some((max_tokens / 2).max(1)), half).map(|words| {
         let passages = Split { words, overlap: 0 }.passages(document);
         let path = || format!("--on-long split, document {}", document.key).into();
-        (words, passages.map_err(|problem| dyad_corpus::Error::Line { path: path(), line: 0, problem }.into()))
+        (
+            words,
+            passages.map_err(|problem| {
+                dyad_corpus::Error::Line {
+                    path: path(),
+                    line: 0,
+                    problem,
+                }
+                .into()
+            }),
+        )
     })
 }
 
@@ -135,7 +161,9 @@ impl<S: VectorSource, E: VectorSource> VectorSource for LongTexts<S, E> {
             if let Some(ready) = self.ready.pop_front() {
                 return self.new_key(ready).map(Some);
             }
-            let Some(embedded) = self.inner.pull(corpus, cancel)? else { return Ok(None) };
+            let Some(embedded) = self.inner.pull(corpus, cancel)? else {
+                return Ok(None);
+            };
             match (self.on_long, embedded.truncated) {
                 (OnLong::Truncate, _) | (_, Some(false)) => return self.new_key(embedded).map(Some),
                 (OnLong::Split, Some(true)) => self.split(&embedded.document, cancel)?,

@@ -62,7 +62,8 @@ pub trait VectorSource {
     /// The model of the vectors.
     fn model(&self) -> &ModelRecord;
 
-    /// Whether the source has a vector for every document of the corpus, in its order, and [`Self::pull`] must see them all.
+    /// Whether the source has a vector for every document of the corpus, in its order, and [`Self::pull`] must see them
+    /// all.
     fn is_in_step(&self) -> bool;
 
     /// Documents that will come, where the source knows.

@@ -1,4 +1,5 @@
-//! Vectors in the plain files of ANN benchmarks: `.fbin` (big-ann-benchmarks) and `.fvecs` (TEXMEX), float32, little-endian.
+//! Vectors in the plain files of ANN benchmarks: `.fbin` (big-ann-benchmarks) and `.fvecs` (TEXMEX), float32,
+//! little-endian.
 //!
 //! ```text
 //! .fbin    u32 rows, u32 values, then rows * values float32
@@ -60,7 +61,9 @@ impl RawVectors {
             (bytes / row, first)
         } else {
             let dim = u64::from(number(&mut file)?);
-            let expected = first.checked_mul(dim).and_then(|values| values.checked_mul(4)?.checked_add(head));
+            let expected = first
+                .checked_mul(dim)
+                .and_then(|values| values.checked_mul(4)?.checked_add(head));
             if expected != Some(bytes) {
                 return Err(refuse(
                     "size",
@@ -71,7 +74,13 @@ impl RawVectors {
             (first, dim)
         };
         let narrow = |value: u64| usize::try_from(value).unwrap_or(usize::MAX);
-        Ok(Some(Self { file, counted, rows: narrow(rows), dim: narrow(dim), row: 0 }))
+        Ok(Some(Self {
+            file,
+            counted,
+            rows: narrow(rows),
+            dim: narrow(dim),
+            row: 0,
+        }))
     }
 
     /// At most that many next rows, one after the other; none at the end.
@@ -83,10 +92,18 @@ impl RawVectors {
             if self.counted {
                 let dim = number(&mut self.file)? as usize;
                 if dim != self.dim {
-                    let (part, expected) =
-                        (format!("row {}", self.row + 1), format!("{} values, as the first one has", self.dim));
+                    let (part, expected) = (
+                        format!("row {}", self.row + 1),
+                        format!("{} values, as the first one has", self.dim),
+                    );
                     let path = self.file.get_ref().path().to_owned();
-                    return Err(Error::Vectors { path, part, expected, got: dim.to_string(), hint: HINT });
+                    return Err(Error::Vectors {
+                        path,
+                        part,
+                        expected,
+                        got: dim.to_string(),
+                        hint: HINT,
+                    });
                 }
             }
             self.file.read_exact(&mut bytes)?;
@@ -107,7 +124,8 @@ fn number(file: &mut BufReader<fs_err::File>) -> std::io::Result<u32> {
 mod tests {
     use super::*;
 
-    /// As numpy writes them: `np.array([2, 3], np.uint32).tofile(f); rows.tofile(f)`, and `np.insert(rows.view(np.int32), 0, 3, 1).tofile(f)`.
+    /// As numpy writes them: `np.array([2, 3], np.uint32).tofile(f); rows.tofile(f)`, and
+    /// `np.insert(rows.view(np.int32), 0, 3, 1).tofile(f)`.
     fn bytes(counted: bool, rows: &[[f32; 3]]) -> Vec<u8> {
         let mut bytes = Vec::new();
         if !counted {
@@ -133,7 +151,10 @@ mod tests {
             let mut file = RawVectors::open(&path).unwrap().unwrap();
             assert_eq!((file.rows, file.dim), (3, 3));
             assert_eq!(file.block(2).unwrap(), rows[..2].concat());
-            assert_eq!((file.block(2).unwrap(), file.block(2).unwrap()), (rows[2].to_vec(), vec![]));
+            assert_eq!(
+                (file.block(2).unwrap(), file.block(2).unwrap()),
+                (rows[2].to_vec(), vec![])
+            );
             for length in [0, 3, 7, whole.len() - 1] {
                 fs_err::write(&path, &whole[..length]).unwrap();
                 let error = RawVectors::open(&path).unwrap_err().to_string();
@@ -144,7 +165,12 @@ mod tests {
         let mut other = bytes(true, &rows);
         other[16] = 2;
         fs_err::write(&path, other).unwrap();
-        let error = RawVectors::open(&path).unwrap().unwrap().block(3).unwrap_err().to_string();
+        let error = RawVectors::open(&path)
+            .unwrap()
+            .unwrap()
+            .block(3)
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("row 2: expected 3 values"), "{error}");
         let path = dir.path().join("c.npy");
         assert!(RawVectors::open(&path).unwrap().is_none());

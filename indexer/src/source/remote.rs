@@ -1,8 +1,9 @@
 //! Vectors from encoder services: several batches in flight, replies used in the order of the requests.
 //!
-//! Each batch is one call with a deadline and bounded retries (by the client, which waits as long as a service asks for), so that a service that restarts
-//! costs one batch and not the build. Of several services each gets batches in turn, and those of one that has failed go to the others for a minute, until one
-//! of them finds it back; where none answers, the build ends with an error that names the service and the documents.
+//! Each batch is one call with a deadline and bounded retries (by the client, which waits as long as a service asks
+//! for), so that a service that restarts costs one batch and not the build. Of several services each gets batches in
+//! turn, and those of one that has failed go to the others for a minute, until one of them finds it back; where none
+//! answers, the build ends with an error that names the service and the documents.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -105,7 +106,10 @@ impl RemoteSource {
                 got: config.batch_texts,
             });
         }
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()?;
         let (mut services, mut model, mut failure) = (Vec::with_capacity(urls.len()), None, None);
         let mut two_towers = None;
         for url in urls {
@@ -121,9 +125,16 @@ impl RemoteSource {
                     let first: &ModelRecord = model.get_or_insert_with(|| of.clone());
                     if !first.same_space(&of) {
                         let (url, expected) = (url.clone(), first.fingerprint.clone());
-                        return Err(Error::ModelChanged { url, expected, got: of.fingerprint });
+                        return Err(Error::ModelChanged {
+                            url,
+                            expected,
+                            got: of.fingerprint,
+                        });
                     }
-                    services.push(CalledService { client, absence: Absence::new(config.away) });
+                    services.push(CalledService {
+                        client,
+                        absence: Absence::new(config.away),
+                    });
                 }
                 Err(error) => {
                     if urls.len() > 1 {
@@ -162,7 +173,10 @@ impl RemoteSource {
             }
             self.next_id += 1;
             let context = self.config.context;
-            let texts = documents.iter().map(|document| document.passage_in(context).into_owned()).collect();
+            let texts = documents
+                .iter()
+                .map(|document| document.passage_in(context).into_owned())
+                .collect();
             let request = v1::EncodeRequest {
                 id: self.next_id,
                 tower: self.config.tower.into(),
@@ -179,7 +193,11 @@ impl RemoteSource {
                 self.config.client.clone(),
                 self.model.fingerprint.clone(),
             ));
-            self.pending.push_back(PendingBatch { id: self.next_id, documents, reply });
+            self.pending.push_back(PendingBatch {
+                id: self.next_id,
+                documents,
+                reply,
+            });
         }
         Ok(())
     }
@@ -196,7 +214,11 @@ impl RemoteSource {
                 },
             };
             bytes += document.passage().len();
-            if let Some(place) = document.place.as_ref().filter(|place| is_late && read != Some(place.digest())) {
+            if let Some(place) = document
+                .place
+                .as_ref()
+                .filter(|place| is_late && read != Some(place.digest()))
+            {
                 read = Some(place.digest());
                 bytes += place.document().len();
             }
@@ -213,14 +235,26 @@ impl RemoteSource {
     fn take(&mut self, mut batch: PendingBatch, cancel: &JobCancellation) -> Result<(), Error> {
         let joined = wait(&self.runtime, cancel, &mut batch.reply).inspect_err(|_| batch.reply.abort())?;
         let named = |source| Error::Encoder {
-            first: batch.documents.first().map(|document| document.key.clone()).unwrap_or_default(),
-            last: batch.documents.last().map(|document| document.key.clone()).unwrap_or_default(),
+            first: batch
+                .documents
+                .first()
+                .map(|document| document.key.clone())
+                .unwrap_or_default(),
+            last: batch
+                .documents
+                .last()
+                .map(|document| document.key.clone())
+                .unwrap_or_default(),
             source,
         };
         let joined = joined.map_err(|error| named(contract(String::new(), error.to_string())))?;
         let (url, reply) = joined.map_err(named)?;
         if reply.fingerprint != self.model.fingerprint {
-            return Err(Error::ModelChanged { url, expected: self.model.fingerprint.clone(), got: reply.fingerprint });
+            return Err(Error::ModelChanged {
+                url,
+                expected: self.model.fingerprint.clone(),
+                got: reply.fingerprint,
+            });
         }
         let dim = self.model.dim;
         if (reply.id, reply.dim as usize) != (batch.id, dim) {
@@ -243,20 +277,33 @@ impl RemoteSource {
         let last = reply.truncated_texts.last().map_or(0, |last| *last as usize + 1);
         if !is_ascending || last > texts || reply.truncated as usize > texts {
             let reason = format!("expected `truncated` and `truncated_texts` of {texts} texts, ascending, got others");
-            let first = batch.documents.first().map(|document| document.key.clone()).unwrap_or_default();
-            let last = batch.documents.last().map(|document| document.key.clone()).unwrap_or_default();
-            return Err(Error::Encoder { first, last, source: contract(url, reason) });
+            let first = batch
+                .documents
+                .first()
+                .map(|document| document.key.clone())
+                .unwrap_or_default();
+            let last = batch
+                .documents
+                .last()
+                .map(|document| document.key.clone())
+                .unwrap_or_default();
+            return Err(Error::Encoder {
+                first,
+                last,
+                source: contract(url, reason),
+            });
         }
         // Services of earlier releases tell only how many.
         let tells = reply.truncated_texts.len() == reply.truncated as usize;
         let is_truncated = |number: u32| tells.then(|| reply.truncated_texts.binary_search(&number).is_ok());
         let rows = rows.chunks_exact(dim).map(<[f32]>::to_vec).zip(0..);
         let embedded = batch.documents.into_iter().zip(rows);
-        self.ready.extend(embedded.map(|(document, (row, number))| EmbeddedDocument {
-            document,
-            row,
-            truncated: is_truncated(number),
-        }));
+        self.ready
+            .extend(embedded.map(|(document, (row, number))| EmbeddedDocument {
+                document,
+                row,
+                truncated: is_truncated(number),
+            }));
         Ok(())
     }
 }
@@ -276,7 +323,13 @@ fn wait<F: Future>(runtime: &Runtime, cancel: &JobCancellation, what: F) -> Resu
 
 fn model_of(info: v1::ModelInfo) -> Result<ModelRecord, Error> {
     let (dim, max_tokens, metric) = (info.dim as usize, info.max_tokens as usize, info.metric().as_str_name());
-    Ok(ModelRecord::of_unit_vectors(info.name, info.fingerprint, dim, metric, max_tokens)?)
+    Ok(ModelRecord::of_unit_vectors(
+        info.name,
+        info.fingerprint,
+        dim,
+        metric,
+        max_tokens,
+    )?)
 }
 
 impl VectorSource for RemoteSource {
@@ -331,7 +384,9 @@ impl VectorSource for RemoteSource {
     ) -> Result<Option<EmbeddedDocument>, Error> {
         while self.ready.is_empty() {
             self.fill(corpus)?;
-            let Some(oldest) = self.pending.pop_front() else { return Ok(None) };
+            let Some(oldest) = self.pending.pop_front() else {
+                return Ok(None);
+            };
             self.take(oldest, cancel)?;
         }
         Ok(self.ready.pop_front())

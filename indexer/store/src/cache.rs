@@ -1,5 +1,5 @@
-//! Directories that mirror the indexes of stores, within a number of bytes: one for each URL, below the folder of the cache, under a name that
-//! is the same after a restart.
+//! Directories that mirror the indexes of stores, within a number of bytes: one for each URL, below the folder of the
+//! cache, under a name that is the same after a restart.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,7 +20,8 @@ use crate::remote::{Current, RemoteStore};
 /// Longest part of a URL in the name of its directory.
 const NAME: usize = 60;
 
-/// File of a mirror: the store's `CURRENT` that was fetched last, which is another one than the mirror's after a rollback of that.
+/// File of a mirror: the store's `CURRENT` that was fetched last, which is another one than the mirror's after a
+/// rollback of that.
 const FETCHED: &str = ".fetched";
 /// How long a mirror waits for another process that fetches its index.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -43,13 +44,20 @@ pub struct Mirror {
 impl Cache {
     /// A cache in a folder, which is created by the first pull. With a limit, no more bytes than this are kept in it.
     pub fn new(folder: &Path, limit: Option<u64>) -> Self {
-        Self { folder: folder.into(), limit }
+        Self {
+            folder: folder.into(),
+            limit,
+        }
     }
 
     /// The mirror of an index.
     pub fn mirror(&self, remote: RemoteStore) -> Mirror {
         let directory = self.folder.join(name_of(remote.url()));
-        Mirror { cache: self.clone(), remote, directory }
+        Mirror {
+            cache: self.clone(),
+            remote,
+            directory,
+        }
     }
 }
 
@@ -66,7 +74,9 @@ impl Mirror {
 
     /// The current generation of the mirror; none where nothing has been fetched yet, or it cannot be read.
     pub fn generation(&self) -> Option<u64> {
-        manifest::current(&self.directory).ok().map(|manifest| manifest.generation)
+        manifest::current(&self.directory)
+            .ok()
+            .map(|manifest| manifest.generation)
     }
 
     /// Whether a `CURRENT` of the store was fetched last, by any process: then there is nothing to fetch.
@@ -83,19 +93,28 @@ impl Mirror {
     /// The text of the store's `CURRENT`, in one request.
     pub async fn look(&self) -> Result<String> {
         let pointer = self.remote.pointer().await?;
-        pointer.ok_or_else(|| Error::Absent { url: self.remote.url().to_owned() })
+        pointer.ok_or_else(|| Error::Absent {
+            url: self.remote.url().to_owned(),
+        })
     }
 
-    /// Makes the store's current generation that of the mirror, as [`pull()`](crate::pull()) does. Where the cache would hold more than its limit then,
-    /// generations that are neither current nor read are removed first, the oldest first, as many as it takes; where that is not enough, nothing is
-    /// fetched. What was learned for the index becomes the store's, too.
+    /// Makes the store's current generation that of the mirror, as [`pull()`](crate::pull()) does. Where the cache
+    /// would hold more than its limit then, generations that are neither current nor read are removed first, the oldest
+    /// first, as many as it takes; where that is not enough, nothing is fetched. What was learned for the index becomes
+    /// the store's, too.
     pub async fn refresh(&self, go_on: &(dyn Fn() -> bool + Sync)) -> Result<Pulled> {
         let Some(there) = self.remote.current().await? else {
-            return Err(Error::Absent { url: self.remote.url().to_owned() });
+            return Err(Error::Absent {
+                url: self.remote.url().to_owned(),
+            });
         };
         self.make_room(&there)?;
         let options = PullOptions::default();
-        let pulling = Pulling { options: &options, patience: PATIENCE, direction: Direction::Mirror };
+        let pulling = Pulling {
+            options: &options,
+            patience: PATIENCE,
+            direction: Direction::Mirror,
+        };
         let pulled = pull_generation(&self.remote, &there, &self.directory, pulling, go_on).await;
         let pulled = pulled.map_err(|error| self.of_cache(error, there.manifest.generation))?;
         if !self.has(&there.pointer) {
@@ -106,12 +125,16 @@ impl Mirror {
         Ok(pulled)
     }
 
-    /// Removes all generations but the current one, `keep`, and those that are read; without `keep`, the one before the current one is kept. Returns
-    /// those that were removed.
+    /// Removes all generations but the current one, `keep`, and those that are read; without `keep`, the one before the
+    /// current one is kept. Returns those that were removed.
     pub fn tidy(&self, keep: Option<u64>) -> Result<Vec<u64>> {
         let index = &self.directory;
-        let Some(current) = manifest::current_generation(index)? else { return Ok(Vec::new()) };
-        let keep = keep.filter(|keep| *keep != current).or_else(|| manifest::predecessor(index, current).ok());
+        let Some(current) = manifest::current_generation(index)? else {
+            return Ok(Vec::new());
+        };
+        let keep = keep
+            .filter(|keep| *keep != current)
+            .or_else(|| manifest::predecessor(index, current).ok());
         let mut removed = Vec::new();
         for generation in manifest::generations(index)? {
             if generation != current && Some(generation) != keep && evict::remove(index, generation, &[])? {
@@ -127,18 +150,30 @@ impl Mirror {
         let Some(limit) = self.cache.limit else { return Ok(()) };
         let (folder, generation) = (&*self.cache.folder, there.manifest.generation);
         let wanted = files_of(&there.manifest);
-        let needed: u64 = missing(&wanted, &self.directory)?.iter().map(|file| file.entry.bytes).sum();
+        let needed: u64 = missing(&wanted, &self.directory)?
+            .iter()
+            .map(|file| file.entry.bytes)
+            .sum();
         // What has been fetched of it is counted as needed.
         let held = || evict::bytes_below(folder, &self.directory.join(STAGING));
         if needed == 0 || held()?.saturating_add(needed) <= limit {
             return Ok(());
         }
-        let spared = |index: &Path| if index == self.directory { &*wanted } else { &[] as &[IndexFile] };
+        let spared = |index: &Path| {
+            if index == self.directory {
+                &*wanted
+            } else {
+                &[] as &[IndexFile]
+            }
+        };
         // What cannot be removed is held, and counts.
         for index in evict::mirrors(folder)? {
             drop(evict::sweep(&index, spared(&index)));
         }
-        for EvictableGeneration { index, generation: old, .. } in evict::oldest_first(folder)? {
+        for EvictableGeneration {
+            index, generation: old, ..
+        } in evict::oldest_first(folder)?
+        {
             if held()?.saturating_add(needed) <= limit {
                 return Ok(());
             }
@@ -151,19 +186,32 @@ impl Mirror {
             return Ok(());
         }
         let (url, cache) = (self.remote.url().to_owned(), folder.to_owned());
-        Err(Error::NoRoom { url, cache, generation, needed, held, limit })
+        Err(Error::NoRoom {
+            url,
+            cache,
+            generation,
+            needed,
+            held,
+            limit,
+        })
     }
 
     /// An error of a pull, in the words of a cache, whose directories nobody changes.
     fn of_cache(&self, error: Error, generation: u64) -> Error {
         let (url, cache) = (self.remote.url().to_owned(), self.cache.folder.to_path_buf());
         match error {
-            Error::Space(SpaceError::Full { needed, free, .. }) => {
-                Error::DiskFull { url, cache, generation, needed, free }
-            }
-            Error::OtherLineage { .. } | Error::NotPushed { .. } => {
-                Error::OtherIndex { url, index: self.directory.clone(), generation }
-            }
+            Error::Space(SpaceError::Full { needed, free, .. }) => Error::DiskFull {
+                url,
+                cache,
+                generation,
+                needed,
+                free,
+            },
+            Error::OtherLineage { .. } | Error::NotPushed { .. } => Error::OtherIndex {
+                url,
+                index: self.directory.clone(),
+                generation,
+            },
             error => error,
         }
     }
@@ -171,8 +219,19 @@ impl Mirror {
 
 /// The name of a URL's directory: its end, for people, and a checksum of all of it.
 fn name_of(url: &str) -> String {
-    let plain = |letter: char| if letter.is_ascii_alphanumeric() || letter == '-' { letter } else { '_' };
-    let name: String = url.split_once("://").map_or(url, |(_, place)| place).chars().map(plain).collect();
+    let plain = |letter: char| {
+        if letter.is_ascii_alphanumeric() || letter == '-' {
+            letter
+        } else {
+            '_'
+        }
+    };
+    let name: String = url
+        .split_once("://")
+        .map_or(url, |(_, place)| place)
+        .chars()
+        .map(plain)
+        .collect();
     let end = name.len().saturating_sub(NAME);
     format!(
         "{}-{:016x}",
@@ -198,7 +257,10 @@ mod tests {
         ];
         for (number, name) in names.iter().enumerate() {
             assert!(
-                name.len() < 80 && name.chars().all(|letter| letter.is_ascii_alphanumeric() || "-_".contains(letter)),
+                name.len() < 80
+                    && name
+                        .chars()
+                        .all(|letter| letter.is_ascii_alphanumeric() || "-_".contains(letter)),
                 "{name}"
             );
             assert_eq!(names.iter().position(|other| other == name), Some(number));

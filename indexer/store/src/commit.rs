@@ -1,5 +1,5 @@
-//! A generation published whose files are in the store already: the manifest where there is none of its number, then `CURRENT` by a conditional
-//! put.
+//! A generation published whose files are in the store already: the manifest where there is none of its number, then
+//! `CURRENT` by a conditional put.
 
 use std::collections::BTreeMap;
 
@@ -18,8 +18,9 @@ pub enum Committed {
     Before,
 }
 
-/// Publishes a manifest (`bytes`) over the generation that it was planned on: `base` is that one's `CURRENT`, none where there was no index. All
-/// files have to be there. Whatever ends it, readers of the store find the generation before, or this one; of two commits at once, one wins.
+/// Publishes a manifest (`bytes`) over the generation that it was planned on: `base` is that one's `CURRENT`, none
+/// where there was no index. All files have to be there. Whatever ends it, readers of the store find the generation
+/// before, or this one; of two commits at once, one wins.
 pub async fn commit(remote: &RemoteStore, base: Option<&str>, bytes: &[u8]) -> Result<Committed> {
     let manifest = manifest::parse(std::path::Path::new(remote.url()), bytes)?;
     let (generation, pointer) = (manifest.generation, manifest::pointer_to(manifest.generation, bytes));
@@ -45,7 +46,10 @@ pub async fn commit(remote: &RemoteStore, base: Option<&str>, bytes: &[u8]) -> R
         Some(now) if follows(remote, now, generation, bytes).await? => Ok(Committed::Before),
         now => {
             refuse_others(remote, base, now.as_ref())?;
-            Err(Error::Raced { url: remote.url().to_owned(), generation: now.as_ref().map_or(0, of) })
+            Err(Error::Raced {
+                url: remote.url().to_owned(),
+                generation: now.as_ref().map_or(0, of),
+            })
         }
     }
 }
@@ -53,7 +57,9 @@ pub async fn commit(remote: &RemoteStore, base: Option<&str>, bytes: &[u8]) -> R
 /// Whether a manifest (`bytes`) has been published: its generation is current, or later ones have followed.
 pub async fn is_published(remote: &RemoteStore, bytes: &[u8]) -> Result<bool> {
     let generation = manifest::parse(std::path::Path::new(remote.url()), bytes)?.generation;
-    let Some(there) = remote.current().await? else { return Ok(false) };
+    let Some(there) = remote.current().await? else {
+        return Ok(false);
+    };
     Ok(there.pointer == manifest::pointer_to(generation, bytes) || follows(remote, &there, generation, bytes).await?)
 }
 
@@ -66,7 +72,9 @@ async fn follows(remote: &RemoteStore, current: &Current, generation: u64, bytes
     let mut parent = current.manifest.parent;
     while let Some(number) = parent.filter(|number| *number >= generation) {
         let name = manifest::manifest_name(number);
-        let Some(found) = remote.read(&name).await? else { return Ok(false) };
+        let Some(found) = remote.read(&name).await? else {
+            return Ok(false);
+        };
         if number == generation {
             return Ok(found == bytes);
         }
@@ -83,7 +91,11 @@ fn refuse_others(remote: &RemoteStore, base: Option<&str>, there: Option<&Curren
     }
     let say =
         |pointer: Option<&str>| pointer.map_or_else(|| "no generation".to_owned(), |text| format!("`{}`", text.trim()));
-    Err(Error::Moved { url: remote.url().to_owned(), expected: say(base), got: say(got) })
+    Err(Error::Moved {
+        url: remote.url().to_owned(),
+        expected: say(base),
+        got: say(got),
+    })
 }
 
 /// Each file is there, with its length.

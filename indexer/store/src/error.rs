@@ -19,7 +19,12 @@ pub enum Error {
     Url { url: String, reason: String },
     /// The store refused, or cannot be reached.
     #[error("cannot {action} `{path}` at {url}: {source}")]
-    Store { url: String, path: String, action: &'static str, source: Box<object_store::Error> },
+    Store {
+        url: String,
+        path: String,
+        action: &'static str,
+        source: Box<object_store::Error>,
+    },
     /// No index where one was expected.
     #[error("there is no index at {url}: no object `CURRENT`. `dyad-indexer push` puts one there")]
     Absent { url: String },
@@ -27,16 +32,35 @@ pub enum Error {
     #[error(
         "`{path}` at {url}, {part}: expected {expected}, got {got}. Push the index again, from a directory that `dyad-indexer verify` finds intact"
     )]
-    Damaged { url: String, path: String, part: &'static str, expected: String, got: String },
+    Damaged {
+        url: String,
+        path: String,
+        part: &'static str,
+        expected: String,
+        got: String,
+    },
     /// A file of the index that is not what its manifest says.
     #[error("`{}`, {part}: expected {expected}, got {got}. Nothing was published: run `dyad-indexer verify`", path.display())]
-    DamagedFile { path: PathBuf, part: &'static str, expected: String, got: String },
+    DamagedFile {
+        path: PathBuf,
+        part: &'static str,
+        expected: String,
+        got: String,
+    },
     /// Two indexes that are not of one line.
     #[error("generation {generation} at {url} is not one of `{}`: they have been changed independently. Push to another URL, or pull into another directory", index.display())]
-    OtherLineage { url: String, index: PathBuf, generation: u64 },
+    OtherLineage {
+        url: String,
+        index: PathBuf,
+        generation: u64,
+    },
     /// A directory that was changed.
     #[error("generation {generation} of `{}` is not at {url}: it was changed here, and not pushed. Push it, or roll it back, and pull then", index.display())]
-    NotPushed { url: String, index: PathBuf, generation: u64 },
+    NotPushed {
+        url: String,
+        index: PathBuf,
+        generation: u64,
+    },
     /// Another push, job or rollback was faster.
     #[error(
         "another change of {url} came first: generation {generation} is current there now, and what it was before is not any more. Nothing was published or removed; pull it, or try again"
@@ -51,7 +75,12 @@ pub enum Error {
     #[error(
         "`{path}` at {url} has changed since it was planned: expected {expected}, got {got}. Plan again, at another place"
     )]
-    Changed { url: String, path: String, expected: String, got: String },
+    Changed {
+        url: String,
+        path: String,
+        expected: String,
+        got: String,
+    },
     /// Another generation than the planned one's parent is current.
     #[error(
         "{url}: expected {expected} to be current, as when the job was planned, got {got}. Nothing was published; plan again, at another place"
@@ -70,13 +99,30 @@ pub enum Error {
         "generation {generation} of {url} does not fit into the cache `{}`: {} have to be fetched, {} are held by what is served and by other indexes, and the limit is {}. Nothing was fetched, and what was served is served on. Raise the limit (`--cache-bytes`), or remove folders of indexes that are not served any more",
         cache.display(), ByteSize(*needed), ByteSize(*held), ByteSize(*limit)
     )]
-    NoRoom { url: String, cache: PathBuf, generation: u64, needed: u64, held: u64, limit: u64 },
+    NoRoom {
+        url: String,
+        cache: PathBuf,
+        generation: u64,
+        needed: u64,
+        held: u64,
+        limit: u64,
+    },
     /// A disk that has no room for a generation.
     #[error("`{}` needs {} of disk for generation {generation} of {url}, and {} are free. Free some space, or use a cache on another disk", cache.display(), ByteSize(*needed), ByteSize(*free))]
-    DiskFull { url: String, cache: PathBuf, generation: u64, needed: u64, free: u64 },
+    DiskFull {
+        url: String,
+        cache: PathBuf,
+        generation: u64,
+        needed: u64,
+        free: u64,
+    },
     /// A cache that mirrors another index than the store has by now.
     #[error("{url} has another index than it had: its generation {generation} does not belong to the one in `{}`. Stop the searcher, remove that folder, and start it again", index.display())]
-    OtherIndex { url: String, index: PathBuf, generation: u64 },
+    OtherIndex {
+        url: String,
+        index: PathBuf,
+        generation: u64,
+    },
     /// The transfer was told to stop.
     #[error("interrupted; what has been transferred stays, and the same command goes on with the rest")]
     Interrupted,
@@ -92,7 +138,8 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether the same may succeed later, without anyone's help: the store did not answer, has no index yet, or another process fetches it.
+    /// Whether the same may succeed later, without anyone's help: the store did not answer, has no index yet, or
+    /// another process fetches it.
     pub fn is_transient(&self) -> bool {
         use object_store::Error as Store;
         match self {

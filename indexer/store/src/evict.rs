@@ -1,6 +1,7 @@
 //! Generations of a mirror that nobody needs any more are removed, and then the files that no generation names.
 //!
-//! As for every index, the manifest goes first, under the index's lock, and a generation that a process of this machine reads stays.
+//! As for every index, the manifest goes first, under the index's lock, and a generation that a process of this machine
+//! reads stays.
 
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
@@ -39,10 +40,19 @@ pub(crate) fn mirrors(folder: &Path) -> Result<Vec<PathBuf>> {
 pub(crate) fn oldest_first(folder: &Path) -> Result<Vec<EvictableGeneration>> {
     let mut found = Vec::new();
     for index in mirrors(folder)? {
-        let Ok(current) = manifest::current_generation(&index) else { continue };
-        for generation in manifest::generations(&index)?.into_iter().filter(|one| Some(*one) != current) {
+        let Ok(current) = manifest::current_generation(&index) else {
+            continue;
+        };
+        for generation in manifest::generations(&index)?
+            .into_iter()
+            .filter(|one| Some(*one) != current)
+        {
             if let Ok(Manifest { created_unix_s, .. }) = manifest::load(&index, generation) {
-                found.push(EvictableGeneration { created_unix_s, generation, index: index.clone() });
+                found.push(EvictableGeneration {
+                    created_unix_s,
+                    generation,
+                    index: index.clone(),
+                });
             }
         }
     }
@@ -50,7 +60,8 @@ pub(crate) fn oldest_first(folder: &Path) -> Result<Vec<EvictableGeneration>> {
     Ok(found)
 }
 
-/// Removes a generation that is neither current nor read, and the files that no other generation, nor `spared`, names then; says whether it did.
+/// Removes a generation that is neither current nor read, and the files that no other generation, nor `spared`, names
+/// then; says whether it did.
 pub(crate) fn remove(index: &Path, generation: u64, spared: &[IndexFile]) -> Result<bool> {
     let lock = WriteLock::acquire(index)?;
     let is_removed = manifest::remove(index, generation, &lock)?;
@@ -96,7 +107,9 @@ pub(crate) fn bytes_below(path: &Path, other: &Path) -> Result<u64> {
     if path == other {
         return Ok(0);
     }
-    let Some(found) = gone(fs_err::symlink_metadata(path))? else { return Ok(0) };
+    let Some(found) = gone(fs_err::symlink_metadata(path))? else {
+        return Ok(0);
+    };
     if !found.is_dir() {
         return Ok(found.len());
     }
@@ -105,7 +118,9 @@ pub(crate) fn bytes_below(path: &Path, other: &Path) -> Result<u64> {
 
 /// What is in a folder; nothing where there is none.
 fn entries(folder: &Path) -> Result<Vec<PathBuf>> {
-    let Some(found) = gone(fs_err::read_dir(folder))? else { return Ok(Vec::new()) };
+    let Some(found) = gone(fs_err::read_dir(folder))? else {
+        return Ok(Vec::new());
+    };
     found.map(|entry| Ok(entry?.path())).collect()
 }
 

@@ -21,7 +21,10 @@ pub(crate) fn files_of(manifest: &Manifest) -> Vec<IndexFile> {
     for part in manifest.shards.iter().flat_map(ShardEntry::parts) {
         let is_named_by_content = part.folder == SHARDS_DIR;
         files.extend(part.files.iter().map(|entry| IndexFile {
-            entry: FileEntry { path: part.path_of(entry), ..entry.clone() },
+            entry: FileEntry {
+                path: part.path_of(entry),
+                ..entry.clone()
+            },
             is_named_by_content,
         }));
     }
@@ -29,7 +32,8 @@ pub(crate) fn files_of(manifest: &Manifest) -> Vec<IndexFile> {
 }
 
 impl IndexFile {
-    /// Whether the file is at `root`, whole: by its length, and by its checksum where its name does not tell its content, or `verify` asks.
+    /// Whether the file is at `root`, whole: by its length, and by its checksum where its name does not tell its
+    /// content, or `verify` asks.
     pub(crate) fn is_at(&self, root: &Path, verify: bool) -> Result<bool> {
         let path = root.join(&self.entry.path);
         match fs_err::metadata(&path) {

@@ -33,7 +33,13 @@ impl Pushing {
     pub(crate) fn publish(&self, generation: u64, shards: &[&str]) {
         let shards = shards.iter().map(|id| self.shard(id)).collect();
         let (name, fingerprint) = ("m".to_owned(), "f".to_owned());
-        let model = ModelRecord { name, fingerprint, dim: 1, metric: Metric::Cosine, max_tokens: 1 };
+        let model = ModelRecord {
+            name,
+            fingerprint,
+            dim: 1,
+            metric: Metric::Cosine,
+            max_tokens: 1,
+        };
         let manifest = Manifest {
             format_version: 2,
             generation,
@@ -57,8 +63,19 @@ impl Pushing {
         let bytes = id.repeat(1_000).into_bytes();
         fs_err::write(folder.join("dense.dyad"), &bytes).unwrap();
         let (path, crc32c) = ("dense.dyad".into(), crc32c::crc32c(&bytes));
-        let files = vec![FileEntry { path, bytes: bytes.len() as u64, crc32c }];
-        ShardEntry { id: id.into(), documents: 1, files, deleted: None, metadata: None, calibration: None }
+        let files = vec![FileEntry {
+            path,
+            bytes: bytes.len() as u64,
+            crc32c,
+        }];
+        ShardEntry {
+            id: id.into(),
+            documents: 1,
+            files,
+            deleted: None,
+            metadata: None,
+            calibration: None,
+        }
     }
 
     pub(crate) fn roll_back(&self, generation: u64) {

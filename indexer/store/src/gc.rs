@@ -1,4 +1,5 @@
-//! Removes from a store what nothing needs: generations that were replaced long ago, and what killed pushes and jobs have left.
+//! Removes from a store what nothing needs: generations that were replaced long ago, and what killed pushes and jobs
+//! have left.
 //!
 //! Manifests go first: one without its files would be worse than files without a manifest.
 
@@ -40,11 +41,12 @@ struct Survey {
     files: Vec<String>,
 }
 
-/// Removes all generations but the current one, the newest `keep` of those before it, and those whose manifests were put within `older_than`; a manifest above
-/// the current one, which a push has left that was killed or a rollback, goes by its age alone. Then files that no manifest names, put before
-/// `older_than`: it has to be longer than any push or job takes. Nothing is removed where another generation becomes current meanwhile, or a manifest is
-/// put, as a push of an old generation does first; such a push looks whether all is there when it is done, and puts what is not. Where a push may have looked before
-/// the last file went, the error says to push again.
+/// Removes all generations but the current one, the newest `keep` of those before it, and those whose manifests were
+/// put within `older_than`; a manifest above the current one, which a push has left that was killed or a rollback, goes
+/// by its age alone. Then files that no manifest names, put before `older_than`: it has to be longer than any push or
+/// job takes. Nothing is removed where another generation becomes current meanwhile, or a manifest is put, as a push of
+/// an old generation does first; such a push looks whether all is there when it is done, and puts what is not. Where a
+/// push may have looked before the last file went, the error says to push again.
 pub async fn gc(remote: &RemoteStore, keep: usize, older_than: Duration, dry_run: bool) -> Result<CollectedObjects> {
     let _alone = remote.alone()?;
     let survey = Survey::new(remote, keep, older_than).await?;
@@ -66,8 +68,11 @@ impl Survey {
         let oldest_kept = before.saturating_sub(keep.saturating_sub(1));
         let (mut collected, mut named, mut unneeded) = (CollectedObjects::default(), BTreeSet::new(), Vec::new());
         for (at, (generation, object)) in manifests.iter().enumerate() {
-            let is_replaced =
-                if *generation < current_number { at < oldest_kept } else { *generation > current_number };
+            let is_replaced = if *generation < current_number {
+                at < oldest_kept
+            } else {
+                *generation > current_number
+            };
             if is_replaced && is_old(object) {
                 collected.removed.push(*generation);
                 unneeded.push(object.name.clone());
@@ -76,21 +81,31 @@ impl Survey {
             collected.kept.push(*generation);
             // Another job has removed it since it was listed.
             let Some(bytes) = remote.read(&object.name).await? else {
-                return Err(Error::Raced { url: remote.url().to_owned(), generation: current_number });
+                return Err(Error::Raced {
+                    url: remote.url().to_owned(),
+                    generation: current_number,
+                });
             };
             let manifest = manifest::parse(&std::path::Path::new(remote.url()).join(&object.name), &bytes)?;
             named.extend(files_of(&manifest).into_iter().map(|file| file.entry.path));
         }
         let is_ours = |name: &str| SHARD_FOLDERS.iter().any(|dir| name.split('/').next() == Some(dir));
-        let unnamed =
-            objects.iter().filter(|object| is_ours(&object.name) && !named.contains(&object.name) && is_old(object));
+        let unnamed = objects
+            .iter()
+            .filter(|object| is_ours(&object.name) && !named.contains(&object.name) && is_old(object));
         let mut files = Vec::new();
         for object in unnamed {
             collected.files += 1;
             collected.bytes += object.bytes;
             files.push(object.name.clone());
         }
-        Ok(Self { collected, current, manifests, unneeded, files })
+        Ok(Self {
+            collected,
+            current,
+            manifests,
+            unneeded,
+            files,
+        })
     }
 
     /// Removes the manifests, and looks again before each part of the files goes, and when all have gone.
@@ -101,25 +116,34 @@ impl Survey {
         for files in self.files.chunks(FILES_BETWEEN_LOOKS) {
             remote.remove(files).await?;
             // A push that has begun meanwhile may have found a file that went after that.
-            self.look_again(remote, &self.unneeded).await.map_err(|error| match error {
-                Error::Raced { url, generation } => Error::RemovedUnderPush { url, generation },
-                error => error,
-            })?;
+            self.look_again(remote, &self.unneeded)
+                .await
+                .map_err(|error| match error {
+                    Error::Raced { url, generation } => Error::RemovedUnderPush { url, generation },
+                    error => error,
+                })?;
         }
         Ok(())
     }
 
-    /// An error where another generation is current by now, or the manifests are not the ones that were there, without those that were removed.
+    /// An error where another generation is current by now, or the manifests are not the ones that were there, without
+    /// those that were removed.
     async fn look_again(&self, remote: &RemoteStore, removed: &[String]) -> Result<()> {
         let now = remote.current().await?;
         let is_current = now.as_ref().map(|now| &now.pointer) == self.current.as_ref().map(|then| &then.pointer);
         let there = remote.manifest_objects().await?;
-        let expected = self.manifests.iter().filter(|(_, object)| !removed.contains(&object.name));
+        let expected = self
+            .manifests
+            .iter()
+            .filter(|(_, object)| !removed.contains(&object.name));
         if is_current && there.iter().eq(expected) {
             return Ok(());
         }
         let generation = now.map_or(0, |now| now.manifest.generation);
-        Err(Error::Raced { url: remote.url().to_owned(), generation })
+        Err(Error::Raced {
+            url: remote.url().to_owned(),
+            generation,
+        })
     }
 }
 
@@ -138,7 +162,8 @@ mod tests {
         true
     }
 
-    /// A push of an old generation puts its manifest again and takes the files that it finds: they must not be removed under it.
+    /// A push of an old generation puts its manifest again and takes the files that it finds: they must not be removed
+    /// under it.
     #[tokio::test]
     async fn what_a_push_has_taken_up_meanwhile_is_not_removed() {
         let store: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
@@ -162,11 +187,16 @@ mod tests {
         let error = survey.remove(&remote).await.unwrap_err();
         assert!(matches!(error, Error::Raced { generation: 1, .. }), "{error}");
         let replica = tempfile::TempDir::new().unwrap();
-        let pulled = pull(&remote, replica.path(), &PullOptions::default(), &always).await.unwrap();
+        let pulled = pull(&remote, replica.path(), &PullOptions::default(), &always)
+            .await
+            .unwrap();
         assert_eq!((pulled.generation, pulled.files), (1, 1));
         // What is left is what a later one removes: generation 1 is current now, and those above it go by their age.
         let collected = gc(&remote, 0, Duration::ZERO, false).await.unwrap();
-        assert_eq!((collected.removed, collected.kept, collected.files), (vec![2, 3], vec![1], 2));
+        assert_eq!(
+            (collected.removed, collected.kept, collected.files),
+            (vec![2, 3], vec![1], 2)
+        );
     }
 
     /// Whatever is removed between a push's look for files and its end: it puts it again.
@@ -185,7 +215,9 @@ mod tests {
         remote.remove(&gone).await.unwrap();
         assert!(index.complete(&remote).await.unwrap() > 0);
         let replica = tempfile::TempDir::new().unwrap();
-        let pulled = pull(&remote, replica.path(), &PullOptions::default(), &always).await.unwrap();
+        let pulled = pull(&remote, replica.path(), &PullOptions::default(), &always)
+            .await
+            .unwrap();
         assert_eq!((pulled.generation, pulled.files), (1, 2));
         assert_eq!(index.complete(&remote).await.unwrap(), 0);
     }
@@ -206,10 +238,20 @@ mod tests {
         index.push(&remote).await.unwrap();
         remote.remove(&survey.files).await.unwrap();
         let replica = tempfile::TempDir::new().unwrap();
-        assert!(pull(&remote, replica.path(), &PullOptions::default(), &always).await.is_err());
+        assert!(
+            pull(&remote, replica.path(), &PullOptions::default(), &always)
+                .await
+                .is_err()
+        );
         let again = index.push(&remote).await.unwrap();
         assert!(again.files > 0 && again.bytes > 0 && !again.is_new, "{again:?}");
-        assert_eq!(pull(&remote, replica.path(), &PullOptions::default(), &always).await.unwrap().generation, 1);
+        assert_eq!(
+            pull(&remote, replica.path(), &PullOptions::default(), &always)
+                .await
+                .unwrap()
+                .generation,
+            1
+        );
         assert_eq!(index.push(&remote).await.unwrap().files, 0);
     }
 }

@@ -1,5 +1,5 @@
-//! Indexes in an object store (S3, Google Cloud Storage, Azure Blob Storage, a directory): the files of an index directory under the same
-//! names.
+//! Indexes in an object store (S3, Google Cloud Storage, Azure Blob Storage, a directory): the files of an index
+//! directory under the same names.
 //!
 //! ```text
 //! s3://bucket/prefix/CURRENT                  moved by a conditional put: of two pushes at once, one wins
@@ -7,8 +7,9 @@
 //!                    shards/ID/...  deletions/...  metadata/ID/...
 //! ```
 //!
-//! What is pulled is verified by the checksums of its manifest before anything of it is published, and a push or a pull that was ended goes on with
-//! what it has not transferred yet. Credentials come from the environment alone (`AWS_`, `GOOGLE_` and `AZURE_` variables).
+//! What is pulled is verified by the checksums of its manifest before anything of it is published, and a push or a pull
+//! that was ended goes on with what it has not transferred yet. Credentials come from the environment alone (`AWS_`,
+//! `GOOGLE_` and `AZURE_` variables).
 //!
 //! | file | contents |
 //! |---|---|

@@ -9,18 +9,32 @@ use crate::remote::{Current, RemoteStore};
 impl RemoteStore {
     /// Numbers of the manifests that are there, ascending.
     pub async fn manifests(&self) -> Result<Vec<u64>> {
-        Ok(self.manifest_objects().await?.into_iter().map(|(number, _)| number).collect())
+        Ok(self
+            .manifest_objects()
+            .await?
+            .into_iter()
+            .map(|(number, _)| number)
+            .collect())
     }
 
     /// The manifests that are there, ascending by number.
     pub(crate) async fn manifest_objects(&self) -> Result<Vec<(u64, Object)>> {
         let place = self.path("");
-        let found = self.store().list_with_delimiter(Some(&place)).await.map_err(self.failed("", "list"))?;
+        let found = self
+            .store()
+            .list_with_delimiter(Some(&place))
+            .await
+            .map_err(self.failed("", "list"))?;
         let one = |meta: object_store::ObjectMeta| {
             let name = meta.location.filename()?.to_owned();
             let number: u64 = name.strip_prefix("manifest-")?.strip_suffix(".json")?.parse().ok()?;
             let version = meta.e_tag.or(meta.version);
-            let object = Object { name, bytes: meta.size, modified: meta.last_modified.into(), version };
+            let object = Object {
+                name,
+                bytes: meta.size,
+                modified: meta.last_modified.into(),
+                version,
+            };
             (manifest::manifest_name(number) == object.name).then_some((number, object))
         };
         let mut all: Vec<(u64, Object)> = found.objects.into_iter().filter_map(one).collect();
@@ -28,9 +42,9 @@ impl RemoteStore {
         Ok(all)
     }
 
-    /// Puts a manifest, by which the number of its generation, and with it the names of its files, belong to one index; [`Error::Taken`] where another one
-    /// has the number. In a directory, which is an index of this machine as well, a new one is marked as not published yet, until
-    /// [`Self::published`].
+    /// Puts a manifest, by which the number of its generation, and with it the names of its files, belong to one index;
+    /// [`Error::Taken`] where another one has the number. In a directory, which is an index of this machine as well, a
+    /// new one is marked as not published yet, until [`Self::published`].
     pub(crate) async fn reserve(
         &self,
         there: Option<&Current>,
@@ -50,7 +64,10 @@ impl RemoteStore {
             return Ok(());
         }
         if self.read(name).await?.as_deref() != Some(bytes) {
-            return Err(Error::Taken { url: self.url().to_owned(), path: name.to_owned() });
+            return Err(Error::Taken {
+                url: self.url().to_owned(),
+                path: name.to_owned(),
+            });
         }
         // Put again, which makes it new: `gc` removes an old manifest that was never published.
         self.put(name, bytes.to_vec()).await
@@ -58,6 +75,10 @@ impl RemoteStore {
 
     /// `CURRENT` names this generation.
     pub(crate) async fn published(&self, generation: u64) -> Result<()> {
-        if self.is_directory() { self.remove(&[manifest::mark_name(generation)]).await } else { Ok(()) }
+        if self.is_directory() {
+            self.remove(&[manifest::mark_name(generation)]).await
+        } else {
+            Ok(())
+        }
     }
 }

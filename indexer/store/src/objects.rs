@@ -31,8 +31,8 @@ const REMOVED_AT_ONCE: usize = 1_000;
 /// How files are put.
 #[derive(Debug, Clone, Copy)]
 pub struct PushOptions {
-    /// Bytes of a part of a large file, and of the largest that is put as one; S3 takes at least 5 MiB. Files of more than 9,000 parts have
-    /// larger ones.
+    /// Bytes of a part of a large file, and of the largest that is put as one; S3 takes at least 5 MiB. Files of more
+    /// than 9,000 parts have larger ones.
     pub part_bytes: usize,
 }
 
@@ -58,7 +58,9 @@ pub struct Object {
 impl RemoteStore {
     /// An object whole, of at most 256 MiB; none where there is none.
     pub async fn read(&self, name: &str) -> Result<Option<Vec<u8>>> {
-        let Some(found) = self.get(name).await? else { return Ok(None) };
+        let Some(found) = self.get(name).await? else {
+            return Ok(None);
+        };
         if found.meta.size > LARGEST_READ {
             let (expected, got) = (format!("at most {LARGEST_READ} bytes"), found.meta.size.to_string());
             return Err(self.damaged(name, "length", expected, got));
@@ -68,7 +70,10 @@ impl RemoteStore {
 
     /// Puts an object where there is none of its name; false where there is one.
     pub async fn put_new(&self, name: &str, bytes: Vec<u8>) -> Result<bool> {
-        let options = PutOptions { mode: PutMode::Create, ..PutOptions::default() };
+        let options = PutOptions {
+            mode: PutMode::Create,
+            ..PutOptions::default()
+        };
         match self.store().put_opts(&self.path(name), bytes.into(), options).await {
             Ok(_) => Ok(true),
             Err(object_store::Error::AlreadyExists { .. } | object_store::Error::Precondition { .. }) => Ok(false),
@@ -78,7 +83,11 @@ impl RemoteStore {
 
     /// Puts an object, in the place of one of its name.
     pub async fn put(&self, name: &str, bytes: Vec<u8>) -> Result<()> {
-        self.store().put(&self.path(name), bytes.into()).await.map(drop).map_err(self.failed(name, "put"))
+        self.store()
+            .put(&self.path(name), bytes.into())
+            .await
+            .map(drop)
+            .map_err(self.failed(name, "put"))
     }
 
     /// Whether all of these files are below `name`, by their lengths.
@@ -87,7 +96,9 @@ impl RemoteStore {
         let is_there = |file: &FileEntry| {
             let object = format!("{name}/{}", file.path);
             let at = listed.binary_search_by(|listed| listed.name.as_str().cmp(&object));
-            at.ok().and_then(|at| listed.get(at)).is_some_and(|listed| listed.bytes == file.bytes)
+            at.ok()
+                .and_then(|at| listed.get(at))
+                .is_some_and(|listed| listed.bytes == file.bytes)
         };
         Ok(files.iter().all(is_there))
     }
@@ -101,8 +112,8 @@ impl RemoteStore {
         }
     }
 
-    /// Puts the files of a directory below `name`, which holds a digest of their content: those that are there already are not put again. Returns the bytes that
-    /// were put.
+    /// Puts the files of a directory below `name`, which holds a digest of their content: those that are there already
+    /// are not put again. Returns the bytes that were put.
     pub async fn put_directory(
         &self,
         local: &FilePath,
@@ -116,13 +127,15 @@ impl RemoteStore {
             if self.has(&object, file.bytes).await? {
                 return Ok(0);
             }
-            self.put_file(&local.join(&file.path), &object, file, options, go_on).await?;
+            self.put_file(&local.join(&file.path), &object, file, options, go_on)
+                .await?;
             Ok(file.bytes)
         };
         Ok(all(files, put, go_on).await?.iter().sum())
     }
 
-    /// Fetches the objects below `name` into a directory and verifies them; names that lead out of it are refused. What an earlier call has fetched is kept.
+    /// Fetches the objects below `name` into a directory and verifies them; names that lead out of it are refused. What
+    /// an earlier call has fetched is kept.
     pub async fn fetch_directory(
         &self,
         name: &str,
@@ -132,10 +145,14 @@ impl RemoteStore {
     ) -> Result<()> {
         let fetch = async |file: &FileEntry, go_on: &(dyn Fn() -> bool + Sync)| {
             if !is_plain(&file.path) {
-                let (expected, got) = ("a path below its folder".to_owned(), format!("`{}`", file.path.escape_debug()));
+                let (expected, got) = (
+                    "a path below its folder".to_owned(),
+                    format!("`{}`", file.path.escape_debug()),
+                );
                 return Err(self.damaged(name, "name of a file", expected, got));
             }
-            self.fetch_file(&format!("{name}/{}", file.path), file, &to.join(&file.path), go_on).await
+            self.fetch_file(&format!("{name}/{}", file.path), file, &to.join(&file.path), go_on)
+                .await
         };
         all(files, fetch, go_on).await.map(drop)
     }
@@ -157,7 +174,9 @@ impl RemoteStore {
         let (mut checksum, mut length) = (0, 0);
         let mut read = || -> Result<Vec<u8>> {
             let mut part = Vec::new();
-            Read::by_ref(&mut source).take(part_bytes as u64).read_to_end(&mut part)?;
+            Read::by_ref(&mut source)
+                .take(part_bytes as u64)
+                .read_to_end(&mut part)?;
             (checksum, length) = (crc32c::crc32c_append(checksum, &part), length + part.len() as u64);
             Ok(part)
         };
@@ -208,7 +227,11 @@ impl RemoteStore {
             fs_err::create_dir_all(parent)?;
         }
         let partial = PathBuf::from(format!("{}{PARTIAL}", to.display()));
-        let mut out = fs_err::OpenOptions::new().create(true).read(true).append(true).open(&partial)?;
+        let mut out = fs_err::OpenOptions::new()
+            .create(true)
+            .read(true)
+            .append(true)
+            .open(&partial)?;
         let (mut length, mut checksum) = read_so_far(&mut out, facts.bytes)?;
         while length < facts.bytes {
             let range = length..(length + PIECE).min(facts.bytes);
@@ -233,7 +256,8 @@ impl RemoteStore {
         Ok(())
     }
 
-    /// Hands bytes `range` of a listed object to `sink`, piece by piece. Refused where the object is not the one of `version` any more.
+    /// Hands bytes `range` of a listed object to `sink`, piece by piece. Refused where the object is not the one of
+    /// `version` any more.
     pub async fn read_range(
         &self,
         name: &str,
@@ -245,10 +269,17 @@ impl RemoteStore {
         let path = self.listed(name)?;
         let mut at = range.start;
         while at < range.end {
-            let piece = self.piece(&path, name, at..(at + PIECE).min(range.end), version, go_on).await?;
+            let piece = self
+                .piece(&path, name, at..(at + PIECE).min(range.end), version, go_on)
+                .await?;
             let Some(piece) = piece.filter(|piece| !piece.is_empty()) else {
                 let (expected, got) = (format!("{} bytes", range.end), format!("{at}"));
-                return Err(Error::Changed { url: self.url().to_owned(), path: name.to_owned(), expected, got });
+                return Err(Error::Changed {
+                    url: self.url().to_owned(),
+                    path: name.to_owned(),
+                    expected,
+                    got,
+                });
             };
             sink(&piece)?;
             at += piece.len() as u64;
@@ -278,7 +309,12 @@ impl RemoteStore {
             Err(object_store::Error::Precondition { .. }) => {
                 let expected = format!("version {}", version.unwrap_or_default());
                 let (url, path) = (self.url().to_owned(), name.to_owned());
-                return Err(Error::Changed { url, path, expected, got: "another version".to_owned() });
+                return Err(Error::Changed {
+                    url,
+                    path,
+                    expected,
+                    got: "another version".to_owned(),
+                });
             }
             Err(error) => return Err(self.failed(name, "read")(error)),
         };
@@ -288,7 +324,11 @@ impl RemoteStore {
     /// The path of an object by its name in a listing.
     fn listed(&self, name: &str) -> Result<Path> {
         let prefix = self.path("");
-        let full = if prefix.as_ref().is_empty() { name.to_owned() } else { format!("{prefix}/{name}") };
+        let full = if prefix.as_ref().is_empty() {
+            name.to_owned()
+        } else {
+            format!("{prefix}/{name}")
+        };
         Path::parse(full).map_err(|error| self.failed(name, "find")(error.into()))
     }
 
@@ -299,9 +339,17 @@ impl RemoteStore {
             let parts = meta.location.prefix_match(&place)?;
             let parts: Vec<String> = parts.map(|part| part.as_ref().to_owned()).collect();
             let (modified, version) = (meta.last_modified.into(), meta.e_tag);
-            Some(Object { name: parts.join("/"), bytes: meta.size, modified, version })
+            Some(Object {
+                name: parts.join("/"),
+                bytes: meta.size,
+                modified,
+                version,
+            })
         };
-        let found = self.store().list(Some(&from)).try_filter_map(async |meta| Ok(object(meta)));
+        let found = self
+            .store()
+            .list(Some(&from))
+            .try_filter_map(async |meta| Ok(object(meta)));
         let mut found: Vec<Object> = found.try_collect().await.map_err(self.failed(prefix, "list"))?;
         found.sort_by(|one, other| one.name.cmp(&other.name));
         Ok(found)
@@ -327,10 +375,14 @@ impl RemoteStore {
 /// Whether a path stays below where it is joined to.
 pub fn is_plain(path: &str) -> bool {
     let parts = FilePath::new(path).components();
-    !path.is_empty() && parts.into_iter().all(|part| matches!(part, std::path::Component::Normal(_)))
+    !path.is_empty()
+        && parts
+            .into_iter()
+            .all(|part| matches!(part, std::path::Component::Normal(_)))
 }
 
-/// Transfers files, some at once. One that fails tells the others to stop; all of them end, so that none leaves parts in the store.
+/// Transfers files, some at once. One that fails tells the others to stop; all of them end, so that none leaves parts
+/// in the store.
 pub(crate) async fn all<T, R>(
     items: &[T],
     one: impl AsyncFn(&T, &(dyn Fn() -> bool + Sync)) -> Result<R>,
@@ -369,7 +421,9 @@ fn read_so_far(out: &mut fs_err::File, whole: u64) -> Result<(u64, u32)> {
     }
     loop {
         let read = out.read(&mut buffer)?;
-        let Some(piece) = buffer.get(..read).filter(|piece| !piece.is_empty()) else { return Ok((length, checksum)) };
+        let Some(piece) = buffer.get(..read).filter(|piece| !piece.is_empty()) else {
+            return Ok((length, checksum));
+        };
         (checksum, length) = (crc32c::crc32c_append(checksum, piece), length + read as u64);
     }
 }
@@ -379,7 +433,14 @@ fn check(path: &FilePath, facts: &FileEntry, checksum: u32, length: u64) -> Resu
     if (length, checksum) == (facts.bytes, facts.crc32c) {
         return Ok(());
     }
-    let (expected, got) =
-        (format!("{} bytes, {:08x}", facts.bytes, facts.crc32c), format!("{length} bytes, {checksum:08x}"));
-    Err(Error::DamagedFile { path: path.to_owned(), part: "length and checksum", expected, got })
+    let (expected, got) = (
+        format!("{} bytes, {:08x}", facts.bytes, facts.crc32c),
+        format!("{length} bytes, {checksum:08x}"),
+    );
+    Err(Error::DamagedFile {
+        path: path.to_owned(),
+        part: "length and checksum",
+        expected,
+        got,
+    })
 }

@@ -1,4 +1,5 @@
-//! The current generation of a store to an index directory: all files are fetched and verified next to it, then moved into it, then published.
+//! The current generation of a store to an index directory: all files are fetched and verified next to it, then moved
+//! into it, then published.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -50,8 +51,9 @@ pub struct Pulled {
     pub learned: Vec<LearnedMove>,
 }
 
-/// Makes the store's current generation that of a directory, which is created where it does not exist. Files that it has are kept. Whatever ends it,
-/// the index is as it was, or has all of the new generation; pulling again goes on with what is missing. `go_on` is asked between pieces of files.
+/// Makes the store's current generation that of a directory, which is created where it does not exist. Files that it
+/// has are kept. Whatever ends it, the index is as it was, or has all of the new generation; pulling again goes on with
+/// what is missing. `go_on` is asked between pieces of files.
 ///
 /// What was learned for the index comes with it, but not over what was learned in the directory since.
 ///
@@ -62,8 +64,16 @@ pub async fn pull(
     options: &PullOptions,
     go_on: &(dyn Fn() -> bool + Sync),
 ) -> Result<Pulled> {
-    let Some(there) = remote.current().await? else { return Err(Error::Absent { url: remote.url().to_owned() }) };
-    let pulling = Pulling { options, patience: PATIENCE, direction: Direction::Pull };
+    let Some(there) = remote.current().await? else {
+        return Err(Error::Absent {
+            url: remote.url().to_owned(),
+        });
+    };
+    let pulling = Pulling {
+        options,
+        patience: PATIENCE,
+        direction: Direction::Pull,
+    };
     pull_generation(remote, &there, index, pulling, go_on).await
 }
 
@@ -82,7 +92,11 @@ pub(crate) async fn pull_generation(
     remote: &RemoteStore,
     there: &Current,
     index: &Path,
-    Pulling { options, patience, direction }: Pulling<'_>,
+    Pulling {
+        options,
+        patience,
+        direction,
+    }: Pulling<'_>,
     go_on: &(dyn Fn() -> bool + Sync),
 ) -> Result<Pulled> {
     let generation = there.manifest.generation;
@@ -95,20 +109,34 @@ pub(crate) async fn pull_generation(
     // Before the generation is current, so that who opens it finds what was learned.
     let learned = move_learned(index, remote, direction).await;
     if was_current && missing(&files, index)?.is_empty() {
-        return Ok(Pulled { learned, ..already(&files, generation, false) });
+        return Ok(Pulled {
+            learned,
+            ..already(&files, generation, false)
+        });
     }
     let staging = index.join(STAGING);
     fs_err::create_dir_all(&staging)?;
     let alone = DirLock::acquire(&staging, patience).map_err(|error| match error {
-        LockError::Held { holder, .. } => Error::Held { index: index.to_owned(), holder },
+        LockError::Held { holder, .. } => Error::Held {
+            index: index.to_owned(),
+            holder,
+        },
         LockError::Io(error) => Error::Io(error),
     })?;
-    // Another process may have fetched it while this one waited: what that one serves is not fetched again and put in its place.
+    // Another process may have fetched it while this one waited: what that one serves is not fetched again and put in
+    // its place.
     let missing = missing(&files, index)?;
     if missing.is_empty() && is_current(index, there) {
-        return Ok(Pulled { learned, ..already(&files, generation, !was_current) });
+        return Ok(Pulled {
+            learned,
+            ..already(&files, generation, !was_current)
+        });
     }
-    trim(&staging, Path::new(""), &missing.iter().map(|file| &*file.entry.path).collect())?;
+    trim(
+        &staging,
+        Path::new(""),
+        &missing.iter().map(|file| &*file.entry.path).collect(),
+    )?;
     let needed = missing.iter().map(|file| file.entry.bytes).sum();
     check_space(index, needed, options.free_space)?;
     let one = async |file: &&IndexFile, go_on: &(dyn Fn() -> bool + Sync)| {
@@ -120,15 +148,24 @@ pub(crate) async fn pull_generation(
         Ok(true)
     };
     let fetched = all(&missing, one, go_on).await?;
-    // One that was rolled back: its number is not given to another one here. A reader may be allowed to read, and not to list.
+    // One that was rolled back: its number is not given to another one here. A reader may be allowed to read, and not
+    // to list.
     let there_too = remote.manifest_objects().await.unwrap_or_default();
     let newest_there = there_too.last().map_or(generation, |(newest, _)| *newest);
     let lock = WriteLock::acquire(index)?;
     place(index, &staging, &missing)?;
     // What was there may have been removed meanwhile.
     if let Some(file) = self::missing(&files, index)?.first() {
-        let (expected, got) = ("as it was before the files were fetched".to_owned(), "none any more".to_owned());
-        return Err(Error::DamagedFile { path: index.join(&file.entry.path), part: "file", expected, got });
+        let (expected, got) = (
+            "as it was before the files were fetched".to_owned(),
+            "none any more".to_owned(),
+        );
+        return Err(Error::DamagedFile {
+            path: index.join(&file.entry.path),
+            part: "file",
+            expected,
+            got,
+        });
     }
     manifest::adopt(index, &there.bytes, &lock)?;
     if newest_there > generation {
@@ -139,7 +176,14 @@ pub(crate) async fn pull_generation(
     drop(alone);
     let count = fetched.iter().map(|fetched| u64::from(*fetched)).sum();
     let present = (files.len() - missing.len()) as u64;
-    Ok(Pulled { generation, files: count, bytes: needed, present, is_new: true, learned })
+    Ok(Pulled {
+        generation,
+        files: count,
+        bytes: needed,
+        present,
+        is_new: true,
+        learned,
+    })
 }
 
 /// Whether the directory's `CURRENT` is the store's.
@@ -149,7 +193,14 @@ fn is_current(index: &Path, there: &Current) -> bool {
 
 /// Nothing was fetched.
 fn already(files: &[IndexFile], generation: u64, is_new: bool) -> Pulled {
-    Pulled { generation, files: 0, bytes: 0, present: files.len() as u64, is_new, learned: Vec::new() }
+    Pulled {
+        generation,
+        files: 0,
+        bytes: 0,
+        present: files.len() as u64,
+        is_new,
+        learned: Vec::new(),
+    }
 }
 
 /// Refuses a directory that has another manifest under the number, or a current generation that the store has not.
@@ -157,14 +208,24 @@ async fn refuse_others(remote: &RemoteStore, index: &Path, generation: u64, byte
     let (url, directory) = (remote.url().to_owned(), index.to_owned());
     let own = index.join(manifest::manifest_name(generation));
     if own.exists() && fs_err::read(&own)? != bytes {
-        return Err(Error::OtherLineage { url, index: directory, generation });
+        return Err(Error::OtherLineage {
+            url,
+            index: directory,
+            generation,
+        });
     }
-    let Some(current) = manifest::current_generation(index)? else { return Ok(()) };
+    let Some(current) = manifest::current_generation(index)? else {
+        return Ok(());
+    };
     let own = fs_err::read(index.join(manifest::manifest_name(current)))?;
     if current == generation || remote.has_manifest(current, &own).await? {
         return Ok(());
     }
-    Err(Error::NotPushed { url, index: directory, generation: current })
+    Err(Error::NotPushed {
+        url,
+        index: directory,
+        generation: current,
+    })
 }
 
 /// Files that are not in the index.
@@ -224,7 +285,10 @@ fn place(index: &Path, staging: &Path, missing: &[&IndexFile]) -> Result<()> {
             }
             fs_err::rename(staging.join(&file.entry.path), &to)?;
         }
-        changed.extend([index.join(folder), index.join(&file.entry.path).parent().unwrap_or(index).to_owned()]);
+        changed.extend([
+            index.join(folder),
+            index.join(&file.entry.path).parent().unwrap_or(index).to_owned(),
+        ]);
     }
     for folder in SHARD_FOLDERS.map(|folder| index.join(folder)) {
         if folder.is_dir() {

@@ -33,13 +33,13 @@ pub struct Pushed {
     pub learned: Vec<LearnedMove>,
 }
 
-/// Puts the current generation of an index to a store. Whatever ends it, readers of the store find the generation before, or all of this one;
-/// pushing again goes on with the files that are missing.
+/// Puts the current generation of an index to a store. Whatever ends it, readers of the store find the generation
+/// before, or all of this one; pushing again goes on with the files that are missing.
 ///
-/// The store's current generation has to be one of the index's, or what it has pushed last, or this one: an index that was changed elsewhere is
-/// not overwritten. Of two pushes at once one wins, and the other is told. What was learned for the index (`fusion.json`, `rerank.json`) goes with it, but not over
-/// what another index has learned and pushed since. No generation is removed from the store. `go_on` is asked between files and
-/// parts.
+/// The store's current generation has to be one of the index's, or what it has pushed last, or this one: an index that
+/// was changed elsewhere is not overwritten. Of two pushes at once one wins, and the other is told. What was learned
+/// for the index (`fusion.json`, `rerank.json`) goes with it, but not over what another index has learned and pushed
+/// since. No generation is removed from the store. `go_on` is asked between files and parts.
 pub async fn push(
     index: &Path,
     remote: &RemoteStore,
@@ -62,7 +62,11 @@ pub async fn push(
             || has(index, there.manifest.generation, &there.bytes)?;
         if !is_ours {
             let (url, index) = (remote.url().to_owned(), index.to_owned());
-            return Err(Error::OtherLineage { url, index, generation: there.manifest.generation });
+            return Err(Error::OtherLineage {
+                url,
+                index,
+                generation: there.manifest.generation,
+            });
         }
     }
     // Before `CURRENT`, by which others look for what is new.
@@ -71,13 +75,27 @@ pub async fn push(
         let found: Vec<&IndexFile> = files.iter().collect();
         let put = complete(index, remote, (&name, &bytes), &found, (options, go_on)).await?;
         note(index, remote, &pointer)?;
-        return Ok(Pushed { is_new: false, learned, ..Pushed::of(generation, &files, &put) });
+        return Ok(Pushed {
+            is_new: false,
+            learned,
+            ..Pushed::of(generation, &files, &put)
+        });
     }
-    remote.reserve(there.as_ref(), (&name, generation), &bytes).await.map_err(|error| match error {
-        Error::Taken { url, .. } => Error::OtherLineage { url, index: index.to_owned(), generation },
-        error => error,
-    })?;
-    let known: Vec<IndexFile> = there.as_ref().map(|there| files_of(&there.manifest)).unwrap_or_default();
+    remote
+        .reserve(there.as_ref(), (&name, generation), &bytes)
+        .await
+        .map_err(|error| match error {
+            Error::Taken { url, .. } => Error::OtherLineage {
+                url,
+                index: index.to_owned(),
+                generation,
+            },
+            error => error,
+        })?;
+    let known: Vec<IndexFile> = there
+        .as_ref()
+        .map(|there| files_of(&there.manifest))
+        .unwrap_or_default();
     let one = async |file: &IndexFile, go_on: &(dyn Fn() -> bool + Sync)| {
         put(index, remote, file, known.contains(file), options, go_on).await
     };
@@ -87,20 +105,35 @@ pub async fn push(
         // A request that was answered too late and sent again has done it.
         let generation_now = now.as_ref().map_or(0, |now| now.manifest.generation);
         if now.is_none_or(|now| now.pointer != pointer) {
-            return Err(Error::Raced { url: remote.url().to_owned(), generation: generation_now });
+            return Err(Error::Raced {
+                url: remote.url().to_owned(),
+                generation: generation_now,
+            });
         }
     }
     remote.published(generation).await?;
-    let found: Vec<&IndexFile> = files.iter().zip(&done).filter(|(_, put)| !**put).map(|(file, _)| file).collect();
+    let found: Vec<&IndexFile> = files
+        .iter()
+        .zip(&done)
+        .filter(|(_, put)| !**put)
+        .map(|(file, _)| file)
+        .collect();
     complete(index, remote, (&name, &bytes), &found, (options, go_on)).await?;
     note(index, remote, &pointer)?;
-    Ok(Pushed { learned, ..Pushed::of(generation, &files, &done) })
+    Ok(Pushed {
+        learned,
+        ..Pushed::of(generation, &files, &done)
+    })
 }
 
 impl Pushed {
     /// Of files, and whether each was put.
     fn of(generation: u64, files: &[IndexFile], was_put: &[bool]) -> Self {
-        let put = files.iter().zip(was_put).filter(|(_, put)| **put).map(|(file, _)| file.entry.bytes);
+        let put = files
+            .iter()
+            .zip(was_put)
+            .filter(|(_, put)| **put)
+            .map(|(file, _)| file.entry.bytes);
         let count = put.clone().count() as u64;
         Self {
             generation,
@@ -118,15 +151,17 @@ fn pushed(index: &Path) -> Result<BTreeMap<String, String>> {
     match fs_err::read_to_string(index.join(PUSHED)) {
         Ok(text) => {
             let lines = text.lines().filter_map(|line| line.split_once('\t'));
-            Ok(lines.map(|(url, pointer)| (url.to_owned(), format!("{pointer}\n"))).collect())
+            Ok(lines
+                .map(|(url, pointer)| (url.to_owned(), format!("{pointer}\n")))
+                .collect())
         }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(BTreeMap::new()),
         Err(error) => Err(error.into()),
     }
 }
 
-/// Notes what was pushed, so that the index still knows it when `gc` has removed the generation. Under the index's lock: another push, to another URL, may
-/// note its own.
+/// Notes what was pushed, so that the index still knows it when `gc` has removed the generation. Under the index's
+/// lock: another push, to another URL, may note its own.
 fn note(index: &Path, remote: &RemoteStore, pointer: &str) -> Result<()> {
     if pushed(index)?.get(remote.url()).is_some_and(|before| before == pointer) {
         return Ok(());
@@ -147,8 +182,8 @@ fn has(index: &Path, generation: u64, bytes: &[u8]) -> Result<bool> {
     }
 }
 
-/// Puts the manifest and the files that were `found` there, and are not any more: a `gc` that began before them may have taken them away. Says of each
-/// file whether it was put.
+/// Puts the manifest and the files that were `found` there, and are not any more: a `gc` that began before them may
+/// have taken them away. Says of each file whether it was put.
 async fn complete(
     index: &Path,
     remote: &RemoteStore,
@@ -160,7 +195,15 @@ async fn complete(
     let one = async |file: &&IndexFile, go_on: &(dyn Fn() -> bool + Sync)| {
         let is_there = remote.has(&file.entry.path, file.entry.bytes).await?;
         if !is_there {
-            remote.put_file(&index.join(&file.entry.path), &file.entry.path, &file.entry, options, go_on).await?;
+            remote
+                .put_file(
+                    &index.join(&file.entry.path),
+                    &file.entry.path,
+                    &file.entry,
+                    options,
+                    go_on,
+                )
+                .await?;
         }
         Ok(!is_there)
     };
@@ -182,7 +225,15 @@ async fn put(
     if is_known || file.is_named_by_content && remote.has(&file.entry.path, file.entry.bytes).await? {
         return Ok(false);
     }
-    remote.put_file(&index.join(&file.entry.path), &file.entry.path, &file.entry, options, go_on).await?;
+    remote
+        .put_file(
+            &index.join(&file.entry.path),
+            &file.entry.path,
+            &file.entry,
+            options,
+            go_on,
+        )
+        .await?;
     Ok(true)
 }
 
@@ -193,7 +244,14 @@ pub(crate) async fn complete_current(index: &Path, remote: &RemoteStore) -> Resu
     let (name, files) = (manifest::manifest_name(current.generation), files_of(&current));
     let bytes = fs_err::read(index.join(&name))?;
     let found: Vec<&IndexFile> = files.iter().collect();
-    complete(index, remote, (&name, &bytes), &found, (&PushOptions::default(), &|| true)).await
+    complete(
+        index,
+        remote,
+        (&name, &bytes),
+        &found,
+        (&PushOptions::default(), &|| true),
+    )
+    .await
 }
 
 #[cfg(test)]
@@ -221,10 +279,16 @@ mod tests {
         });
         let noted = pushed(index.path()).unwrap();
         assert_eq!(noted.keys().collect::<Vec<_>>(), urls.iter().collect::<Vec<_>>());
-        assert!(noted.values().all(|pointer| pointer == "manifest-000005.json 00000000\n"), "{noted:?}");
+        assert!(
+            noted
+                .values()
+                .all(|pointer| pointer == "manifest-000005.json 00000000\n"),
+            "{noted:?}"
+        );
     }
 
-    /// A directory is an index of this machine as well, where a manifest that `CURRENT` has never named is no generation.
+    /// A directory is an index of this machine as well, where a manifest that `CURRENT` has never named is no
+    /// generation.
     #[tokio::test]
     async fn what_a_killed_push_leaves_in_a_directory_was_never_published() {
         let index = crate::fixture::Pushing::new();
@@ -235,17 +299,24 @@ mod tests {
         index.push(&remote).await.unwrap();
         assert_eq!(generations(), [1]);
         index.publish(2, &["a", "b"]);
-        let error = push(index.path(), &remote, &PushOptions::default(), &|| false).await.unwrap_err();
+        let error = push(index.path(), &remote, &PushOptions::default(), &|| false)
+            .await
+            .unwrap_err();
         assert!(matches!(error, Error::Interrupted), "{error}");
         assert!(there.path().join(manifest::manifest_name(2)).exists());
-        assert_eq!((generations(), manifest::load(there.path(), 2).is_err()), (vec![1], true));
+        assert_eq!(
+            (generations(), manifest::load(there.path(), 2).is_err()),
+            (vec![1], true)
+        );
         // Again, and to the end; and the generation before stays one.
         index.push(&remote).await.unwrap();
         assert_eq!(generations(), [1, 2]);
         index.publish(3, &["c"]);
         index.push(&remote).await.unwrap();
         index.roll_back(2);
-        push(index.path(), &remote, &PushOptions::default(), &|| false).await.unwrap_err();
+        push(index.path(), &remote, &PushOptions::default(), &|| false)
+            .await
+            .unwrap_err();
         assert_eq!(generations(), [1, 2, 3], "one that was published is not taken back");
     }
 }

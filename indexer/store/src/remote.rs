@@ -46,16 +46,22 @@ pub struct Current {
 }
 
 impl RemoteStore {
-    /// Opens `s3://BUCKET/PREFIX`, `gs://BUCKET/PREFIX`, `az://CONTAINER/PREFIX` or `file:///DIR`. Credentials, region and endpoint are those
-    /// of the environment: `AWS_ACCESS_KEY_ID`, `AWS_ENDPOINT`, `GOOGLE_SERVICE_ACCOUNT`, `AZURE_STORAGE_ACCOUNT_NAME` and so on.
+    /// Opens `s3://BUCKET/PREFIX`, `gs://BUCKET/PREFIX`, `az://CONTAINER/PREFIX` or `file:///DIR`. Credentials, region
+    /// and endpoint are those of the environment: `AWS_ACCESS_KEY_ID`, `AWS_ENDPOINT`, `GOOGLE_SERVICE_ACCOUNT`,
+    /// `AZURE_STORAGE_ACCOUNT_NAME` and so on.
     pub fn open(url: &str) -> Result<Self> {
-        let refuse = |reason: String| Error::Url { url: without_secrets(url), reason };
+        let refuse = |reason: String| Error::Url {
+            url: without_secrets(url),
+            reason,
+        };
         let parsed = Url::parse(url).map_err(|error| refuse(error.to_string()))?;
         if !parsed.username().is_empty() || parsed.password().is_some() {
             return Err(refuse("credentials belong into the environment".to_owned()));
         }
         if parsed.query().is_some() || parsed.fragment().is_some() {
-            return Err(refuse("expected nothing after `?` or `#`; settings belong into the environment".to_owned()));
+            return Err(refuse(
+                "expected nothing after `?` or `#`; settings belong into the environment".to_owned(),
+            ));
         }
         let is_directory = parsed.scheme() == "file";
         if !is_directory {
@@ -74,12 +80,22 @@ impl RemoteStore {
             let (store, prefix) = opened.map_err(|error| refuse(error.to_string()))?;
             (store.into(), prefix)
         };
-        Ok(Self { url: parsed.as_str().trim_end_matches('/').to_owned(), store, prefix, is_directory })
+        Ok(Self {
+            url: parsed.as_str().trim_end_matches('/').to_owned(),
+            store,
+            prefix,
+            is_directory,
+        })
     }
 
     /// A place in a store that is open.
     pub fn of(url: &str, store: Arc<dyn ObjectStore>, prefix: &str) -> Self {
-        Self { url: url.to_owned(), store, prefix: Path::from(prefix), is_directory: false }
+        Self {
+            url: url.to_owned(),
+            store,
+            prefix: Path::from(prefix),
+            is_directory: false,
+        }
     }
 
     /// The URL, for messages.
@@ -92,22 +108,37 @@ impl RemoteStore {
     }
 
     pub(crate) fn path(&self, name: &str) -> Path {
-        name.split('/').filter(|part| !part.is_empty()).fold(self.prefix.clone(), Path::join)
+        name.split('/')
+            .filter(|part| !part.is_empty())
+            .fold(self.prefix.clone(), Path::join)
     }
 
     pub(crate) fn failed(&self, path: &str, action: &'static str) -> impl Fn(object_store::Error) -> Error + use<> {
         let (url, path) = (self.url.clone(), path.to_owned());
-        move |source| Error::Store { url: url.clone(), path: path.clone(), action, source: Box::new(source) }
+        move |source| Error::Store {
+            url: url.clone(),
+            path: path.clone(),
+            action,
+            source: Box::new(source),
+        }
     }
 
     pub(crate) fn damaged(&self, path: &str, part: &'static str, expected: String, got: String) -> Error {
-        Error::Damaged { url: self.url.clone(), path: path.to_owned(), part, expected, got }
+        Error::Damaged {
+            url: self.url.clone(),
+            path: path.to_owned(),
+            part,
+            expected,
+            got,
+        }
     }
 
     /// Whether the place has this manifest under the number of its generation.
     pub(crate) async fn has_manifest(&self, generation: u64, bytes: &[u8]) -> Result<bool> {
         let name = manifest::manifest_name(generation);
-        let Some(found) = self.get(&name).await? else { return Ok(false) };
+        let Some(found) = self.get(&name).await? else {
+            return Ok(false);
+        };
         Ok(found.bytes().await.map_err(self.failed(&name, "read"))? == bytes)
     }
 
@@ -122,15 +153,22 @@ impl RemoteStore {
 
     /// The text of `CURRENT` in one request; none where there is no index.
     pub async fn pointer(&self) -> Result<Option<String>> {
-        let Some(found) = self.get(POINTER).await? else { return Ok(None) };
+        let Some(found) = self.get(POINTER).await? else {
+            return Ok(None);
+        };
         let text = found.bytes().await.map_err(self.failed(POINTER, "read"))?;
         Ok(Some(String::from_utf8_lossy(&text).into_owned()))
     }
 
     /// The current generation; none where there is no index.
     pub async fn current(&self) -> Result<Option<Current>> {
-        let Some(found) = self.get(POINTER).await? else { return Ok(None) };
-        let version = UpdateVersion { e_tag: found.meta.e_tag.clone(), version: found.meta.version.clone() };
+        let Some(found) = self.get(POINTER).await? else {
+            return Ok(None);
+        };
+        let version = UpdateVersion {
+            e_tag: found.meta.e_tag.clone(),
+            version: found.meta.version.clone(),
+        };
         let text = found.bytes().await.map_err(self.failed(POINTER, "read"))?;
         let pointer = String::from_utf8_lossy(&text).into_owned();
         let place = FilePath::new(&self.url).join(POINTER);
@@ -145,7 +183,12 @@ impl RemoteStore {
             return Err(self.damaged(&name, "checksum", format!("{checksum:08x}"), format!("{got:08x}")));
         }
         let manifest = manifest::parse(&FilePath::new(&self.url).join(&name), &bytes)?;
-        Ok(Some(Current { manifest, bytes, pointer, version }))
+        Ok(Some(Current {
+            manifest,
+            bytes,
+            pointer,
+            version,
+        }))
     }
 
     /// Moves `CURRENT` from what it was, or puts the first one; false where it is another one by now.
@@ -156,8 +199,15 @@ impl RemoteStore {
             Some(_) if self.is_directory => PutMode::Overwrite,
             Some(was) => PutMode::Update(was.version.clone()),
         };
-        let options = PutOptions { mode, ..PutOptions::default() };
-        match self.store.put_opts(&self.path(POINTER), pointer.to_owned().into(), options).await {
+        let options = PutOptions {
+            mode,
+            ..PutOptions::default()
+        };
+        match self
+            .store
+            .put_opts(&self.path(POINTER), pointer.to_owned().into(), options)
+            .await
+        {
             Ok(_) => Ok(true),
             Err(object_store::Error::AlreadyExists { .. } | object_store::Error::Precondition { .. }) => Ok(false),
             Err(error) => Err(self.failed(POINTER, "move")(error)),
@@ -171,8 +221,8 @@ impl RemoteStore {
         self.replace_alone(name, was, bytes).await
     }
 
-    /// Puts an object where there is none (`was`), in the place of one with this content, or removes that; false where there is another one by now. A
-    /// directory has to be locked by the caller.
+    /// Puts an object where there is none (`was`), in the place of one with this content, or removes that; false where
+    /// there is another one by now. A directory has to be locked by the caller.
     pub(crate) async fn change(&self, name: &str, was: Option<&[u8]>, to: Option<Vec<u8>>) -> Result<bool> {
         match (was, to) {
             (None, Some(bytes)) => self.put_new(name, bytes).await,
@@ -182,13 +232,25 @@ impl RemoteStore {
     }
 
     async fn replace_alone(&self, name: &str, was: &[u8], bytes: Vec<u8>) -> Result<bool> {
-        let Some(found) = self.get(name).await? else { return Ok(false) };
-        let version = UpdateVersion { e_tag: found.meta.e_tag.clone(), version: found.meta.version.clone() };
+        let Some(found) = self.get(name).await? else {
+            return Ok(false);
+        };
+        let version = UpdateVersion {
+            e_tag: found.meta.e_tag.clone(),
+            version: found.meta.version.clone(),
+        };
         if found.bytes().await.map_err(self.failed(name, "read"))? != was {
             return Ok(false);
         }
-        let mode = if self.is_directory { PutMode::Overwrite } else { PutMode::Update(version) };
-        let options = PutOptions { mode, ..PutOptions::default() };
+        let mode = if self.is_directory {
+            PutMode::Overwrite
+        } else {
+            PutMode::Update(version)
+        };
+        let options = PutOptions {
+            mode,
+            ..PutOptions::default()
+        };
         match self.store.put_opts(&self.path(name), bytes.into(), options).await {
             Ok(_) => Ok(true),
             Err(object_store::Error::AlreadyExists { .. } | object_store::Error::Precondition { .. }) => Ok(false),
@@ -203,11 +265,15 @@ impl RemoteStore {
 
     /// The lock of a directory, which has no conditional put.
     pub(crate) fn alone(&self) -> Result<Option<DirLock>> {
-        let directory =
-            Url::parse(&self.url).ok().filter(|_| self.is_directory).and_then(|url| url.to_file_path().ok());
+        let directory = Url::parse(&self.url)
+            .ok()
+            .filter(|_| self.is_directory)
+            .and_then(|url| url.to_file_path().ok());
         let Some(directory) = directory else { return Ok(None) };
         fs_err::create_dir_all(&directory)?;
-        Ok(Some(DirLock::acquire(&directory, PATIENCE).map_err(|error| Error::Io(std::io::Error::other(error)))?))
+        Ok(Some(
+            DirLock::acquire(&directory, PATIENCE).map_err(|error| Error::Io(std::io::Error::other(error)))?,
+        ))
     }
 }
 
@@ -216,7 +282,8 @@ pub fn without_secrets(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else {
         return url.split(['?', '#']).next().unwrap_or_default().to_owned();
     };
-    // A password may have characters that should have been encoded, such as `/`, and a signature a `@`: then nothing is shown.
+    // A password may have characters that should have been encoded, such as `/`, and a signature a `@`: then nothing is
+    // shown.
     let place = match rest.rsplit_once('@') {
         Some((secret, _)) if secret.contains(['?', '#']) => "...",
         Some((_, place)) => place,

@@ -1,5 +1,5 @@
-//! Mirrors of a store's index: what is kept within a limit, refused, resumed, and read without the store. The files are no shards; nothing here
-//! opens them.
+//! Mirrors of a store's index: what is kept within a limit, refused, resumed, and read without the store. The files are
+//! no shards; nothing here opens them.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::collections::BTreeSet;
@@ -29,7 +29,10 @@ fn always() -> bool {
 /// True for the first `steps` calls.
 fn times(steps: usize) -> impl Fn() -> bool + Sync {
     let left = AtomicUsize::new(steps);
-    move || left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok()
+    move || {
+        left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1))
+            .is_ok()
+    }
 }
 
 /// An index that is made and pushed generation by generation, and the folder of a cache.
@@ -42,7 +45,10 @@ impl Place {
     fn new() -> Self {
         let folder = TempDir::new().unwrap();
         fs_err::create_dir(folder.path().join("index")).unwrap();
-        Self { folder, store: Arc::new(InMemory::new()) }
+        Self {
+            folder,
+            store: Arc::new(InMemory::new()),
+        }
     }
 
     fn remote(&self, url: &str) -> RemoteStore {
@@ -54,7 +60,13 @@ impl Place {
         let index = self.folder.path().join("index");
         let shards = shards.iter().map(|id| shard(&index, id)).collect();
         let (name, fingerprint) = ("m".to_owned(), "f".to_owned());
-        let model = ModelRecord { name, fingerprint, dim: 1, metric: Metric::Cosine, max_tokens: 1 };
+        let model = ModelRecord {
+            name,
+            fingerprint,
+            dim: 1,
+            metric: Metric::Cosine,
+            max_tokens: 1,
+        };
         let manifest = Manifest {
             format_version: 2,
             generation,
@@ -70,7 +82,9 @@ impl Place {
             shards,
         };
         manifest::publish(&index, &manifest, &WriteLock::acquire(&index).unwrap()).unwrap();
-        push(&index, &self.remote("memory://wiki"), &PushOptions::default(), &always).await.unwrap();
+        push(&index, &self.remote("memory://wiki"), &PushOptions::default(), &always)
+            .await
+            .unwrap();
     }
 
     fn cache(&self) -> PathBuf {
@@ -90,20 +104,38 @@ fn shard(index: &Path, id: &str) -> ShardEntry {
     fs_err::create_dir_all(&folder).unwrap();
     let bytes: Vec<u8> = id.bytes().cycle().take(SHARD as usize).collect();
     fs_err::write(folder.join("dense.dyad"), &bytes).unwrap();
-    let file = FileEntry { path: "dense.dyad".into(), bytes: SHARD, crc32c: crc32c::crc32c(&bytes) };
-    ShardEntry { id: id.into(), documents: 1, files: vec![file], deleted: None, metadata: None, calibration: None }
+    let file = FileEntry {
+        path: "dense.dyad".into(),
+        bytes: SHARD,
+        crc32c: crc32c::crc32c(&bytes),
+    };
+    ShardEntry {
+        id: id.into(),
+        documents: 1,
+        files: vec![file],
+        deleted: None,
+        metadata: None,
+        calibration: None,
+    }
 }
 
 /// What is in a folder, between spaces.
 fn names(folder: &Path) -> String {
-    let Ok(entries) = fs_err::read_dir(folder) else { return String::new() };
-    let names: BTreeSet<String> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    let Ok(entries) = fs_err::read_dir(folder) else {
+        return String::new();
+    };
+    let names: BTreeSet<String> = entries
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
     names.into_iter().collect::<Vec<_>>().join(" ")
 }
 
 /// Generations and shards of a mirror.
 fn kept(mirror: &Mirror) -> (Vec<u64>, String) {
-    (manifest::generations(mirror.directory()).unwrap(), names(&mirror.directory().join("shards")))
+    (
+        manifest::generations(mirror.directory()).unwrap(),
+        names(&mirror.directory().join("shards")),
+    )
 }
 
 fn is(generations: &[u64], shards: &str) -> (Vec<u64>, String) {
@@ -137,7 +169,10 @@ async fn the_oldest_generations_make_room_and_what_is_read_stays() {
     fs_err::write(damaged.join("CURRENT"), "?").unwrap();
     fs_err::write(damaged.join("manifest-000001.json"), "?").unwrap();
     mirror.refresh(&always).await.unwrap();
-    assert_eq!((kept(&mirror), names(&damaged.join("shards"))), (is(&[3, 4], "c d e"), "x".to_owned()));
+    assert_eq!(
+        (kept(&mirror), names(&damaged.join("shards"))),
+        (is(&[3, 4], "c d e"), "x".to_owned())
+    );
     // A generation of files that are there: nothing is fetched, nor removed.
     place.push(5, &["c", "d"]).await;
     assert_eq!(mirror.refresh(&always).await.unwrap().files, 0);
@@ -152,11 +187,22 @@ async fn what_does_not_fit_is_refused_with_the_figures() {
     mirror.refresh(&always).await.unwrap();
     place.push(2, &["b", "c"]).await;
     let error = mirror.refresh(&always).await.unwrap_err();
-    let Error::NoRoom { needed, held, limit, .. } = &error else { unreachable!("{error}") };
+    let Error::NoRoom {
+        needed, held, limit, ..
+    } = &error
+    else {
+        unreachable!("{error}")
+    };
     assert_eq!((*needed, *limit), (2 * SHARD, 2 * SHARD + SHARD / 2));
     assert!(*held >= SHARD && *held < SHARD + SHARD / 10, "{held}");
     let text = error.to_string();
-    for part in ["generation 2 of memory://wiki", "195.3 KiB", "244.1 KiB", "--cache-bytes", "/cache`"] {
+    for part in [
+        "generation 2 of memory://wiki",
+        "195.3 KiB",
+        "244.1 KiB",
+        "--cache-bytes",
+        "/cache`",
+    ] {
         assert!(text.contains(part), "{part}: {text}");
     }
     assert!(!error.is_transient());
@@ -166,7 +212,10 @@ async fn what_does_not_fit_is_refused_with_the_figures() {
     assert!(other.directory() != mirror.directory());
     other.refresh(&always).await.unwrap();
     let error = place.mirror(Some(4)).refresh(&always).await.unwrap_err();
-    assert!(matches!(&error, Error::NoRoom { held, .. } if *held > 3 * SHARD), "{error}");
+    assert!(
+        matches!(&error, Error::NoRoom { held, .. } if *held > 3 * SHARD),
+        "{error}"
+    );
     place.push(3, &["c"]).await;
     other.refresh(&always).await.unwrap();
     assert_eq!(kept(&other), is(&[2, 3], "b c"));
@@ -178,7 +227,10 @@ async fn what_does_not_fit_is_refused_with_the_figures() {
 async fn a_restart_fetches_what_is_missing_and_needs_no_store_for_what_it_has() {
     let place = Place::new();
     let error = place.mirror(None).refresh(&always).await.unwrap_err();
-    assert!(matches!(&error, Error::Absent { .. }) && error.is_transient(), "{error}");
+    assert!(
+        matches!(&error, Error::Absent { .. }) && error.is_transient(),
+        "{error}"
+    );
     assert_eq!(place.mirror(None).generation(), None);
     place.push(1, &["a", "b", "c", "d", "e", "f"]).await;
     // Ended, and the next process goes on.
@@ -194,7 +246,10 @@ async fn a_restart_fetches_what_is_missing_and_needs_no_store_for_what_it_has() 
     assert!(pulled.files >= 1 && pulled.files <= 4 && pulled.is_new, "{pulled:?}");
     assert_eq!((kept(&mirror), mirror.generation()), (is(&[1], "a b c d e f"), Some(1)));
     let pointer = mirror.look().await.unwrap();
-    assert_eq!(pointer, fs_err::read_to_string(mirror.directory().join("CURRENT")).unwrap());
+    assert_eq!(
+        pointer,
+        fs_err::read_to_string(mirror.directory().join("CURRENT")).unwrap()
+    );
     assert!(place.mirror(None).has(&pointer) && !mirror.is_rolled_back(&pointer));
     // What was fetched of a generation is not kept for another one, but for what both have.
     place.push(2, &["a", "g", "h", "j"]).await;
@@ -204,7 +259,10 @@ async fn a_restart_fetches_what_is_missing_and_needs_no_store_for_what_it_has() 
     place.push(3, &["h", "i"]).await;
     let pulled = place.mirror(None).refresh(&always).await.unwrap();
     assert_eq!((pulled.generation, pulled.files), (3, 1));
-    assert_eq!((kept(&mirror), names(&staged)), (is(&[1, 3], "a b c d e f h i"), String::new()));
+    assert_eq!(
+        (kept(&mirror), names(&staged)),
+        (is(&[1, 3], "a b c d e f h i"), String::new())
+    );
     // Back to the generation before, which a refresh ends.
     let back = || manifest::point_to(mirror.directory(), 1, &WriteLock::acquire(mirror.directory()).unwrap());
     back().unwrap();
@@ -219,7 +277,10 @@ async fn a_restart_fetches_what_is_missing_and_needs_no_store_for_what_it_has() 
     let gone = RemoteStore::of("memory://wiki", Arc::new(InMemory::new()), "wiki");
     let restarted = Cache::new(&place.cache(), None).mirror(gone);
     assert!(restarted.look().await.unwrap_err().is_transient());
-    assert_eq!((restarted.generation(), restarted.directory()), (Some(3), mirror.directory()));
+    assert_eq!(
+        (restarted.generation(), restarted.directory()),
+        (Some(3), mirror.directory())
+    );
 }
 
 /// The second begins while the first fetches, and waits for it.
@@ -233,7 +294,10 @@ async fn two_that_share_a_cache_fetch_each_file_once_and_none_replaces_what_the_
     let other = std::sync::Mutex::new(None);
     let begin_other = || {
         let second = Arc::clone(&second);
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
         let fetch = move || loop {
             match runtime.block_on(second.refresh(&always)) {
                 Err(Error::Held { .. }) => {}
@@ -246,7 +310,8 @@ async fn two_that_share_a_cache_fetch_each_file_once_and_none_replaces_what_the_
             fetch()
         });
         begun.recv().unwrap();
-        // It has looked at what is missing by then, and waits for the lock; where it has not, the files are there when it does.
+        // It has looked at what is missing by then, and waits for the lock; where it has not, the files are there when
+        // it does.
         std::thread::sleep(Duration::from_millis(100));
         *other.lock().unwrap() = Some(thread);
     };
@@ -255,11 +320,18 @@ async fn two_that_share_a_cache_fetch_each_file_once_and_none_replaces_what_the_
         true
     };
     let pulled = mirror.refresh(&go_on).await.unwrap();
-    let inode = || fs_err::metadata(mirror.directory().join("shards/a/dense.dyad")).unwrap().ino();
+    let inode = || {
+        fs_err::metadata(mirror.directory().join("shards/a/dense.dyad"))
+            .unwrap()
+            .ino()
+    };
     let served = inode();
     let thread = other.lock().unwrap().take().unwrap();
     let of_other = thread.join().unwrap();
-    assert_eq!((pulled.files, of_other.files, of_other.bytes, of_other.present), (6, 0, 0, 6));
+    assert_eq!(
+        (pulled.files, of_other.files, of_other.bytes, of_other.present),
+        (6, 0, 0, 6)
+    );
     assert_eq!((of_other.generation, inode()), (1, served));
 }
 
@@ -302,8 +374,14 @@ async fn another_index_under_the_same_url_is_told() {
         place.store.put(&path, bytes.into()).await.unwrap();
     }
     let error = mirror.refresh(&always).await.unwrap_err();
-    assert!(matches!(&error, Error::OtherIndex { generation: 1, .. }) && !error.is_transient(), "{error}");
-    assert!(error.to_string().contains(&mirror.directory().display().to_string()), "{error}");
+    assert!(
+        matches!(&error, Error::OtherIndex { generation: 1, .. }) && !error.is_transient(),
+        "{error}"
+    );
+    assert!(
+        error.to_string().contains(&mirror.directory().display().to_string()),
+        "{error}"
+    );
     assert_eq!((kept(&mirror), mirror.generation()), (is(&[1], "a"), Some(1)));
 }
 

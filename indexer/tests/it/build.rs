@@ -22,12 +22,20 @@ fn every_document_is_found_by_its_vector_and_by_its_words() {
     let summary = fixture.build().unwrap();
     assert_eq!((summary.manifest.generation, summary.manifest.documents()), (1, 300));
     assert_eq!(summary.manifest.shards.len(), 2);
-    assert!(summary.certificates.iter().all(|certificate| certificate.unreachable == 0));
+    assert!(
+        summary
+            .certificates
+            .iter()
+            .all(|certificate| certificate.unreachable == 0)
+    );
 
     let snapshot = Snapshot::open(&fixture.index()).unwrap();
     for number in 0..300 {
         let document = document(number);
-        let params = DenseParams { k: 1, mode: SearchMode::Adaptive { ef: 64 } };
+        let params = DenseParams {
+            k: 1,
+            mode: SearchMode::Adaptive { ef: 64 },
+        };
         let row = row_of(&document.passage());
         let hits = &snapshot.search_dense(&[&row], &params, None, &Never).unwrap()[0].hits;
         assert_eq!(snapshot.key(hits[0].shard, hits[0].node), Some(document.key.as_str()));
@@ -36,8 +44,16 @@ fn every_document_is_found_by_its_vector_and_by_its_words() {
         let metadata = document.metadata.map(|metadata| metadata.as_json().to_owned());
         assert_eq!(stored.metadata_json, metadata.unwrap_or_default());
     }
-    let hits =
-        snapshot.search_text(&snapshot.question("document 123"), 1, None, snapshot.statistics(), &Never).unwrap().hits;
+    let hits = snapshot
+        .search_text(
+            &snapshot.question("document 123"),
+            1,
+            None,
+            snapshot.statistics(),
+            &Never,
+        )
+        .unwrap()
+        .hits;
     assert_eq!(snapshot.key(hits[0].shard, hits[0].node), Some("doc-0123"));
 
     let findings = verify(&fixture.index()).unwrap();
@@ -67,14 +83,31 @@ fn small_shards_next_to_a_large_one_cost_less_and_lose_little() {
     let append = Operation::Append { skip_existing: false };
     let mut source = HashSource::default();
     source.change = Box::new(|number, row| move_to_centre(number, row));
-    build_index(&BuildConfig { shards: 1, ..fixture.config() }, &mut source, JobControl::silent()).unwrap();
+    build_index(
+        &BuildConfig {
+            shards: 1,
+            ..fixture.config()
+        },
+        &mut source,
+        JobControl::silent(),
+    )
+    .unwrap();
     for documents in [&all[1_900..2_350], &all[2_350..]] {
         fixture.write_corpus(documents);
         let config = fixture.upsert_config(append);
-        fixture.upsert_from("corpus.jsonl", &config, &mut source, JobControl::silent()).unwrap();
+        fixture
+            .upsert_from("corpus.jsonl", &config, &mut source, JobControl::silent())
+            .unwrap();
     }
     // Of the large shard alone, which is scanned then, as small ones with deletions are.
-    fixture.delete(&(0..1_900).step_by(20).map(|number| format!("doc-{number:04}")).collect::<Vec<_>>()).unwrap();
+    fixture
+        .delete(
+            &(0..1_900)
+                .step_by(20)
+                .map(|number| format!("doc-{number:04}"))
+                .collect::<Vec<_>>(),
+        )
+        .unwrap();
     let snapshot = Snapshot::open(&fixture.index()).unwrap();
     let question = |number: usize| {
         let mut row = row_of(&format!("question {number}"));
@@ -83,7 +116,11 @@ fn small_shards_next_to_a_large_one_cost_less_and_lose_little() {
     };
     let rows: Vec<Vec<f32>> = (0..100).map(question).collect();
     let queries: Vec<&[f32]> = rows.iter().map(Vec::as_slice).collect();
-    let search = |k, mode| snapshot.search_dense(&queries, &DenseParams { k, mode }, None, &Never).unwrap();
+    let search = |k, mode| {
+        snapshot
+            .search_dense(&queries, &DenseParams { k, mode }, None, &Never)
+            .unwrap()
+    };
     for (k, ef) in [(10, 64), (10, 10), (50, 64), (1, 20)] {
         let exact = search(k, SearchMode::Exact);
         let measure = |found: &[SearchHits<DocumentHit>]| {
@@ -92,17 +129,33 @@ fn small_shards_next_to_a_large_one_cost_less_and_lose_little() {
                 one.hits.iter().filter(|hit| exact.hits.contains(hit)).count()
             };
             let cost: u64 = found.iter().map(|found| found.cost.total()).sum();
-            (found.iter().zip(&exact).map(common).sum::<usize>() as f64 / (100 * k) as f64, cost)
+            (
+                found.iter().zip(&exact).map(common).sum::<usize>() as f64 / (100 * k) as f64,
+                cost,
+            )
         };
         let (recall, cost) = measure(&search(k, SearchMode::Adaptive { ef }));
-        let (certified, full_cost) = measure(&search(k, SearchMode::Certified { ef, out_of_distribution_ef: ef }));
+        let (certified, full_cost) = measure(&search(
+            k,
+            SearchMode::Certified {
+                ef,
+                out_of_distribution_ef: ef,
+            },
+        ));
         // Small shards do not search once more for questions that are out of distribution.
         assert!(recall > certified - 0.02, "{k} {ef}: {recall} {certified}");
         assert!(cost <= full_cost, "{k} {ef}: {cost} {full_cost}");
         assert!(k != 10 || ef != 64 || cost < full_cost, "{cost} {full_cost}");
         // A question alone finds what it finds among others.
-        let alone =
-            snapshot.search_dense(&queries[..1], &DenseParams { k, mode: SearchMode::Adaptive { ef } }, None, &Never);
+        let alone = snapshot.search_dense(
+            &queries[..1],
+            &DenseParams {
+                k,
+                mode: SearchMode::Adaptive { ef },
+            },
+            None,
+            &Never,
+        );
         assert_eq!(alone.unwrap()[0], search(k, SearchMode::Adaptive { ef })[0]);
     }
 }
@@ -131,8 +184,15 @@ fn flawed_records_are_left_out_as_embed_leaves_them_out() {
     let build = |max_bad| {
         let mut config = fixture.config();
         let rejects = Some(fixture.path("rejects.jsonl"));
-        let read = ReadOptions { max_bad: Some(max_bad), rejects, ..ReadOptions::default() };
-        config.corpus = Corpus::File { path: fixture.path("corpus.jsonl"), read };
+        let read = ReadOptions {
+            max_bad: Some(max_bad),
+            rejects,
+            ..ReadOptions::default()
+        };
+        config.corpus = Corpus::File {
+            path: fixture.path("corpus.jsonl"),
+            read,
+        };
         let recorder = Recorder::new(&|_| ());
         let mut source = FileSource::open(&fixture.path("embeddings")).unwrap();
         let built = build_index(&config, &mut source, recorder.control());
@@ -141,11 +201,26 @@ fn flawed_records_are_left_out_as_embed_leaves_them_out() {
     let (refused, _) = build(2);
     assert!(fixture.files().is_empty());
     let refused = refused.unwrap_err().to_string();
-    assert!(refused.contains("3 bad records in ") && refused.contains("corpus.jsonl:21: "), "{refused}");
+    assert!(
+        refused.contains("3 bad records in ") && refused.contains("corpus.jsonl:21: "),
+        "{refused}"
+    );
     let (built, notes) = build(3);
     assert_eq!(built.unwrap().manifest.documents(), 40);
-    assert_eq!(notes.iter().filter(|note| note.starts_with("skipped 3 bad records; the first: ")).count(), 1);
-    assert_eq!(fs_err::read_to_string(fixture.path("rejects.jsonl")).unwrap().lines().count(), 3);
+    assert_eq!(
+        notes
+            .iter()
+            .filter(|note| note.starts_with("skipped 3 bad records; the first: "))
+            .count(),
+        1
+    );
+    assert_eq!(
+        fs_err::read_to_string(fixture.path("rejects.jsonl"))
+            .unwrap()
+            .lines()
+            .count(),
+        3
+    );
 }
 
 #[test]
@@ -160,7 +235,10 @@ fn few_documents_leave_shards_out() {
         assert_eq!(summary.manifest.documents(), n as u64);
         assert!(summary.manifest.shards.len() <= n);
         let few = format!("{} of 64 shards hold documents: ", summary.manifest.shards.len());
-        assert!(recorder.lines.lock().unwrap().iter().any(|line| line.starts_with(&few)), "{few}");
+        assert!(
+            recorder.lines.lock().unwrap().iter().any(|line| line.starts_with(&few)),
+            "{few}"
+        );
         assert_eq!(verify(&fixture.index()).unwrap().problems, [""; 0]);
     }
 }
@@ -228,8 +306,17 @@ fn half_precision_is_normalised_with_a_note() {
     build_index(&fixture.config(), &mut source, recorder.control()).unwrap();
     let lines = recorder.lines.into_inner().unwrap();
     assert_eq!(lines[1..2], ["documents"]);
-    assert!(lines[0].starts_with(&format!("plan: 50 documents of {DIM} values in 2 shards")), "{}", lines[0]);
-    assert!(lines.iter().any(|line| line.contains("of 50 vectors were not exactly of unit length")), "{lines:?}");
+    assert!(
+        lines[0].starts_with(&format!("plan: 50 documents of {DIM} values in 2 shards")),
+        "{}",
+        lines[0]
+    );
+    assert!(
+        lines
+            .iter()
+            .any(|line| line.contains("of 50 vectors were not exactly of unit length")),
+        "{lines:?}"
+    );
     assert_eq!(lines.iter().filter(|line| line.starts_with("graph ")).count(), 2);
     assert_eq!(verify(&fixture.index()).unwrap().problems, [""; 0]);
 }
@@ -245,13 +332,23 @@ fn a_report_names_what_is_in_the_index() {
     assert_eq!(report.shards[0].build.builder, "native");
     assert_eq!(report.shards[0].vectors, "f32");
     assert_eq!(report.shards[0].layers[0].nodes as u64, report.shards[0].documents);
-    let efs: Vec<_> = report.shards[0].certificate.recall.iter().map(|point| point.ef).collect();
+    let efs: Vec<_> = report.shards[0]
+        .certificate
+        .recall
+        .iter()
+        .map(|point| point.ef)
+        .collect();
     assert_eq!(efs, [16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512]);
     let text = report.to_string();
     let change = "made by       build: 150 read, 150 indexed, 21 truncated\n";
-    for part in
-        ["generation    1", "fingerprint   f00d", change, "documents     150 in 2 shards", "VECTORS", "recall@10"]
-    {
+    for part in [
+        "generation    1",
+        "fingerprint   f00d",
+        change,
+        "documents     150 in 2 shards",
+        "VECTORS",
+        "recall@10",
+    ] {
         assert!(text.contains(part), "{part} in {text}");
     }
 }

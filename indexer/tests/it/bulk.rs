@@ -24,7 +24,10 @@ pub(crate) struct Job {
 
 impl Job {
     pub(crate) fn new(files: &[(&str, &[Document])]) -> Self {
-        let job = Self { fixture: Fixture::empty(), service: encoder_service() };
+        let job = Self {
+            fixture: Fixture::empty(),
+            service: encoder_service(),
+        };
         for (name, documents) in files {
             job.write(name, documents);
         }
@@ -33,7 +36,10 @@ impl Job {
 
     fn write(&self, name: &str, documents: &[Document]) {
         fs_err::create_dir_all(self.fixture.path("input")).unwrap();
-        let text: Vec<String> = documents.iter().map(|document| format!("{}\n", line_of(document))).collect();
+        let text: Vec<String> = documents
+            .iter()
+            .map(|document| format!("{}\n", line_of(document)))
+            .collect();
         fs_err::write(self.fixture.path("input").join(name), text.concat()).unwrap();
     }
 
@@ -52,7 +58,10 @@ impl Job {
             index: self.url("index"),
             out: self.url("job"),
             // As fixtures are built.
-            graph: GraphSettings { vector_type: "f32".to_owned(), ..GraphSettings::default() },
+            graph: GraphSettings {
+                vector_type: "f32".to_owned(),
+                ..GraphSettings::default()
+            },
             language: None,
             scratch: self.fixture.path("scratch"),
         }
@@ -61,23 +70,44 @@ impl Job {
     pub(crate) fn source(&self) -> Result<RemoteSource, Error> {
         RemoteSource::connect_all(
             std::slice::from_ref(&self.service.url),
-            RemoteConfig { batch_texts: 4, ..RemoteConfig::default() },
+            RemoteConfig {
+                batch_texts: 4,
+                ..RemoteConfig::default()
+            },
             &JobCancellation::new(),
         )
     }
 
     pub(crate) fn plan(&self, config: &PlanConfig) -> Result<PlannedJob, Error> {
-        bulk::plan(config, VectorOrigin::Encoder(Box::new(self.source()?)), JobControl::silent())
+        bulk::plan(
+            config,
+            VectorOrigin::Encoder(Box::new(self.source()?)),
+            JobControl::silent(),
+        )
     }
 
     pub(crate) fn embed(&self, partition: usize) -> Result<bool, Error> {
         let scratch = self.fixture.path("scratch");
         let mut connect = || Ok(Box::new(self.source()?) as Box<dyn VectorSource>);
-        Ok(bulk::embed(&self.url("job"), partition, &scratch, &mut connect, JobControl::silent())?.is_new)
+        Ok(bulk::embed(
+            &self.url("job"),
+            partition,
+            &scratch,
+            &mut connect,
+            JobControl::silent(),
+        )?
+        .is_new)
     }
 
     pub(crate) fn shard(&self, shard: usize) -> Result<bool, Error> {
-        Ok(bulk::shard(&self.url("job"), shard, &self.fixture.path("scratch"), 1, JobControl::silent())?.is_new)
+        Ok(bulk::shard(
+            &self.url("job"),
+            shard,
+            &self.fixture.path("scratch"),
+            1,
+            JobControl::silent(),
+        )?
+        .is_new)
     }
 
     pub(crate) fn commit(&self) -> Result<bool, Error> {
@@ -103,7 +133,10 @@ impl Job {
 }
 
 pub(crate) fn model_of(documents: &[Document]) -> Model {
-    documents.iter().map(|document| (document.key.clone(), document.clone())).collect()
+    documents
+        .iter()
+        .map(|document| (document.key.clone(), document.clone()))
+        .collect()
 }
 
 pub(crate) fn some(range: std::ops::Range<usize>) -> Vec<Document> {
@@ -114,26 +147,44 @@ pub(crate) fn some(range: std::ops::Range<usize>) -> Vec<Document> {
 #[test]
 fn a_job_makes_the_index_of_one_build_and_nothing_the_second_time() {
     let all = some(0..100);
-    let job = Job::new(&[("a.jsonl", &all[..70]), ("b.jsonl", &all[70..74]), ("c.ndjson", &all[74..])]);
+    let job = Job::new(&[
+        ("a.jsonl", &all[..70]),
+        ("b.jsonl", &all[70..74]),
+        ("c.ndjson", &all[74..]),
+    ]);
     assert!(job.run().unwrap() > 8);
     let status = job.status();
-    assert_eq!((status.documents, status.read, status.rejected, status.committed), (100, 100, 0, true));
+    assert_eq!(
+        (status.documents, status.read, status.rejected, status.committed),
+        (100, 100, 0, true)
+    );
     assert!(status.partitions > 5 && status.shards == 3, "{status:?}");
-    assert_eq!((status.partitions_done, status.shards_done), (status.partitions, status.shards));
+    assert_eq!(
+        (status.partitions_done, status.shards_done),
+        (status.partitions, status.shards)
+    );
     check(&job.fixture, &model_of(&all));
     let current = manifest::current(&job.fixture.index()).unwrap();
     assert_eq!((current.generation, current.parent, current.shards.len()), (1, None, 3));
     let scale = current.logit_scale;
     assert!(scale.is_some(), "measured when the job was planned");
     let change = current.change.unwrap();
-    assert_eq!((change.operation.as_str(), change.read, change.indexed), ("bulk", 100, 100));
+    assert_eq!(
+        (change.operation.as_str(), change.read, change.indexed),
+        ("bulk", 100, 100)
+    );
     assert_eq!(verify_current(&job.fixture.index()).unwrap().problems, [""; 0]);
     let files = job.fixture.files();
     assert_eq!(job.run().unwrap(), 0);
     assert_eq!(job.fixture.files(), files);
     // Nothing is left in the scratch directory but its locks.
-    let left = fs_err::read_dir(job.fixture.path("scratch")).unwrap().map(|entry| entry.unwrap().path());
-    assert_eq!(left.filter(|path| path.is_dir()).collect::<Vec<_>>(), [""; 0].map(std::path::PathBuf::from));
+    let left = fs_err::read_dir(job.fixture.path("scratch"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
+    assert_eq!(
+        left.filter(|path| path.is_dir()).collect::<Vec<_>>(),
+        [""; 0].map(std::path::PathBuf::from)
+    );
     // The index goes on as any other, and the job stays done.
     let more = some(100..103);
     job.fixture.upsert(APPEND, &more).unwrap();
@@ -147,7 +198,10 @@ fn a_job_makes_the_index_of_one_build_and_nothing_the_second_time() {
 fn a_job_replaces_the_generation_that_it_was_planned_on_and_no_other() {
     let mut life = Life::begin(5, 20);
     let all = some(0..50);
-    let job = Job { service: encoder_service(), fixture: Fixture::at(&life.fixture.path("")) };
+    let job = Job {
+        service: encoder_service(),
+        fixture: Fixture::at(&life.fixture.path("")),
+    };
     job.write("a.jsonl", &all);
     let planned = job.plan(&job.config()).unwrap();
     assert_eq!(planned.plan.generation, 2);
@@ -166,7 +220,10 @@ fn a_job_replaces_the_generation_that_it_was_planned_on_and_no_other() {
     assert!(!job.status().committed);
     check(&life.fixture, &life.model);
     // Planned again, elsewhere.
-    let config = PlanConfig { out: job.url("job2"), ..job.config() };
+    let config = PlanConfig {
+        out: job.url("job2"),
+        ..job.config()
+    };
     assert_eq!(job.plan(&config).unwrap().plan.generation, 3);
     let scratch = job.fixture.path("scratch");
     let mut connect = || Ok(Box::new(job.source()?) as Box<dyn VectorSource>);
@@ -177,7 +234,10 @@ fn a_job_replaces_the_generation_that_it_was_planned_on_and_no_other() {
         bulk::shard(&config.out, shard, &scratch, 1, JobControl::silent()).unwrap();
     }
     let done = bulk::commit(&config.out, &scratch, JobControl::silent()).unwrap();
-    assert_eq!((done.is_new, done.manifest.generation, done.manifest.parent), (true, 3, Some(2)));
+    assert_eq!(
+        (done.is_new, done.manifest.generation, done.manifest.parent),
+        (true, 3, Some(2))
+    );
     check(&life.fixture, &model_of(&all));
 }
 
@@ -189,11 +249,21 @@ fn attempts_at_once_do_no_harm_and_what_they_leave_is_collected() {
     let twice = |task: &(dyn Fn(usize) -> bool + Sync), count: usize| {
         std::thread::scope(|scope| {
             let attempts: Vec<_> = (0..2 * count).map(|at| scope.spawn(move || task(at / 2))).collect();
-            attempts.into_iter().map(|attempt| attempt.join().unwrap()).filter(|is_new| *is_new).count()
+            attempts
+                .into_iter()
+                .map(|attempt| attempt.join().unwrap())
+                .filter(|is_new| *is_new)
+                .count()
         })
     };
-    assert_eq!(twice(&|partition| job.embed(partition).unwrap(), plan.job.partitions.len()), plan.job.partitions.len());
-    assert_eq!(twice(&|shard| job.shard(shard).unwrap(), plan.job.shards.len()), plan.job.shards.len());
+    assert_eq!(
+        twice(&|partition| job.embed(partition).unwrap(), plan.job.partitions.len()),
+        plan.job.partitions.len()
+    );
+    assert_eq!(
+        twice(&|shard| job.shard(shard).unwrap(), plan.job.shards.len()),
+        plan.job.shards.len()
+    );
     assert_eq!(twice(&|_| job.commit().unwrap(), 1), 1);
     check(&job.fixture, &model_of(&all));
     let collect = |older_than, dry_run| bulk::gc(&job.url("job"), older_than, dry_run, JobControl::silent()).unwrap();
@@ -203,9 +273,10 @@ fn attempts_at_once_do_no_harm_and_what_they_leave_is_collected() {
     // What a task leaves that was killed after its files and before its record.
     let index = job.fixture.index();
     let orphans = [
-        job.fixture
-            .path("job")
-            .join(format!("partitions/{}/0123456789abcdef/documents.jsonl", plan.job.partitions[0].name)),
+        job.fixture.path("job").join(format!(
+            "partitions/{}/0123456789abcdef/documents.jsonl",
+            plan.job.partitions[0].name
+        )),
         index.join("shards/000001-0000-0123456789abcdef/dense.dyad"),
     ];
     for orphan in &orphans {
@@ -213,8 +284,18 @@ fn attempts_at_once_do_no_harm_and_what_they_leave_is_collected() {
         fs_err::write(orphan, "what is left").unwrap();
     }
     fs_err::write(job.fixture.path("job/attempts/000001-0000-0123456789abcdef"), "").unwrap();
-    assert_eq!(collect(Duration::from_hours(1), false).files, 0, "it may be a task that runs");
-    assert_eq!((collect(Duration::ZERO, true).files, collect(Duration::ZERO, false).bytes), (2, 24));
+    assert_eq!(
+        collect(Duration::from_hours(1), false).files,
+        0,
+        "it may be a task that runs"
+    );
+    assert_eq!(
+        (
+            collect(Duration::ZERO, true).files,
+            collect(Duration::ZERO, false).bytes
+        ),
+        (2, 24)
+    );
     assert!(orphans.iter().all(|orphan| !orphan.exists()));
     assert_eq!(collect(Duration::ZERO, false).files, 0);
     assert_eq!(job.run().unwrap(), 0);
@@ -237,7 +318,10 @@ fn steps_that_cannot_be_taken_say_what_is_missing() {
     assert!(told(job.embed(0).unwrap_err()).contains("there is no job at file://"));
     let plan = job.plan(&job.config()).unwrap().plan;
     let count = plan.job.partitions.len();
-    assert_eq!(told(job.embed(99).unwrap_err()), format!("`--partition`: expected a number below {count}, got 99"));
+    assert_eq!(
+        told(job.embed(99).unwrap_err()),
+        format!("`--partition`: expected a number below {count}, got 99")
+    );
     let refused = told(job.shard(0).unwrap_err());
     assert!(
         refused.contains("partitions are not done, such as 000000-") && refused.contains("bulk embed"),
@@ -248,16 +332,25 @@ fn steps_that_cannot_be_taken_say_what_is_missing() {
         refused.starts_with("2 of 2 shards are not done, such as 0, 1. Run `dyad-indexer bulk shard`"),
         "{refused}"
     );
-    let other = PlanConfig { max_bad: 3, ..job.config() };
+    let other = PlanConfig {
+        max_bad: 3,
+        ..job.config()
+    };
     let refused = told(job.plan(&other).unwrap_err());
-    assert!(refused.contains("another job") && refused.contains("--max-bad `0`, got `3`"), "{refused}");
+    assert!(
+        refused.contains("another job") && refused.contains("--max-bad `0`, got `3`"),
+        "{refused}"
+    );
     assert!(!job.plan(&job.config()).unwrap().is_new);
     // The input is another one by now.
     let mut changed = all.clone();
     changed[0].text = changed[0].text.replace(' ', "_");
     job.write("a.jsonl", &changed);
     let refused = told(job.embed(0).unwrap_err());
-    assert!(refused.contains("has changed since it was planned: expected xxh3:"), "{refused}");
+    assert!(
+        refused.contains("has changed since it was planned: expected xxh3:"),
+        "{refused}"
+    );
     assert!(told(job.plan(&job.config()).unwrap_err()).contains("partitions `"));
     job.write("a.jsonl", &all);
     // Another model answers.
@@ -273,26 +366,45 @@ fn steps_that_cannot_be_taken_say_what_is_missing() {
     let mut connect = || Ok(Box::new(dyad_indexer::source::FileSource::open(&other)?) as Box<dyn VectorSource>);
     let scratch = job.fixture.path("scratch");
     let refused = told(bulk::embed(&job.url("job"), 0, &scratch, &mut connect, JobControl::silent()).unwrap_err());
-    assert!(refused.contains("fingerprint f00d") && refused.contains("fingerprint beef"), "{refused}");
+    assert!(
+        refused.contains("fingerprint f00d") && refused.contains("fingerprint beef"),
+        "{refused}"
+    );
     // A record that is none.
-    let record = job.fixture.path("job").join(format!("partitions/{}/DONE.json", plan.job.partitions[0].name));
+    let record = job
+        .fixture
+        .path("job")
+        .join(format!("partitions/{}/DONE.json", plan.job.partitions[0].name));
     fs_err::create_dir_all(record.parent().unwrap()).unwrap();
     fs_err::write(&record, "{\"format_version\": 9}").unwrap();
     let refused = told(job.shard(0).unwrap_err());
-    assert!(refused.contains("DONE.json`, format_version: expected 1, got 9"), "{refused}");
+    assert!(
+        refused.contains("DONE.json`, format_version: expected 1, got 9"),
+        "{refused}"
+    );
     fs_err::remove_file(record).unwrap();
     // Damage is found before anything is published.
     for partition in 0..count {
         job.embed(partition).unwrap();
     }
-    let folder = job.fixture.path("job").join("partitions").join(&plan.job.partitions[0].name);
-    let inner =
-        fs_err::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).find(|path| path.is_dir()).unwrap();
+    let folder = job
+        .fixture
+        .path("job")
+        .join("partitions")
+        .join(&plan.job.partitions[0].name);
+    let inner = fs_err::read_dir(&folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .find(|path| path.is_dir())
+        .unwrap();
     let intact = fs_err::read(inner.join("documents.jsonl")).unwrap();
     let mut damaged = intact.clone();
     damaged[5] ^= 1;
     fs_err::write(inner.join("documents.jsonl"), damaged).unwrap();
-    assert!(told(job.shard(0).unwrap_err()).contains("length and checksum"), "damage");
+    assert!(
+        told(job.shard(0).unwrap_err()).contains("length and checksum"),
+        "damage"
+    );
     fs_err::write(inner.join("documents.jsonl"), intact).unwrap();
     job.run().unwrap();
     check(&job.fixture, &model_of(&all));
@@ -304,11 +416,19 @@ fn bad_records_are_counted_over_all_partitions() {
     let job = Job::new(&[("a.jsonl", &all[..20]), ("b.jsonl", &all[20..])]);
     for name in ["a.jsonl", "b.jsonl"] {
         let path = job.fixture.path("input").join(name);
-        writeln!(fs_err::OpenOptions::new().append(true).open(path).unwrap(), "{{\"_id\": \"x\"}}").unwrap();
+        writeln!(
+            fs_err::OpenOptions::new().append(true).open(path).unwrap(),
+            "{{\"_id\": \"x\"}}"
+        )
+        .unwrap();
     }
     // An input of bad records alone.
     fs_err::write(job.fixture.path("input").join("c.jsonl"), "{\n").unwrap();
-    let config = PlanConfig { max_bad: 3, partition_documents: 1_000, ..job.config() };
+    let config = PlanConfig {
+        max_bad: 3,
+        partition_documents: 1_000,
+        ..job.config()
+    };
     let plan = job.plan(&config).unwrap().plan;
     assert_eq!(plan.job.partitions.len(), 1);
     assert!(job.embed(0).unwrap() && job.shard(0).unwrap() && job.commit().unwrap());
@@ -316,9 +436,16 @@ fn bad_records_are_counted_over_all_partitions() {
     assert_eq!((status.read, status.documents, status.rejected), (43, 40, 3));
     assert_eq!(status.rejected_by_partition.into_iter().collect::<Vec<_>>(), [(0, 3)]);
     check(&job.fixture, &model_of(&all));
-    let folder = job.fixture.path("job").join("partitions").join(&plan.job.partitions[0].name);
-    let inner =
-        fs_err::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).find(|path| path.is_dir()).unwrap();
+    let folder = job
+        .fixture
+        .path("job")
+        .join("partitions")
+        .join(&plan.job.partitions[0].name);
+    let inner = fs_err::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .find(|path| path.is_dir())
+        .unwrap();
     let text = fs_err::read_to_string(inner.join("rejects.jsonl")).unwrap();
     assert_eq!(text.lines().count(), 3);
     assert!(
@@ -326,8 +453,19 @@ fn bad_records_are_counted_over_all_partitions() {
         "{text}"
     );
     // One less is allowed, in partitions of their own: none of them has more, all together have.
-    let config = PlanConfig { max_bad: 2, out: job.url("fewer"), index: job.url("fewer-index"), ..config };
-    let plan = job.plan(&PlanConfig { partition_documents: 15, ..config.clone() }).unwrap().plan;
+    let config = PlanConfig {
+        max_bad: 2,
+        out: job.url("fewer"),
+        index: job.url("fewer-index"),
+        ..config
+    };
+    let plan = job
+        .plan(&PlanConfig {
+            partition_documents: 15,
+            ..config.clone()
+        })
+        .unwrap()
+        .plan;
     let scratch = job.fixture.path("scratch");
     let mut connect = || Ok(Box::new(job.source()?) as Box<dyn VectorSource>);
     for partition in 0..plan.job.partitions.len() {
@@ -336,8 +474,13 @@ fn bad_records_are_counted_over_all_partitions() {
     for shard in 0..plan.job.shards.len() {
         bulk::shard(&config.out, shard, &scratch, 1, JobControl::silent()).unwrap();
     }
-    let refused = bulk::commit(&config.out, &scratch, JobControl::silent()).unwrap_err().to_string();
-    assert!(refused.starts_with("3 records are bad, and the job allows 2"), "{refused}");
+    let refused = bulk::commit(&config.out, &scratch, JobControl::silent())
+        .unwrap_err()
+        .to_string();
+    assert!(
+        refused.starts_with("3 records are bad, and the job allows 2"),
+        "{refused}"
+    );
 }
 
 #[test]
@@ -345,7 +488,10 @@ fn keys_that_come_twice_are_refused_wherever_they_are() {
     let all = some(0..60);
     for (shard_documents, at) in [(1_000, "shard"), (20, "commit")] {
         let job = Job::new(&[("a.jsonl", &all), ("b.jsonl", &all[3..5])]);
-        let config = PlanConfig { shard_documents, ..job.config() };
+        let config = PlanConfig {
+            shard_documents,
+            ..job.config()
+        };
         let plan = job.plan(&config).unwrap().plan;
         for partition in 0..plan.job.partitions.len() {
             job.embed(partition).unwrap();
@@ -363,14 +509,29 @@ fn keys_that_come_twice_are_refused_wherever_they_are() {
 
 #[test]
 fn texts_are_no_inputs_of_jobs() {
-    let documents = [Document { key: "a".to_owned(), text: "text".to_owned(), ..Document::default() }];
-    for (name, format) in
-        [("a.md.gz", CorpusFormat::Auto), ("a.jsonl", CorpusFormat::Markdown), ("a.jsonl", CorpusFormat::Text)]
-    {
+    let documents = [Document {
+        key: "a".to_owned(),
+        text: "text".to_owned(),
+        ..Document::default()
+    }];
+    for (name, format) in [
+        ("a.md.gz", CorpusFormat::Auto),
+        ("a.jsonl", CorpusFormat::Markdown),
+        ("a.jsonl", CorpusFormat::Text),
+    ] {
         let job = Job::new(&[(name, &documents)]);
-        let config = PlanConfig { read: ReadOptions { format, ..ReadOptions::default() }, ..job.config() };
+        let config = PlanConfig {
+            read: ReadOptions {
+                format,
+                ..ReadOptions::default()
+            },
+            ..job.config()
+        };
         let refused = job.plan(&config).unwrap_err().to_string();
-        assert!(refused.contains(&format!("{name}` is read as Markdown or text")), "{refused}");
+        assert!(
+            refused.contains(&format!("{name}` is read as Markdown or text")),
+            "{refused}"
+        );
     }
 }
 
@@ -378,10 +539,17 @@ fn texts_are_no_inputs_of_jobs() {
 fn documents_become_passages_in_jobs_too() {
     let text = "One sentence is here. Another one follows it. The third is the last of them.";
     let long: Vec<Document> = (0..20)
-        .map(|number| Document { key: format!("d{number}"), text: text.to_owned(), ..Document::default() })
+        .map(|number| Document {
+            key: format!("d{number}"),
+            text: text.to_owned(),
+            ..Document::default()
+        })
         .collect();
     let job = Job::new(&[("a.jsonl", &long)]);
-    let read = ReadOptions { split: Some(Split::new(5, 0).unwrap()), ..ReadOptions::default() };
+    let read = ReadOptions {
+        split: Some(Split::new(5, 0).unwrap()),
+        ..ReadOptions::default()
+    };
     let config = PlanConfig { read, ..job.config() };
     let plan = job.plan(&config).unwrap().plan;
     for partition in 0..plan.job.partitions.len() {

@@ -1,4 +1,5 @@
-//! Bulk jobs over other inputs, and next to others: records that somebody else has written, files that are gone, other jobs, rollbacks, changes of the index.
+//! Bulk jobs over other inputs, and next to others: records that somebody else has written, files that are gone, other
+//! jobs, rollbacks, changes of the index.
 
 use std::time::Duration;
 
@@ -46,7 +47,10 @@ fn records_that_lie_are_refused_and_lead_nowhere() {
     for (field, value) in lies {
         let before = change(&job, &record, field, value.clone());
         let refused = job.shard(0).unwrap_err().to_string();
-        assert!(refused.contains("DONE.json`") && refused.contains("expected"), "{field} {value}: {refused}");
+        assert!(
+            refused.contains("DONE.json`") && refused.contains("expected"),
+            "{field} {value}: {refused}"
+        );
         fs_err::write(job.fixture.path("job").join(&record), before).unwrap();
     }
     assert!(!job.fixture.path("pwned").exists());
@@ -61,9 +65,16 @@ fn records_that_lie_are_refused_and_lead_nowhere() {
     ];
     for (field, value) in lies {
         let before = change(&job, "plan.json", field, value.clone());
-        let refused = [job.embed(0).unwrap_err(), job.shard(0).unwrap_err(), job.commit().unwrap_err()];
+        let refused = [
+            job.embed(0).unwrap_err(),
+            job.shard(0).unwrap_err(),
+            job.commit().unwrap_err(),
+        ];
         for refused in refused.map(|error| error.to_string()) {
-            assert!(refused.contains("plan.json`, ") && refused.contains("expected"), "{field} {value}: {refused}");
+            assert!(
+                refused.contains("plan.json`, ") && refused.contains("expected"),
+                "{field} {value}: {refused}"
+            );
         }
         fs_err::write(job.fixture.path("job/plan.json"), before).unwrap();
     }
@@ -79,8 +90,16 @@ fn what_is_gone_is_made_again() {
     for partition in 0..plan.job.partitions.len() {
         assert!(job.embed(partition).unwrap());
     }
-    let folder = job.fixture.path("job").join("partitions").join(&plan.job.partitions[1].name);
-    for entry in fs_err::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_dir()) {
+    let folder = job
+        .fixture
+        .path("job")
+        .join("partitions")
+        .join(&plan.job.partitions[1].name);
+    for entry in fs_err::read_dir(&folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.is_dir())
+    {
         fs_err::remove_dir_all(entry).unwrap();
     }
     assert!(job.embed(1).unwrap() && !job.embed(1).unwrap());
@@ -96,7 +115,11 @@ fn what_is_gone_is_made_again() {
 fn two_jobs_of_one_index_do_not_collect_each_other() {
     let all = some(0..50);
     let job = Job::new(&[("a.jsonl", &all)]);
-    let other = PlanConfig { out: job.url("other"), max_bad: 1, ..job.config() };
+    let other = PlanConfig {
+        out: job.url("other"),
+        max_bad: 1,
+        ..job.config()
+    };
     let (scratch, control) = (job.fixture.path("scratch"), JobControl::silent());
     let plan = job.plan(&job.config()).unwrap().plan;
     job.plan(&other).unwrap();
@@ -113,7 +136,10 @@ fn two_jobs_of_one_index_do_not_collect_each_other() {
     assert_eq!(bulk::gc(&other.out, Duration::ZERO, false, control).unwrap().files, 0);
     assert!(user.exists() && job.commit().unwrap());
     check(&job.fixture, &model_of(&all));
-    assert_eq!(bulk::gc(&job.url("job"), Duration::ZERO, false, control).unwrap().files, 0);
+    assert_eq!(
+        bulk::gc(&job.url("job"), Duration::ZERO, false, control).unwrap().files,
+        0
+    );
     // The other one was planned on no generation.
     for partition in 0..plan.job.partitions.len() {
         let mut source = || Err(Error::NoVectors);
@@ -128,7 +154,10 @@ fn a_job_after_a_rollback_takes_the_next_number() {
     job.run().unwrap();
     job.fixture.upsert(APPEND, &some(30..32)).unwrap();
     roll_back(&job.fixture.index(), None, false).unwrap();
-    let config = PlanConfig { out: job.url("job2"), ..job.config() };
+    let config = PlanConfig {
+        out: job.url("job2"),
+        ..job.config()
+    };
     let plan = job.plan(&config).unwrap().plan;
     assert_eq!(plan.generation, 3);
     let (scratch, control) = (job.fixture.path("scratch"), JobControl::silent());
@@ -154,17 +183,38 @@ fn a_job_after_a_rollback_takes_the_next_number() {
 fn a_job_has_a_place_of_its_own_and_inputs_are_what_they_are() {
     let all = some(0..30);
     let job = Job::new(&[("a.jsonl", &all)]);
-    let refused = job.plan(&PlanConfig { out: job.url("index"), ..job.config() }).unwrap_err().to_string();
-    assert!(refused.starts_with("`--out` and `--index` are the same place"), "{refused}");
-    let secret = PlanConfig { input: "az://container/x.jsonl?sig=SECRET".to_owned(), ..job.config() };
+    let refused = job
+        .plan(&PlanConfig {
+            out: job.url("index"),
+            ..job.config()
+        })
+        .unwrap_err()
+        .to_string();
+    assert!(
+        refused.starts_with("`--out` and `--index` are the same place"),
+        "{refused}"
+    );
+    let secret = PlanConfig {
+        input: "az://container/x.jsonl?sig=SECRET".to_owned(),
+        ..job.config()
+    };
     let refused = job.plan(&secret).unwrap_err().to_string();
-    assert!(!refused.contains("SECRET") && refused.contains("credentials belong into the environment"), "{refused}");
+    assert!(
+        !refused.contains("SECRET") && refused.contains("credentials belong into the environment"),
+        "{refused}"
+    );
     // Packed, whatever its name: it is read whole.
     let plain = fs_err::read(job.fixture.path("input/a.jsonl")).unwrap();
     let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     std::io::Write::write_all(&mut packed, &plain).unwrap();
     fs_err::write(job.fixture.path("input/a.jsonl"), packed.finish().unwrap()).unwrap();
-    let plan = job.plan(&PlanConfig { partition_documents: 3, ..job.config() }).unwrap().plan;
+    let plan = job
+        .plan(&PlanConfig {
+            partition_documents: 3,
+            ..job.config()
+        })
+        .unwrap()
+        .plan;
     assert_eq!(plan.job.partitions.len(), 1);
     assert!(job.embed(0).unwrap() && job.shard(0).unwrap() && job.commit().unwrap());
     check(&job.fixture, &model_of(&all));
@@ -181,21 +231,35 @@ fn parquet_files_with_vectors_are_inputs() {
         fs_err::copy(golden, input.join("part-1.parquet")).unwrap();
         // As a worker without rows leaves it.
         fs_err::copy(golden.replace("embedded", "no-rows"), input.join("part-0.parquet")).unwrap();
-        let declared = DeclaredModel { name: "other", fingerprint: None, metric };
+        let declared = DeclaredModel {
+            name: "other",
+            fingerprint: None,
+            metric,
+        };
         let planned = bulk::plan(&job.config(), VectorOrigin::Input(declared), JobControl::silent()).unwrap();
         assert!(planned.plan.job.has_vectors && planned.plan.estimate.tokens.is_none());
         let (scratch, mut connect) = (job.fixture.path("scratch"), || Err(Error::NoVectors));
         for partition in 0..planned.plan.job.partitions.len() {
             let url = job.url("job");
-            assert!(bulk::embed(&url, partition, &scratch, &mut connect, JobControl::silent()).unwrap().is_new);
+            assert!(
+                bulk::embed(&url, partition, &scratch, &mut connect, JobControl::silent())
+                    .unwrap()
+                    .is_new
+            );
         }
         assert!(job.shard(0).unwrap() && job.commit().unwrap());
         let snapshot = Snapshot::open(&job.fixture.index()).unwrap();
         let model = &snapshot.manifest().model;
-        assert_eq!((model.name.as_str(), model.metric, snapshot.manifest().documents()), ("other", metric, 5));
+        assert_eq!(
+            (model.name.as_str(), model.metric, snapshot.manifest().documents()),
+            ("other", metric, 5)
+        );
         let (shard, node) = snapshot.find("doc-0002").unwrap().unwrap();
         let stored = snapshot.document(shard, node).unwrap();
-        assert_eq!((stored.title, stored.text), (documents(3)[2].title.clone(), documents(3)[2].text.clone()));
+        assert_eq!(
+            (stored.title, stored.text),
+            (documents(3)[2].title.clone(), documents(3)[2].text.clone())
+        );
     }
 }
 
@@ -205,12 +269,32 @@ fn a_step_starts_an_encoder_of_its_own() {
     let all = some(0..30);
     let job = Job::new(&[("a.jsonl", &all)]);
     let (program, log) = own_encoder(&job.fixture, &job.service);
-    let (input, scratch) =
-        (format!("{}/*", job.fixture.path("input").display()), job.fixture.path("scratch").display().to_string());
+    let (input, scratch) = (
+        format!("{}/*", job.fixture.path("input").display()),
+        job.fixture.path("scratch").display().to_string(),
+    );
     let (url, index) = (job.url("job"), job.url("index"));
     let own = [
-        ["--model", "m", "--device", "cuda:1", "--dtype", "bf16", "--answer-prompt", "- passage: "],
-        ["--prompts", "dyad", "--encoder-program", &program, "--scratch", &scratch, "--question-prompt", ""],
+        [
+            "--model",
+            "m",
+            "--device",
+            "cuda:1",
+            "--dtype",
+            "bf16",
+            "--answer-prompt",
+            "- passage: ",
+        ],
+        [
+            "--prompts",
+            "dyad",
+            "--encoder-program",
+            &program,
+            "--scratch",
+            &scratch,
+            "--question-prompt",
+            "",
+        ],
     ]
     .concat();
     let run = |step: &[&str]| {
@@ -218,7 +302,17 @@ fn a_step_starts_an_encoder_of_its_own() {
         assert!(output.status.success(), "{step:?}: {}", text(&output.stderr));
         text(&output.stdout)
     };
-    run(&["plan", "--input", &input, "--index", &index, "--out", &url, "--vector-type", "f32"]);
+    run(&[
+        "plan",
+        "--input",
+        &input,
+        "--index",
+        &index,
+        "--out",
+        &url,
+        "--vector-type",
+        "f32",
+    ]);
     assert!(run(&["embed", "--plan", &url, "--partition", "0"]).contains("30 documents"));
     assert!(run(&["embed", "--plan", &url, "--partition", "0"]).contains("nothing to do"));
     assert!(job.shard(0).unwrap() && job.commit().unwrap());
@@ -226,12 +320,31 @@ fn a_step_starts_an_encoder_of_its_own() {
     let started = "serve --model m --listen 127.0.0.1:0 --while-input --device=cuda:1 --dtype=bf16 --question-prompt= \
                    --answer-prompt=- passage:  --prompts=dyad\n";
     let log = fs_err::read_to_string(log).unwrap();
-    assert_eq!(log.matches(started).count(), 2, "not where nothing is to be done: {log}");
+    assert_eq!(
+        log.matches(started).count(),
+        2,
+        "not where nothing is to be done: {log}"
+    );
     // A program that is none.
     let output = dyad_indexer()
-        .args(["bulk", "plan", "--input", &input, "--index", &index, "--out", &job.url("x"), "--model", "m"])
+        .args([
+            "bulk",
+            "plan",
+            "--input",
+            &input,
+            "--index",
+            &index,
+            "--out",
+            &job.url("x"),
+            "--model",
+            "m",
+        ])
         .args(["--encoder-program", "/nowhere/encoder"])
         .output()
         .unwrap();
-    assert!(text(&output.stderr).contains("cannot start `/nowhere/encoder`. Name it with"), "{}", text(&output.stderr));
+    assert!(
+        text(&output.stderr).contains("cannot start `/nowhere/encoder`. Name it with"),
+        "{}",
+        text(&output.stderr)
+    );
 }

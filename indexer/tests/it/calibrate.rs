@@ -16,33 +16,58 @@ use crate::fixture::{DIM, Fixture, documents, header, row_of};
 
 fn certificates(fixture: &Fixture) -> Vec<Certificate> {
     let snapshot = Snapshot::open(&fixture.index()).unwrap();
-    snapshot.shards().iter().map(|shard| shard.certificate().clone()).collect()
+    snapshot
+        .shards()
+        .iter()
+        .map(|shard| shard.certificate().clone())
+        .collect()
 }
 
 fn run(fixture: &Fixture, command: &str, more: &[&str]) -> (Option<i32>, String) {
-    let output = dyad_indexer().arg(command).arg("--index").arg(fixture.index()).args(more).output().unwrap();
-    (output.status.code(), format!("{}{}", text(&output.stdout), text(&output.stderr)))
+    let output = dyad_indexer()
+        .arg(command)
+        .arg("--index")
+        .arg(fixture.index())
+        .args(more)
+        .output()
+        .unwrap();
+    (
+        output.status.code(),
+        format!("{}{}", text(&output.stdout), text(&output.stderr)),
+    )
 }
 
 fn sources(certificates: &[Certificate]) -> Vec<(QuerySource, u64)> {
-    certificates.iter().map(|certificate| (certificate.source, certificate.queries)).collect()
+    certificates
+        .iter()
+        .map(|certificate| (certificate.source, certificate.queries))
+        .collect()
 }
 
 #[test]
 fn questions_renew_what_searches_go_by_until_the_shards_are_written_again() {
     let fixture = Fixture::new(400);
-    assert_eq!(build(&fixture, &["--shards", "2", "--threads", "1"]).status.code(), Some(0));
+    assert_eq!(
+        build(&fixture, &["--shards", "2", "--threads", "1"]).status.code(),
+        Some(0)
+    );
     let questions = write_npy(&fixture, "q.npy", 70, DIM);
     let before = certificates(&fixture);
     assert_eq!(sources(&before), [(QuerySource::Documents, 200); 2]);
 
     let (code, said) = run(&fixture, "calibrate", &["--queries", &questions, "--dry-run"]);
-    assert!(code == Some(0) && said.contains("dry run") && said.contains("for these 70 questions"), "{said}");
+    assert!(
+        code == Some(0) && said.contains("dry run") && said.contains("for these 70 questions"),
+        "{said}"
+    );
     assert!(certificates(&fixture) == before && !fixture.index().join(CALIBRATIONS_DIR).exists());
 
     let (code, said) = run(&fixture, "calibrate", &["--queries", &questions]);
     assert!(code == Some(0) && said.contains("published generation 2"), "{said}");
-    assert!(said.contains("it was") && said.contains("for the 200 documents before"), "{said}");
+    assert!(
+        said.contains("it was") && said.contains("for the 200 documents before"),
+        "{said}"
+    );
     let after = certificates(&fixture);
     assert_eq!(sources(&after), [(QuerySource::HeldOut, 70); 2]);
     assert_ne!(after[0].calibration, before[0].calibration);
@@ -67,7 +92,11 @@ fn questions_renew_what_searches_go_by_until_the_shards_are_written_again() {
     let snapshot = Snapshot::open(&fixture.index()).unwrap();
     let rows: Vec<Vec<f32>> = (0..90).map(|number| row_of(&format!("question {number}"))).collect();
     let rows: Vec<&[f32]> = rows.iter().map(Vec::as_slice).collect();
-    let search = |mode| snapshot.search_dense(&rows, &DenseParams { k: 10, mode }, None, &Never).unwrap();
+    let search = |mode| {
+        snapshot
+            .search_dense(&rows, &DenseParams { k: 10, mode }, None, &Never)
+            .unwrap()
+    };
     let (found, exact) = (search(SearchMode::Adaptive { ef: 128 }), search(SearchMode::Exact));
     let common = |(found, exact): (&SearchHits<DocumentHit>, &SearchHits<DocumentHit>)| {
         found.hits.iter().filter(|hit| exact.hits.contains(hit)).count()
@@ -82,9 +111,19 @@ fn questions_renew_what_searches_go_by_until_the_shards_are_written_again() {
     let merged = dyad_indexer::change::merge(&fixture.merge_config(true), dyad_indexer::control::JobControl::silent());
     merged.unwrap();
     assert_eq!(sources(&certificates(&fixture)), [(QuerySource::HeldOut, 90)]);
-    assert_eq!(fs_err::read_dir(fixture.index().join(CALIBRATIONS_DIR)).unwrap().count(), 4);
+    assert_eq!(
+        fs_err::read_dir(fixture.index().join(CALIBRATIONS_DIR))
+            .unwrap()
+            .count(),
+        4
+    );
     gc(&fixture.index(), 1, Duration::ZERO, false).unwrap();
-    assert_eq!(fs_err::read_dir(fixture.index().join(CALIBRATIONS_DIR)).unwrap().count(), 0);
+    assert_eq!(
+        fs_err::read_dir(fixture.index().join(CALIBRATIONS_DIR))
+            .unwrap()
+            .count(),
+        0
+    );
 }
 
 #[test]
@@ -107,7 +146,10 @@ fn a_rollback_brings_the_certificates_before_back_and_damage_is_found() {
         damaged[bytes.len() / 2] ^= 1;
         fs_err::write(&path, damaged).unwrap();
         let problems = verify(&fixture.index()).unwrap().problems;
-        assert!(problems.len() == 1 && problems[0].contains(path.to_str().unwrap()), "{problems:?}");
+        assert!(
+            problems.len() == 1 && problems[0].contains(path.to_str().unwrap()),
+            "{problems:?}"
+        );
         fs_err::write(&path, bytes).unwrap();
     }
     assert_eq!(verify(&fixture.index()).unwrap().problems, [""; 0]);
@@ -123,7 +165,10 @@ fn texts_are_embedded_by_the_question_tower() {
     let log = log.to_str().unwrap();
 
     let (code, said) = run(&fixture, "calibrate", &["--queries", log]);
-    assert!(code == Some(1) && said.contains("nothing embeds them") && said.contains("--encoder"), "{said}");
+    assert!(
+        code == Some(1) && said.contains("nothing embeds them") && said.contains("--encoder"),
+        "{said}"
+    );
     let service = encoder_service();
     let (code, said) = run(&fixture, "calibrate", &["--queries", log, "--encoder", &service.url]);
     assert!(code == Some(0) && said.contains("published generation 2"), "{said}");
@@ -134,8 +179,15 @@ fn texts_are_embedded_by_the_question_tower() {
 
     fs_err::write(fixture.path("none.log"), "\n\n").unwrap();
     let none = fixture.path("none.log");
-    let (code, said) = run(&fixture, "calibrate", &["--queries", none.to_str().unwrap(), "--encoder", &service.url]);
-    assert!(code == Some(1) && said.contains("none.log`, rows: expected at least 1, got 0"), "{said}");
+    let (code, said) = run(
+        &fixture,
+        "calibrate",
+        &["--queries", none.to_str().unwrap(), "--encoder", &service.url],
+    );
+    assert!(
+        code == Some(1) && said.contains("none.log`, rows: expected at least 1, got 0"),
+        "{said}"
+    );
 }
 
 /// What is said of questions, where the index was built without: nothing, a note, or a warning.
@@ -146,9 +198,16 @@ fn a_model_of_two_towers_is_warned_of_where_documents_are_the_questions() {
     let warning = "and the model embeds questions otherwise: `dyad-indexer calibrate --index";
     for (two_towers, expected) in [(None, false), (Some(false), false), (Some(true), true)] {
         fs_err::remove_dir_all(fixture.path("embeddings")).unwrap();
-        fixture.write_embeddings("embeddings", EmbeddingsHeader { two_towers, ..header() }, &documents(60));
+        fixture.write_embeddings(
+            "embeddings",
+            EmbeddingsHeader { two_towers, ..header() },
+            &documents(60),
+        );
         let said = said(&[]);
-        assert!(said.contains("recall was measured with documents as questions"), "{said}");
+        assert!(
+            said.contains("recall was measured with documents as questions"),
+            "{said}"
+        );
         assert_eq!(said.contains(warning), expected, "{said}");
     }
     let questions = write_npy(&fixture, "q.npy", 70, DIM);
@@ -157,8 +216,21 @@ fn a_model_of_two_towers_is_warned_of_where_documents_are_the_questions() {
 
     let service = encoder_service();
     let corpus = fixture.path("corpus.jsonl");
-    let arguments = ["build", "--corpus", corpus.to_str().unwrap(), "--encoder", &service.url, "--threads", "1"];
-    let output = dyad_indexer().args(arguments).arg("--index").arg(fixture.path("other")).output().unwrap();
+    let arguments = [
+        "build",
+        "--corpus",
+        corpus.to_str().unwrap(),
+        "--encoder",
+        &service.url,
+        "--threads",
+        "1",
+    ];
+    let output = dyad_indexer()
+        .args(arguments)
+        .arg("--index")
+        .arg(fixture.path("other"))
+        .output()
+        .unwrap();
     assert!(text(&output.stderr).contains(warning), "{}", text(&output.stderr));
 }
 

@@ -1,8 +1,8 @@
-//! Writers of the same keys at the same time, with rollbacks, builds, merges and purges among them: each generation is its parent,
-//! changed by the one writer that published it.
+//! Writers of the same keys at the same time, with rollbacks, builds, merges and purges among them: each generation is
+//! its parent, changed by the one writer that published it.
 //!
-//! A manifest names the generation that was current when it was published. So the documents of each generation follow from those
-//! of its parent, whatever the order in which the writers came.
+//! A manifest names the generation that was current when it was published. So the documents of each generation follow
+//! from those of its parent, whatever the order in which the writers came.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -66,7 +66,10 @@ impl RecordedChange {
 }
 
 fn by_key(documents: &[Document]) -> Model {
-    documents.iter().map(|document| (document.key.clone(), document.clone())).collect()
+    documents
+        .iter()
+        .map(|document| (document.key.clone(), document.clone()))
+        .collect()
 }
 
 /// Adds or replaces documents.
@@ -98,14 +101,28 @@ fn documents_of(index: &Path, manifest: &Manifest) -> Option<Model> {
         return None;
     }
     let snapshot = opened.unwrap();
-    assert_eq!(verify(index, manifest, &Never).problems, [""; 0], "generation {}", manifest.generation);
+    assert_eq!(
+        verify(index, manifest, &Never).problems,
+        [""; 0],
+        "generation {}",
+        manifest.generation
+    );
     let mut documents = Model::new();
     for shard in snapshot.shards() {
         for node in (0..shard.dense.len() as u32).filter(|node| shard.is_live(*node)) {
             let stored = shard.document(node).unwrap();
             let metadata = Metadata::of_stored(stored.metadata_json);
-            let document = Document { key: stored.key, title: stored.title, text: stored.text, metadata, place: None };
-            assert!(documents.insert(document.key.clone(), document).is_none(), "a key is live twice");
+            let document = Document {
+                key: stored.key,
+                title: stored.title,
+                text: stored.text,
+                metadata,
+                place: None,
+            };
+            assert!(
+                documents.insert(document.key.clone(), document).is_none(),
+                "a key is live twice"
+            );
         }
     }
     Some(documents)
@@ -115,7 +132,11 @@ impl Contest {
     fn record(&self, manifest: Option<&Manifest>, change: RecordedChange) {
         let Some(manifest) = manifest else { return };
         let documents = documents_of(&self.fixture.index(), manifest);
-        let published = Published { parent: manifest.parent, change, documents };
+        let published = Published {
+            parent: manifest.parent,
+            change,
+            documents,
+        };
         let before = self.published.lock().unwrap().insert(manifest.generation, published);
         assert!(before.is_none(), "generation {} came twice", manifest.generation);
     }
@@ -134,7 +155,9 @@ impl Contest {
     }
 
     fn keys(random: &mut Random) -> Vec<String> {
-        (0..=random.below(4)).map(|_| document(random.below(KEYS), random).key).collect()
+        (0..=random.below(4))
+            .map(|_| document(random.below(KEYS), random).key)
+            .collect()
     }
 
     /// One change, or none where others were in its way.
@@ -150,7 +173,10 @@ impl Contest {
     fn try_step(&self, writer: usize, random: &mut Random) -> Result<(), Error> {
         let (index, control) = (self.fixture.index(), JobControl::silent());
         let own = Fixture::at(&self.fixture.path(&format!("writer-{writer}")));
-        let corpus = Corpus::File { path: own.path("corpus.jsonl"), read: ReadOptions::default() };
+        let corpus = Corpus::File {
+            path: own.path("corpus.jsonl"),
+            read: ReadOptions::default(),
+        };
         let add = |operation, batch: &[Document]| {
             own.write_corpus(batch);
             let mut read = corpus.open(operation == Operation::Upsert)?;
@@ -161,7 +187,10 @@ impl Contest {
             0 => {
                 let batch: Vec<Document> = (0..KEYS / 2).map(|number| document(number * 2, random)).collect();
                 own.write_corpus(&batch);
-                let config = BuildConfig { corpus, ..self.fixture.config() };
+                let config = BuildConfig {
+                    corpus,
+                    ..self.fixture.config()
+                };
                 let built = build_index(&config, &mut HashSource::default(), control)?;
                 self.record(Some(&built.manifest), RecordedChange::Build(batch));
             }
@@ -179,7 +208,15 @@ impl Contest {
                 let batch = self.batch(random);
                 own.write_corpus(&batch);
                 let (corpus, read) = (own.path("corpus.jsonl"), ReadOptions::default());
-                let outcome = update_metadata(&MetadataConfig { corpus, read, index, dry_run: false }, control)?;
+                let outcome = update_metadata(
+                    &MetadataConfig {
+                        corpus,
+                        read,
+                        index,
+                        dry_run: false,
+                    },
+                    control,
+                )?;
                 self.record(outcome.manifest.as_ref(), RecordedChange::Metadata(batch));
             }
             10..=11 => {
@@ -231,7 +268,15 @@ impl Contest {
     fn check(&self, served: &BTreeMap<u64, Model>) {
         let published = self.published.lock().unwrap();
         let mut models: BTreeMap<u64, Model> = BTreeMap::new();
-        for (number, Published { parent, change, documents }) in &*published {
+        for (
+            number,
+            Published {
+                parent,
+                change,
+                documents,
+            },
+        ) in &*published
+        {
             let mut model = parent.map(|parent| models[&parent].clone()).unwrap_or_default();
             change.apply(&mut model);
             if let Some(documents) = documents {
@@ -240,9 +285,17 @@ impl Contest {
             models.insert(*number, model);
         }
         let numbers: Vec<u64> = published.keys().copied().collect();
-        assert_eq!(numbers, (1..=numbers.len() as u64).collect::<Vec<_>>(), "each number once");
+        assert_eq!(
+            numbers,
+            (1..=numbers.len() as u64).collect::<Vec<_>>(),
+            "each number once"
+        );
         for (generation, documents) in served {
-            assert_eq!(Some(documents), models.get(generation), "generation {generation} as it was served");
+            assert_eq!(
+                Some(documents),
+                models.get(generation),
+                "generation {generation} as it was served"
+            );
         }
         let index = self.fixture.index();
         for generation in manifest::generations(&index).unwrap() {
@@ -250,7 +303,10 @@ impl Contest {
             let snapshot = Snapshot::open_manifest(&index, manifest.clone(), None).unwrap();
             assert_eq!(documents_of(&index, &manifest).as_ref(), models.get(&generation));
             for key in &*self.purged.lock().unwrap() {
-                let held = snapshot.shards().iter().any(|shard| shard.dense.find(key).unwrap().is_some());
+                let held = snapshot
+                    .shards()
+                    .iter()
+                    .any(|shard| shard.dense.find(key).unwrap().is_some());
                 assert!(!held, "generation {generation} holds {key}, which was purged");
             }
         }
@@ -265,7 +321,10 @@ fn serve(index: &Path, stop: &AtomicBool) -> BTreeMap<u64, Model> {
         let generation = snapshot.manifest().generation;
         if let Some(documents) = documents_of(index, snapshot.manifest()) {
             let before = served.insert(generation, documents.clone());
-            assert!(before.is_none_or(|before| before == documents), "generation {generation} has changed");
+            assert!(
+                before.is_none_or(|before| before == documents),
+                "generation {generation} has changed"
+            );
         }
     }
     served
@@ -305,10 +364,16 @@ fn contest(seed: u64, operations: usize) {
         served
     });
     contest.check(&served);
-    let (generations, contended) = (contest.published.lock().unwrap().len(), contest.contended.load(Ordering::Relaxed));
+    let (generations, contended) = (
+        contest.published.lock().unwrap().len(),
+        contest.contended.load(Ordering::Relaxed),
+    );
     let purged = contest.purged.lock().unwrap().len();
     let counts = format!("{generations} generations, {contended} operations contended, {purged} documents purged");
-    assert!(generations > operations / 3 && contended < operations / 3, "seed {seed}: {counts}");
+    assert!(
+        generations > operations / 3 && contended < operations / 3,
+        "seed {seed}: {counts}"
+    );
 }
 
 #[test]

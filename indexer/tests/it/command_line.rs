@@ -35,14 +35,31 @@ fn build_inspect_verify() {
     let built = build(&fixture, &["--shards", "2", "--threads", "2"]);
     assert_eq!(built.status.code(), Some(0), "{}", text(&built.stderr));
     let out = text(&built.stdout);
-    assert!(out.contains("built generation 1 of") && out.contains("70 documents in 2 shards"), "{out}");
-    assert!(text(&built.stderr).contains("plan: 70 documents of 24 values"), "{}", text(&built.stderr));
+    assert!(
+        out.contains("built generation 1 of") && out.contains("70 documents in 2 shards"),
+        "{out}"
+    );
+    assert!(
+        text(&built.stderr).contains("plan: 70 documents of 24 values"),
+        "{}",
+        text(&built.stderr)
+    );
 
     let run = |command: &str, more: &[&str]| {
-        dyad_indexer().arg(command).arg("--index").arg(fixture.index()).args(more).output().unwrap()
+        dyad_indexer()
+            .arg(command)
+            .arg("--index")
+            .arg(fixture.index())
+            .args(more)
+            .output()
+            .unwrap()
     };
     let inspected = run("inspect", &[]);
-    assert!(text(&inspected.stdout).contains("certificate"), "{}", text(&inspected.stdout));
+    assert!(
+        text(&inspected.stdout).contains("certificate"),
+        "{}",
+        text(&inspected.stdout)
+    );
     let json: serde_json::Value = serde_json::from_slice(&run("inspect", &["--json"]).stdout).unwrap();
     assert_eq!(json["documents"], 70);
     assert_eq!(json["model"]["metric"], "cosine");
@@ -50,15 +67,26 @@ fn build_inspect_verify() {
 
     let verified = run("verify", &[]);
     assert_eq!(verified.status.code(), Some(0));
-    assert!(text(&verified.stdout).starts_with("intact: generation 1, "), "{}", text(&verified.stdout));
-    let dense = fixture.files().into_keys().find(|path| path.ends_with("dense.dyad")).unwrap();
+    assert!(
+        text(&verified.stdout).starts_with("intact: generation 1, "),
+        "{}",
+        text(&verified.stdout)
+    );
+    let dense = fixture
+        .files()
+        .into_keys()
+        .find(|path| path.ends_with("dense.dyad"))
+        .unwrap();
     let mut bytes = fs_err::read(&dense).unwrap();
     bytes[600] ^= 1;
     fs_err::write(&dense, bytes).unwrap();
     let verified = run("verify", &[]);
     assert_eq!(verified.status.code(), Some(1));
     let out = text(&verified.stdout);
-    assert!(out.contains("META") && out.contains("damaged: 1 problem in generation 1"), "{out}");
+    assert!(
+        out.contains("META") && out.contains("damaged: 1 problem in generation 1"),
+        "{out}"
+    );
 }
 
 #[test]
@@ -67,51 +95,99 @@ fn rollback_says_where_it_went() {
     for _ in 0..2 {
         assert_eq!(build(&fixture, &[]).status.code(), Some(0));
     }
-    let rollback =
-        |more: &[&str]| dyad_indexer().arg("rollback").arg("--index").arg(fixture.index()).args(more).output().unwrap();
+    let rollback = |more: &[&str]| {
+        dyad_indexer()
+            .arg("rollback")
+            .arg("--index")
+            .arg(fixture.index())
+            .args(more)
+            .output()
+            .unwrap()
+    };
     let back = rollback(&[]);
     assert_eq!(back.status.code(), Some(0), "{}", text(&back.stderr));
     let said = text(&back.stdout);
-    assert!(said.starts_with("generation 2 -> 1 of") && said.contains("30 documents, model `hash`"), "{said}");
+    assert!(
+        said.starts_with("generation 2 -> 1 of") && said.contains("30 documents, model `hash`"),
+        "{said}"
+    );
     let oldest = rollback(&[]);
     assert_eq!(oldest.status.code(), Some(1));
     assert!(text(&oldest.stderr).contains("nothing to roll back to: generation 1 is the oldest"));
     assert!(text(&rollback(&["--to", "2"]).stdout).starts_with("generation 1 -> 2 of"));
     let absent = rollback(&["--to", "7"]);
     assert_eq!(absent.status.code(), Some(1));
-    assert!(text(&absent.stderr).contains("has no generation 7. Present: 1, 2"), "{}", text(&absent.stderr));
+    assert!(
+        text(&absent.stderr).contains("has no generation 7. Present: 1, 2"),
+        "{}",
+        text(&absent.stderr)
+    );
 }
 
 #[test]
 fn failures_exit_with_1_and_usage_with_2() {
     let fixture = Fixture::new(10);
     assert_eq!(build(&fixture, &["--m", "300"]).status.code(), Some(2));
-    assert_eq!(build(&fixture, &["--encoder", "http://127.0.0.1:9"]).status.code(), Some(2), "two sources");
+    assert_eq!(
+        build(&fixture, &["--encoder", "http://127.0.0.1:9"]).status.code(),
+        Some(2),
+        "two sources"
+    );
     assert_eq!(dyad_indexer().arg("build").output().unwrap().status.code(), Some(2));
-    let missing = dyad_indexer().args(["inspect", "--index", "/nonexistent"]).output().unwrap();
+    let missing = dyad_indexer()
+        .args(["inspect", "--index", "/nonexistent"])
+        .output()
+        .unwrap();
     assert_eq!(missing.status.code(), Some(1));
-    assert!(text(&missing.stderr).contains("error: `/nonexistent` holds no index"), "{}", text(&missing.stderr));
+    assert!(
+        text(&missing.stderr).contains("error: `/nonexistent` holds no index"),
+        "{}",
+        text(&missing.stderr)
+    );
     for refused in ["0", "1.5", "NaN", "many"] {
-        assert_eq!(build(&fixture, &["--min-recall", refused]).status.code(), Some(2), "{refused}");
+        assert_eq!(
+            build(&fixture, &["--min-recall", refused]).status.code(),
+            Some(2),
+            "{refused}"
+        );
     }
-    assert_eq!(build(&fixture, &["--min-recall", "0.9", "--at-ef", "0"]).status.code(), Some(2));
+    assert_eq!(
+        build(&fixture, &["--min-recall", "0.9", "--at-ef", "0"]).status.code(),
+        Some(2)
+    );
     assert_eq!(build(&fixture, &["--builder", "hnsw"]).status.code(), Some(2));
     fs_err::rename(fixture.path("corpus.jsonl"), fixture.path("corpus")).unwrap();
     let missing = text(&build(&fixture, &[]).stderr);
-    assert!(missing.starts_with("error: --corpus: no file or directory `"), "{missing}");
+    assert!(
+        missing.starts_with("error: --corpus: no file or directory `"),
+        "{missing}"
+    );
     assert_eq!(missing.lines().count(), 1, "{missing}");
     let line = "{\"_id\":\"doc-0000\",\"text\":\"x\",\"url\":\"http://x\"}\n";
     fs_err::write(fixture.path("corpus.jsonl"), line).unwrap();
     fs_err::remove_dir_all(fixture.path("embeddings")).unwrap();
-    let one = dyad_corpus::Document { key: "doc-0000".into(), text: "x".into(), ..Default::default() };
+    let one = dyad_corpus::Document {
+        key: "doc-0000".into(),
+        text: "x".into(),
+        ..Default::default()
+    };
     fixture.write_embeddings("embeddings", crate::fixture::header(), &[one]);
     let log = text(&build(&fixture, &[]).stderr);
-    assert_eq!(log.matches("WARN fields outside `metadata` are not stored: url").count(), 1, "{log}");
+    assert_eq!(
+        log.matches("WARN fields outside `metadata` are not stored: url")
+            .count(),
+        1,
+        "{log}"
+    );
     assert!(log.contains("were computed in f32"), "{log}");
     fs_err::write(fixture.path("corpus.jsonl"), "{").unwrap();
     let broken = build(&fixture, &[]);
     assert_eq!(broken.status.code(), Some(1));
-    assert!(text(&broken.stderr).contains("corpus.jsonl:1: not a JSON object"), "{}", text(&broken.stderr));
+    assert!(
+        text(&broken.stderr).contains("corpus.jsonl:1: not a JSON object"),
+        "{}",
+        text(&broken.stderr)
+    );
 }
 
 /// A build that reads its corpus from the test.
@@ -136,7 +212,13 @@ fn write(input: &mut ChildStdin, number: usize) -> std::io::Result<()> {
 }
 
 fn interrupt(child: &Child) {
-    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    assert!(
+        Command::new("kill")
+            .args(["-INT", &child.id().to_string()])
+            .status()
+            .unwrap()
+            .success()
+    );
 }
 
 #[test]
@@ -181,10 +263,17 @@ fn a_second_ctrl_c_ends_at_once_and_the_next_build_cleans_up() {
 
 #[test]
 fn kernels_that_no_machine_has_are_refused() {
-    let output = dyad_indexer().args(["verify", "--index", "."]).env("DYAD_KERNELS", "mmx").output().unwrap();
+    let output = dyad_indexer()
+        .args(["verify", "--index", "."])
+        .env("DYAD_KERNELS", "mmx")
+        .output()
+        .unwrap();
     assert_eq!(output.status.code(), Some(2));
     let error = text(&output.stderr);
-    assert!(error.contains("no kernels named `mmx`") && error.contains("scalar"), "{error}");
+    assert!(
+        error.contains("no kernels named `mmx`") && error.contains("scalar"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -192,7 +281,13 @@ fn changes_say_what_they_did() {
     let fixture = Fixture::new(30);
     assert_eq!(build(&fixture, &["--min-recall", "0.5"]).status.code(), Some(0));
     let run = |command: &str, more: &[&str]| {
-        dyad_indexer().arg(command).arg("--index").arg(fixture.index()).args(more).output().unwrap()
+        dyad_indexer()
+            .arg(command)
+            .arg("--index")
+            .arg(fixture.index())
+            .args(more)
+            .output()
+            .unwrap()
     };
     let said = |output: Output| {
         assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
@@ -203,14 +298,32 @@ fn changes_say_what_they_did() {
     fixture.write_corpus(&batch);
     fixture.write_embeddings("more", crate::fixture::header(), &batch);
     let (corpus, vectors) = (fixture.path("corpus.jsonl"), fixture.path("more"));
-    let source = ["--corpus", corpus.to_str().unwrap(), "--embeddings", vectors.to_str().unwrap()];
+    let source = [
+        "--corpus",
+        corpus.to_str().unwrap(),
+        "--embeddings",
+        vectors.to_str().unwrap(),
+    ];
     let refused = run("append", &source);
     assert_eq!(refused.status.code(), Some(1));
-    assert!(text(&refused.stderr).contains("2 documents are in the index already"), "{}", text(&refused.stderr));
-    let dry = json(run("append", &[&source[..], &["--skip-existing", "--dry-run", "--json"]].concat()));
-    assert_eq!((&dry["generation"], &dry["documents_after"]), (&serde_json::Value::Null, &33.into()));
+    assert!(
+        text(&refused.stderr).contains("2 documents are in the index already"),
+        "{}",
+        text(&refused.stderr)
+    );
+    let dry = json(run(
+        "append",
+        &[&source[..], &["--skip-existing", "--dry-run", "--json"]].concat(),
+    ));
+    assert_eq!(
+        (&dry["generation"], &dry["documents_after"]),
+        (&serde_json::Value::Null, &33.into())
+    );
     let added = said(run("append", &[&source[..], &["--skip-existing"]].concat()));
-    assert!(added.contains("generation 2") && added.contains("30 -> 33 documents"), "{added}");
+    assert!(
+        added.contains("generation 2") && added.contains("30 -> 33 documents"),
+        "{added}"
+    );
     assert!(added.contains("5 read, 3 indexed, 2 unchanged"), "{added}");
     let replaced = said(run("upsert", &source));
     assert!(replaced.contains("5 read, 5 indexed, 5 deleted"), "{replaced}");
@@ -218,40 +331,88 @@ fn changes_say_what_they_did() {
     fs_err::write(&keys, "doc-0000\r\n\ndoc-0001\nabsent\n").unwrap();
     let refused = run("delete", &["--dry-run", "--keys", keys.to_str().unwrap()]);
     assert_eq!(refused.status.code(), Some(1));
-    assert!(text(&refused.stderr).contains("no document of the index has (1): `absent`"), "{}", text(&refused.stderr));
-    let deleted = json(run("delete", &["--json", "--allow-missing", "--keys", keys.to_str().unwrap()]));
+    assert!(
+        text(&refused.stderr).contains("no document of the index has (1): `absent`"),
+        "{}",
+        text(&refused.stderr)
+    );
+    let deleted = json(run(
+        "delete",
+        &["--json", "--allow-missing", "--keys", keys.to_str().unwrap()],
+    ));
     let change = &deleted["change"];
-    assert_eq!((&change["read"], &change["indexed"], &change["rejected"]), (&3.into(), &2.into(), &1.into()));
+    assert_eq!(
+        (&change["read"], &change["indexed"], &change["rejected"]),
+        (&3.into(), &2.into(), &1.into())
+    );
     let report = json(run("inspect", &["--json"]));
-    assert_eq!((&report["documents"], &report["debt"]["deleted"]), (&31.into(), &4.into()));
-    assert_eq!((&report["change"]["operation"], &report["min_recall"]["recall"]), (&"delete".into(), &0.5.into()));
+    assert_eq!(
+        (&report["documents"], &report["debt"]["deleted"]),
+        (&31.into(), &4.into())
+    );
+    assert_eq!(
+        (&report["change"]["operation"], &report["min_recall"]["recall"]),
+        (&"delete".into(), &0.5.into())
+    );
     assert!(said(run("inspect", &[])).contains("4 deleted documents"));
     let merged = said(run("merge", &["--all", "--threads", "1"]));
-    assert!(merged.contains("generation 5") && merged.contains("31 -> 31 documents"), "{merged}");
+    assert!(
+        merged.contains("generation 5") && merged.contains("31 -> 31 documents"),
+        "{merged}"
+    );
     fs_err::write(&keys, "doc-0007\nabsent\nabsent\n").unwrap();
-    let purged = json(run("purge", &["--json", "--allow-missing", "--keys", keys.to_str().unwrap()]));
-    assert_eq!(purged["collected"]["removed"], serde_json::json!([1, 2, 3, 4, 5]), "each of them holds the document");
+    let purged = json(run(
+        "purge",
+        &["--json", "--allow-missing", "--keys", keys.to_str().unwrap()],
+    ));
+    assert_eq!(
+        purged["collected"]["removed"],
+        serde_json::json!([1, 2, 3, 4, 5]),
+        "each of them holds the document"
+    );
     let counts = |name: &str| purged["change"][name].as_u64();
     assert_eq!(
-        [counts("read"), counts("indexed"), counts("superseded"), counts("rejected")],
+        [
+            counts("read"),
+            counts("indexed"),
+            counts("superseded"),
+            counts("rejected")
+        ],
         [Some(3), Some(1), Some(1), Some(1)]
     );
     let back = run("rollback", &[]);
-    assert!(text(&back.stderr).contains("nothing to roll back to"), "{}", text(&back.stderr));
+    assert!(
+        text(&back.stderr).contains("nothing to roll back to"),
+        "{}",
+        text(&back.stderr)
+    );
     let kept = said(run("gc", &["--older-than", "1h"]));
-    assert!(kept.contains("removed no generation") && kept.contains("generations 6 are left"), "{kept}");
+    assert!(
+        kept.contains("removed no generation") && kept.contains("generations 6 are left"),
+        "{kept}"
+    );
     assert_eq!(run("gc", &["--older-than", "soon"]).status.code(), Some(2));
     assert_eq!(json(run("verify", &["--json"]))["problems"], serde_json::json!([]));
     let absent = dyad_indexer().args(["gc", "--index", "/nowhere"]).output().unwrap();
-    assert!(text(&absent.stderr).contains("holds no index"), "{}", text(&absent.stderr));
+    assert!(
+        text(&absent.stderr).contains("holds no index"),
+        "{}",
+        text(&absent.stderr)
+    );
 }
 
 #[test]
 fn the_configuration_of_the_unit_can_be_used() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/config/indexer.toml");
-    let output = dyad_indexer().args(["config", "print", "--drain-s", "5", "--config", path]).output().unwrap();
+    let output = dyad_indexer()
+        .args(["config", "print", "--drain-s", "5", "--config", path])
+        .output()
+        .unwrap();
     let (out, error) = (text(&output.stdout), text(&output.stderr));
     assert_eq!((output.status.code(), &*error), (Some(0), ""));
-    assert!(out.contains(&format!("index = \"index=/var/lib/dyad/index\" # file {path}\n")), "{out}");
+    assert!(
+        out.contains(&format!("index = \"index=/var/lib/dyad/index\" # file {path}\n")),
+        "{out}"
+    );
     assert!(out.contains("drain-s = 5 # command line\n"), "{out}");
 }

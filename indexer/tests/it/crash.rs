@@ -1,8 +1,8 @@
-//! Processes that die, and disks that fail, at every step of every change: the index is as it was, or as it should become, and
-//! the next change needs no repair.
+//! Processes that die, and disks that fail, at every step of every change: the index is as it was, or as it should
+//! become, and the next change needs no repair.
 //!
-//! A change runs in a child, which is this test binary again with [`child`] alone. It dies at the n-th time that it reaches a
-//! fail point, for every n until it reaches the end.
+//! A change runs in a child, which is this test binary again with [`child`] alone. It dies at the n-th time that it
+//! reaches a fail point, for every n until it reaches the end.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -31,12 +31,17 @@ const POINTS: [&str; 8] = [
     "published",
     "generation-remove",
 ];
-const CHANGES: [&str; 8] = ["build", "append", "upsert", "metadata", "delete", "merge", "purge", "rollback"];
+const CHANGES: [&str; 8] = [
+    "build", "append", "upsert", "metadata", "delete", "merge", "purge", "rollback",
+];
 /// Exit code of a test that fails, as one whose change returns an error.
 const FAILED: i32 = 101;
 
 fn changed(number: usize) -> Document {
-    Document { text: format!("changed text of {number}"), ..document(number) }
+    Document {
+        text: format!("changed text of {number}"),
+        ..document(number)
+    }
 }
 
 /// An index of two generations: 20 documents, of which two are deleted.
@@ -53,18 +58,26 @@ fn make(fixture: &Fixture, change: &str) -> Result<(), dyad_indexer::Error> {
     let add = |operation, documents: &[Document]| {
         fixture.write_corpus(documents);
         let config = fixture.upsert_config(operation);
-        fixture.upsert_from("corpus.jsonl", &config, &mut HashSource::default(), control).map(drop)
+        fixture
+            .upsert_from("corpus.jsonl", &config, &mut HashSource::default(), control)
+            .map(drop)
     };
     match change {
         "build" => {
             fixture.write_corpus(&documents(5));
             build_index(&fixture.config(), &mut HashSource::default(), control).map(drop)
         }
-        "append" => add(Operation::Append { skip_existing: false }, &[document(30), document(31)]),
+        "append" => add(
+            Operation::Append { skip_existing: false },
+            &[document(30), document(31)],
+        ),
         "upsert" => add(Operation::Upsert, &[changed(1), changed(2), document(3), document(30)]),
         "metadata" => {
             let metadata = serde_json::json!({ "changed": true });
-            let with = |number| Document { metadata: crate::fixture::metadata(&metadata), ..document(number) };
+            let with = |number| Document {
+                metadata: crate::fixture::metadata(&metadata),
+                ..document(number)
+            };
             fixture.update_metadata(&[with(1), with(2)]).map(drop)
         }
         "delete" => delete(&index, &["doc-0000".into(), "doc-0001".into()], false, control).map(drop),
@@ -82,7 +95,10 @@ fn live(index: &Path) -> BTreeSet<(String, String)> {
     for (at, shard) in snapshot.shards().iter().enumerate() {
         for node in (0..shard.dense.len() as u32).filter(|node| shard.is_live(*node)) {
             let stored = snapshot.document(at, node).unwrap();
-            assert!(live.insert((stored.key, stored.text + &stored.metadata_json)), "a key is live twice");
+            assert!(
+                live.insert((stored.key, stored.text + &stored.metadata_json)),
+                "a key is live twice"
+            );
         }
     }
     assert_eq!(snapshot.len(), live.len());
@@ -92,10 +108,14 @@ fn live(index: &Path) -> BTreeSet<(String, String)> {
 /// Not a test of its own: what the children run.
 #[test]
 fn child() {
-    let Some(wanted) = std::env::var_os("DYAD_CRASH") else { return };
+    let Some(wanted) = std::env::var_os("DYAD_CRASH") else {
+        return;
+    };
     let wanted = wanted.into_string().unwrap();
     let parts: Vec<&str> = wanted.split(',').collect();
-    let [dir, change, point, action, skip] = parts[..] else { return };
+    let [dir, change, point, action, skip] = parts[..] else {
+        return;
+    };
     let (skip, reached): (usize, _) = (skip.parse().unwrap(), AtomicUsize::new(0));
     if action == "die" {
         let die = move || {
@@ -118,11 +138,18 @@ fn run(dir: &Path, change: &str, point: &str, action: &str, number: usize, by: O
         None => Command::new(program),
         Some(by) => {
             let mut command = Command::new(by[0]);
-            command.args(&by[1..]).arg("by").arg(dir).arg(number.to_string()).arg(program);
+            command
+                .args(&by[1..])
+                .arg("by")
+                .arg(dir)
+                .arg(number.to_string())
+                .arg(program);
             command
         }
     };
-    command.args(["--exact", "crash::child", "--nocapture", "--test-threads=1"]).env("DYAD_CRASH", wanted);
+    command
+        .args(["--exact", "crash::child", "--nocapture", "--test-threads=1"])
+        .env("DYAD_CRASH", wanted);
     command.output().unwrap()
 }
 
@@ -142,8 +169,8 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// A child ends a change at every place of every kind; what is left is one of two states, and can be changed on. `run` runs the
-/// child with a directory, a change, a kind, and the number of the place.
+/// A child ends a change at every place of every kind; what is left is one of two states, and can be changed on. `run`
+/// runs the child with a directory, a change, a kind, and the number of the place.
 fn at_every_place(
     kinds: &[&str],
     run: impl Fn(&Path, &str, &str, usize) -> Output,
@@ -178,8 +205,14 @@ fn at_every_place(
                     copy(&broken.index(), &again.index());
                     make(&again, change).unwrap();
                     assert_eq!(live(&again.index()), after, "{place}");
-                    let names = fs_err::read_dir(again.index()).unwrap().map(|entry| entry.unwrap().file_name());
-                    assert_eq!(names.filter(|name| name.to_string_lossy().starts_with('.')).count(), 0, "{place}");
+                    let names = fs_err::read_dir(again.index())
+                        .unwrap()
+                        .map(|entry| entry.unwrap().file_name());
+                    assert_eq!(
+                        names.filter(|name| name.to_string_lossy().starts_with('.')).count(),
+                        0,
+                        "{place}"
+                    );
                 }
                 // No repair by hand: the next change works, and nothing is left over.
                 delete(&broken.index(), &["doc-0009".to_owned()], false, JobControl::silent()).unwrap();
@@ -192,7 +225,11 @@ fn at_every_place(
             }
         }
     }
-    assert_eq!(reached.len(), kinds.len(), "every kind of place was reached: {reached:?}");
+    assert_eq!(
+        reached.len(),
+        kinds.len(),
+        "every kind of place was reached: {reached:?}"
+    );
 }
 
 #[test]
@@ -210,7 +247,8 @@ fn a_disk_that_fails_is_an_error_and_leaves_the_index_as_it_was_or_as_it_becomes
     });
 }
 
-/// Limits the size of every file, in blocks of 512 bytes: the write that crosses the limit is short, the next one fails.
+/// Limits the size of every file, in blocks of 512 bytes: the write that crosses the limit is short, the next one
+/// fails.
 const SMALL_FILES: &str = r#"trap '' XFSZ; ulimit -f "$2"; shift 2; exec "$@""#;
 /// Moves the index to a disk on which that number of pages is free.
 const SMALL_DISK: &str = r#"
@@ -236,15 +274,29 @@ fn a_write_that_is_cut_short_is_an_error_and_leaves_the_index_as_it_was() {
 fn a_full_or_read_only_disk_is_an_error_and_leaves_the_index_as_it_was() {
     let dir = tempfile::tempdir().unwrap();
     let probe = ["-rm", "mount", "-t", "tmpfs", "none", dir.path().to_str().unwrap()];
-    if !Command::new("unshare").args(probe).output().is_ok_and(|output| output.status.success()) {
+    if !Command::new("unshare")
+        .args(probe)
+        .output()
+        .is_ok_and(|output| output.status.success())
+    {
         return eprintln!("skipped: `unshare -rm mount -t tmpfs` is not possible here");
     }
-    for (kind, script, error) in
-        [("small disk", SMALL_DISK, "No space left on device"), ("read-only", READ_ONLY, "Read-only file system")]
-    {
+    for (kind, script, error) in [
+        ("small disk", SMALL_DISK, "No space left on device"),
+        ("read-only", READ_ONLY, "Read-only file system"),
+    ] {
         let run = |dir: &Path, change: &str, _: &str, number| {
-            run(dir, change, "", "", number, Some(&["unshare", "-rm", "sh", "-c", script]))
+            run(
+                dir,
+                change,
+                "",
+                "",
+                number,
+                Some(&["unshare", "-rm", "sh", "-c", script]),
+            )
         };
-        at_every_place(&[kind], run, |output, said| output.status.code() == Some(FAILED) && said.contains(error));
+        at_every_place(&[kind], run, |output, said| {
+            output.status.code() == Some(FAILED) && said.contains(error)
+        });
     }
 }

@@ -11,7 +11,11 @@ use dyad_indexer::inspect::inspect;
 use crate::fixture::{Fixture, document};
 
 fn dense_files(fixture: &Fixture) -> Vec<PathBuf> {
-    fixture.files().into_keys().filter(|path| path.ends_with("dense.dyad")).collect()
+    fixture
+        .files()
+        .into_keys()
+        .filter(|path| path.ends_with("dense.dyad"))
+        .collect()
 }
 
 fn change(path: &Path, act: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
@@ -27,7 +31,9 @@ fn problems(fixture: &Fixture) -> Vec<String> {
 }
 
 fn assert_named(problems: &[String], parts: &[&str]) {
-    let named = problems.iter().any(|problem| parts.iter().all(|part| problem.contains(part)));
+    let named = problems
+        .iter()
+        .any(|problem| parts.iter().all(|part| problem.contains(part)));
     assert!(named, "{parts:?} in {problems:#?}");
 }
 
@@ -39,7 +45,11 @@ fn a_flipped_byte_in_each_section_is_named() {
     let sections = DenseShard::open(&path).unwrap().header().sections.clone();
     assert_eq!(sections.len(), 6);
     for section in sections {
-        for at in [section.offset, section.offset + section.len / 2, section.offset + section.len - 1] {
+        for at in [
+            section.offset,
+            section.offset + section.len / 2,
+            section.offset + section.len - 1,
+        ] {
             let original = change(&path, |bytes| bytes[at as usize] ^= 0x40);
             assert_named(&problems(&fixture), &[path.to_str().unwrap(), section.kind.name()]);
             fs_err::write(&path, original).unwrap();
@@ -57,7 +67,10 @@ fn a_damaged_shard_is_not_merged() {
     fixture.build().unwrap();
     fixture.delete(&[document(3).key]).unwrap();
     let shards = fixture.index().join("shards");
-    let files = fixture.files().into_iter().filter(|(path, bytes)| path.starts_with(&shards) && bytes.len() > 300);
+    let files = fixture
+        .files()
+        .into_iter()
+        .filter(|(path, bytes)| path.starts_with(&shards) && bytes.len() > 300);
     let mut names = Vec::new();
     for (path, bytes) in files {
         // A middle that opening does not look at.
@@ -65,7 +78,9 @@ fn a_damaged_shard_is_not_merged() {
             let middle = bytes.len() / 2;
             bytes[middle] ^= 0x40;
         });
-        let refused = merge(&fixture.merge_config(true), JobControl::silent()).unwrap_err().to_string();
+        let refused = merge(&fixture.merge_config(true), JobControl::silent())
+            .unwrap_err()
+            .to_string();
         assert!(
             refused.contains(path.to_str().unwrap()) || refused.contains("text"),
             "{} bytes: {refused}",
@@ -74,8 +89,17 @@ fn a_damaged_shard_is_not_merged() {
         fs_err::write(&path, original).unwrap();
         names.push(path.extension().unwrap().to_string_lossy().into_owned());
     }
-    assert!(["dyad", "store", "idx"].iter().all(|kind| names.iter().any(|name| name == kind)), "{names:?}");
-    assert_eq!(inspect(&fixture.index()).unwrap().generation, 2, "nothing was published");
+    assert!(
+        ["dyad", "store", "idx"]
+            .iter()
+            .all(|kind| names.iter().any(|name| name == kind)),
+        "{names:?}"
+    );
+    assert_eq!(
+        inspect(&fixture.index()).unwrap().generation,
+        2,
+        "nothing was published"
+    );
     merge(&fixture.merge_config(true), JobControl::silent()).unwrap();
 }
 
@@ -83,7 +107,11 @@ fn a_damaged_shard_is_not_merged() {
 fn any_flipped_byte_is_found() {
     let fixture = Fixture::new(30);
     fixture.build().unwrap();
-    for path in fixture.files().into_keys().filter(|path| path.starts_with(fixture.index().join("shards"))) {
+    for path in fixture
+        .files()
+        .into_keys()
+        .filter(|path| path.starts_with(fixture.index().join("shards")))
+    {
         let len = fs_err::metadata(&path).unwrap().len() as usize;
         for at in (0..len).step_by(len / 23 + 1) {
             let original = change(&path, |bytes| bytes[at] ^= 0x81);
@@ -121,8 +149,16 @@ fn a_shard_of_a_newer_release_is_named() {
     fixture.build().unwrap();
     let path = dense_files(&fixture).remove(0);
     change(&path, |bytes| bytes[8] = 4);
-    assert_named(&problems(&fixture), &["format version 4", "reads up to 3", "Upgrade dyad"]);
-    assert!(inspect(&fixture.index()).unwrap_err().to_string().contains("format version 4"));
+    assert_named(
+        &problems(&fixture),
+        &["format version 4", "reads up to 3", "Upgrade dyad"],
+    );
+    assert!(
+        inspect(&fixture.index())
+            .unwrap_err()
+            .to_string()
+            .contains("format version 4")
+    );
 }
 
 #[test]
@@ -142,9 +178,14 @@ fn texts_of_another_shard_are_noticed() {
     for (mine, theirs) in mixed.shards.iter_mut().zip(&manifest.shards) {
         let dir = |fixture: &Fixture, id: &str| fixture.index().join("shards").join(id);
         fs_err::remove_dir_all(dir(&fixture, &mine.id).join("text")).unwrap();
-        fs_err::rename(dir(&other, &theirs.id).join("text"), dir(&fixture, &mine.id).join("text")).unwrap();
+        fs_err::rename(
+            dir(&other, &theirs.id).join("text"),
+            dir(&fixture, &mine.id).join("text"),
+        )
+        .unwrap();
         mine.files.retain(|file| file.path == "dense.dyad");
-        mine.files.extend(theirs.files.iter().filter(|file| file.path != "dense.dyad").cloned());
+        mine.files
+            .extend(theirs.files.iter().filter(|file| file.path != "dense.dyad").cloned());
     }
     mixed.generation = 2;
     let lock = dyad_index::storage::WriteLock::acquire(&fixture.index()).unwrap();

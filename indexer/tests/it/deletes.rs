@@ -17,7 +17,11 @@ const DOCUMENTS: usize = 1_000;
 
 fn one_shard(target: Option<RecallTarget>) -> Fixture {
     let fixture = Fixture::new(DOCUMENTS);
-    let config = BuildConfig { shards: 1, target, ..fixture.config() };
+    let config = BuildConfig {
+        shards: 1,
+        target,
+        ..fixture.config()
+    };
     let mut source = FileSource::open(&fixture.path("embeddings")).unwrap();
     build_index(&config, &mut source, JobControl::silent()).unwrap();
     fixture
@@ -28,11 +32,18 @@ fn delete_one(fixture: &Fixture, number: usize) -> Result<(), Error> {
 }
 
 fn certificate(fixture: &Fixture) -> Certificate {
-    Snapshot::open(&fixture.index()).unwrap().shards()[0].certificate().clone()
+    Snapshot::open(&fixture.index()).unwrap().shards()[0]
+        .certificate()
+        .clone()
 }
 
 fn recall_at(certificate: &Certificate, ef: usize) -> f64 {
-    certificate.recall.iter().find(|point| point.ef == ef).unwrap().recall_at_10
+    certificate
+        .recall
+        .iter()
+        .find(|point| point.ef == ef)
+        .unwrap()
+        .recall_at_10
 }
 
 #[test]
@@ -48,12 +59,20 @@ fn recall_is_measured_again_when_a_hundredth_is_deleted_and_not_for_each_documen
             assert!(now.lost_since == 0.0, "{now:?}");
         } else {
             assert_eq!((now.vectors, &now.recall), (before.vectors, &before.recall));
-            assert!(now.lost_since >= before.lost_since && now.lost_since <= 0.01, "{}", now.lost_since);
+            assert!(
+                now.lost_since >= before.lost_since && now.lost_since <= 0.01,
+                "{}",
+                now.lost_since
+            );
             assert!(100 * (now.vectors - live) <= now.vectors, "{live} of {}", now.vectors);
         }
         measured.insert(now.vectors);
         let report = inspect(&fixture.index()).unwrap();
-        assert_eq!(report.to_string().contains("deleted since"), now.vectors != live, "{report}");
+        assert_eq!(
+            report.to_string().contains("deleted since"),
+            now.vectors != live,
+            "{report}"
+        );
     }
     // Of sixty, one in about ten.
     assert!((4..=16).contains(&measured.len()), "{measured:?}");
@@ -93,7 +112,11 @@ fn cpu_seconds(process: u32) -> f64 {
     let stat = fs_err::read_to_string(format!("/proc/{process}/stat")).unwrap();
     let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
     // In hundredths on every Linux.
-    fields[11..13].iter().map(|ticks| ticks.parse::<f64>().unwrap()).sum::<f64>() / 100.0
+    fields[11..13]
+        .iter()
+        .map(|ticks| ticks.parse::<f64>().unwrap())
+        .sum::<f64>()
+        / 100.0
 }
 
 /// `cargo test --profile ci -p dyad-indexer --test it -- --ignored --nocapture what_a_thousand_single_deletions_cost`
@@ -102,21 +125,32 @@ fn cpu_seconds(process: u32) -> f64 {
 fn what_a_thousand_single_deletions_cost() {
     for (documents, shards) in [(12_000, 1), (20_000, 3)] {
         let fixture = Fixture::new(documents);
-        let config = BuildConfig { shards, ..fixture.config() };
+        let config = BuildConfig {
+            shards,
+            ..fixture.config()
+        };
         let mut source = FileSource::open(&fixture.path("embeddings")).unwrap();
         build_index(&config, &mut source, JobControl::silent()).unwrap();
-        let keys: Vec<String> = (0..2_000).map(|number| format!("doc-{:04}", number * 7919 % documents)).collect();
+        let keys: Vec<String> = (0..2_000)
+            .map(|number| format!("doc-{:04}", number * 7919 % documents))
+            .collect();
         let (here, own) = (cpu_seconds(std::process::id()), &keys[..1_000]);
         for key in own {
             fixture.delete(std::slice::from_ref(key)).unwrap();
         }
-        println!("{documents} in {shards}: library {:.2} s of CPU", cpu_seconds(std::process::id()) - here);
+        println!(
+            "{documents} in {shards}: library {:.2} s of CPU",
+            cpu_seconds(std::process::id()) - here
+        );
         let serving = serve(&fixture);
         let served = cpu_seconds(serving.id());
         for key in &keys[1_000..] {
             serving.delete(&[key]).unwrap();
         }
-        println!("{documents} in {shards}: serve {:.2} s of CPU", cpu_seconds(serving.id()) - served);
+        println!(
+            "{documents} in {shards}: serve {:.2} s of CPU",
+            cpu_seconds(serving.id()) - served
+        );
         let snapshot = Snapshot::open(&fixture.index()).unwrap();
         let certificates = snapshot.shards().iter().map(dyad_index::snapshot::Shard::certificate);
         let told: Vec<_> = certificates.map(|of| (of.vectors, of.lost_since)).collect();

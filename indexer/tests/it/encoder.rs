@@ -72,13 +72,26 @@ impl Encoder for Fake {
     async fn encode(&self, request: Request<v1::EncodeRequest>) -> Result<Response<v1::EncodeResponse>, Status> {
         let request = request.into_inner();
         let are = |kind: &[String]| request.texts.iter().all(|text| kind.contains(text));
-        let (are_paired_questions, are_paired) =
-            (are(&logit_scale::questions()), are(&[logit_scale::questions(), logit_scale::documents()].concat()));
+        let (are_paired_questions, are_paired) = (
+            are(&logit_scale::questions()),
+            are(&[logit_scale::questions(), logit_scale::documents()].concat()),
+        );
         let are_questions = are_paired_questions || request.texts.iter().all(|text| text.starts_with("asked "));
-        assert_eq!(request.tower(), if are_questions { v1::Tower::Question } else { v1::Tower::Answer });
+        assert_eq!(
+            request.tower(),
+            if are_questions {
+                v1::Tower::Question
+            } else {
+                v1::Tower::Answer
+            }
+        );
         let mut fingerprint = "f00d";
         // Moods are of documents.
-        let call = if are_paired { 0 } else { self.calls.fetch_add(1, Ordering::Relaxed) };
+        let call = if are_paired {
+            0
+        } else {
+            self.calls.fetch_add(1, Ordering::Relaxed)
+        };
         match self.mood {
             _ if are_paired && !matches!(self.mood, Mood::OneTower) => {}
             Mood::OutOfOrder => tokio::time::sleep(Duration::from_millis(40 - 10 * (call as u64 % 4))).await,
@@ -124,8 +137,14 @@ impl Encoder for Fake {
 /// By [`row_of`], but that the questions by which a logit scale is measured lie near their documents.
 pub(crate) fn tower_row(text: &str) -> Vec<f32> {
     let paired = logit_scale::questions().iter().position(|question| question == text);
-    let Some(document) = paired.map(|at| logit_scale::documents().swap_remove(at)) else { return row_of(text) };
-    let sum: Vec<f32> = row_of(text).iter().zip(row_of(&document)).map(|(own, other)| own + 0.7 * other).collect();
+    let Some(document) = paired.map(|at| logit_scale::documents().swap_remove(at)) else {
+        return row_of(text);
+    };
+    let sum: Vec<f32> = row_of(text)
+        .iter()
+        .zip(row_of(&document))
+        .map(|(own, other)| own + 0.7 * other)
+        .collect();
     let length = sum.iter().map(|value| value * value).sum::<f32>().sqrt();
     sum.into_iter().map(|value| value / length).collect()
 }
@@ -154,7 +173,8 @@ pub(crate) fn encoder_service() -> Running {
     start(Mood::Well)
 }
 
-/// A program that says where this service listens, as `dyad-encoder serve` does, and lives as long as its input; with a log of its arguments and its end.
+/// A program that says where this service listens, as `dyad-encoder serve` does, and lives as long as its input; with a
+/// log of its arguments and its end.
 pub(crate) fn own_encoder(fixture: &Fixture, service: &Running) -> (String, PathBuf) {
     let (program, log) = (fixture.path("encoder.sh"), fixture.path("log"));
     let (address, shown) = (service.url.trim_start_matches("http://"), log.display());
@@ -170,16 +190,30 @@ fn start(mood: Mood) -> Running {
     let runtime = Runtime::new().unwrap();
     let die = Arc::new(Notify::new());
     let calls = Arc::new(AtomicUsize::new(0));
-    let fake = Fake { mood, calls: calls.clone(), die: die.clone() };
+    let fake = Fake {
+        mood,
+        calls: calls.clone(),
+        die: die.clone(),
+    };
     let url = runtime.block_on(async {
         let listener = service::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let routes = Routes::new(service::encoder(fake));
         let health = Health::new().serving::<EncoderServer<Fake>>().await;
-        tokio::spawn(service::serve(listener, routes, health, std::future::pending(), ServerConfig::default()));
+        tokio::spawn(service::serve(
+            listener,
+            routes,
+            health,
+            std::future::pending(),
+            ServerConfig::default(),
+        ));
         url
     });
-    let running = Running { url, calls, die: die.clone() };
+    let running = Running {
+        url,
+        calls,
+        die: die.clone(),
+    };
     std::thread::spawn(move || {
         runtime.block_on(die.notified());
         // Listener and connections close, as at the end of a process.
@@ -202,7 +236,13 @@ fn connect_all(urls: &[&str], away: Duration, cancel: &JobCancellation) -> Resul
     let urls: Vec<String> = urls.iter().map(|url| (*url).to_owned()).collect();
     RemoteSource::connect_all(
         &urls,
-        RemoteConfig { batch_texts: 16, in_flight: 4, away, client, ..RemoteConfig::default() },
+        RemoteConfig {
+            batch_texts: 16,
+            in_flight: 4,
+            away,
+            client,
+            ..RemoteConfig::default()
+        },
         cancel,
     )
 }
@@ -230,7 +270,10 @@ fn an_index_is_the_same_from_a_service_as_from_files() {
     };
     assert_eq!(counts(&from_files), (200, Some(29)), "every seventh");
     let dense = |fixture: &Fixture| {
-        let files = fixture.files().into_iter().filter(|(path, _)| path.ends_with("dense.dyad"));
+        let files = fixture
+            .files()
+            .into_iter()
+            .filter(|(path, _)| path.ends_with("dense.dyad"));
         files.map(|(_, bytes)| bytes).collect::<Vec<_>>()
     };
     for mood in [Mood::Well, Mood::OutOfOrder, Mood::Full] {
@@ -247,7 +290,10 @@ fn an_index_is_the_same_from_a_service_as_from_files() {
 fn a_service_that_dies_in_the_middle_is_named_with_the_documents() {
     let error = refused(Mood::Dies(5));
     // The number of the batch depends on the replies still in flight.
-    assert!(error.contains("documents `doc-00") && error.contains("could not be embedded"), "{error}");
+    assert!(
+        error.contains("documents `doc-00") && error.contains("could not be embedded"),
+        "{error}"
+    );
     assert!(error.contains("no server answers at"), "{error}");
 }
 
@@ -267,7 +313,10 @@ fn a_service_that_answers_too_little_is_refused() {
 #[test]
 fn a_service_that_is_not_there_creates_no_index() {
     let error = connect("http://127.0.0.1:9").unwrap_err().to_string();
-    assert!(error.contains("no server answers at `http://127.0.0.1:9` (3 attempts)"), "{error}");
+    assert!(
+        error.contains("no server answers at `http://127.0.0.1:9` (3 attempts)"),
+        "{error}"
+    );
     let error = connect("https://127.0.0.1:9").unwrap_err().to_string();
     assert!(error.contains("no server answers at `https://127.0.0.1:9`"), "{error}");
 }
@@ -283,7 +332,10 @@ fn waiting_for_a_service_can_be_cancelled() {
             cancel.cancel();
         });
         let mut source = connect(&server.url).unwrap();
-        let control = JobControl { cancel: &cancel, ..JobControl::silent() };
+        let control = JobControl {
+            cancel: &cancel,
+            ..JobControl::silent()
+        };
         job::build_index(&fixture.config(), &mut source, control).unwrap_err()
     });
     assert!(matches!(error, Error::Cancelled), "{error}");
@@ -334,8 +386,13 @@ fn a_connection_to_a_service_can_be_cancelled() {
 
 #[test]
 fn batches_are_limited_by_name() {
-    let config = RemoteConfig { batch_texts: 5_000, ..RemoteConfig::default() };
-    let error = RemoteSource::connect("http://127.0.0.1:9", config, &JobCancellation::new()).unwrap_err().to_string();
+    let config = RemoteConfig {
+        batch_texts: 5_000,
+        ..RemoteConfig::default()
+    };
+    let error = RemoteSource::connect("http://127.0.0.1:9", config, &JobCancellation::new())
+        .unwrap_err()
+        .to_string();
     assert_eq!(error, "`batch-texts` must be between 1 and 1024: 5000");
 }
 
@@ -343,14 +400,24 @@ fn batches_are_limited_by_name() {
 #[test]
 fn commands_start_an_encoder_of_their_own() {
     let (fixture, service) = (Fixture::new(20), encoder_service());
-    let other =
-        EmbeddingsHeader { model: EmbeddingsModel { fingerprint: "before".to_owned(), ..header().model }, ..header() };
+    let other = EmbeddingsHeader {
+        model: EmbeddingsModel {
+            fingerprint: "before".to_owned(),
+            ..header().model
+        },
+        ..header()
+    };
     fixture.write_embeddings("before", other, &documents(20));
     let (program, log) = own_encoder(&fixture, &service);
     let run = |command: &str, more: &[&str]| {
         let own = ["--model", "m", "--encoder-program", &program, "--threads", "1"];
         let index = fixture.index().display().to_string();
-        let output = dyad_indexer().args([command, "--index", &index]).args(own).args(more).output().unwrap();
+        let output = dyad_indexer()
+            .args([command, "--index", &index])
+            .args(own)
+            .args(more)
+            .output()
+            .unwrap();
         assert!(output.status.success(), "{command}: {}", text(&output.stderr));
         text(&output.stdout)
     };
@@ -369,14 +436,26 @@ fn commands_start_an_encoder_of_their_own() {
         .unwrap();
     assert!(built.status.success(), "{}", text(&built.stderr));
     let planned = run("reembed", &["--dry-run"]);
-    assert!(planned.contains("dry run: 20 documents") && planned.contains(" tokens; embedding"), "{planned}");
+    assert!(
+        planned.contains("dry run: 20 documents") && planned.contains(" tokens; embedding"),
+        "{planned}"
+    );
     assert!(run("reembed", &[]).contains("re-embedded 20 documents by `hash` (fingerprint f00d)"));
     assert_eq!(verify(&fixture.index()).unwrap().problems, [""; 0]);
     let log = fs_err::read_to_string(log).unwrap();
-    assert_eq!(log.matches("serve --model m --listen 127.0.0.1:0 --while-input\n").count(), 4, "{log}");
+    assert_eq!(
+        log.matches("serve --model m --listen 127.0.0.1:0 --while-input\n")
+            .count(),
+        4,
+        "{log}"
+    );
     // Either, and one of them.
     let refused = |more: &[&str]| {
-        let output = dyad_indexer().args(["reembed", "--index", &index]).args(more).output().unwrap();
+        let output = dyad_indexer()
+            .args(["reembed", "--index", &index])
+            .args(more)
+            .output()
+            .unwrap();
         assert_eq!(output.status.code(), Some(2));
         text(&output.stderr)
     };

@@ -11,13 +11,21 @@ fn the_projector_gets_a_sample_of_vectors_with_their_documents() {
     assert_eq!(build(&fixture, &["--shards", "2"]).status.code(), Some(0));
     let export = |out: &str, more: &[&str]| {
         let mut command = dyad_indexer();
-        command.args(["export", "projector", "--index"]).arg(fixture.index()).arg("--out").arg(fixture.path(out));
+        command
+            .args(["export", "projector", "--index"])
+            .arg(fixture.index())
+            .arg("--out")
+            .arg(fixture.path(out));
         command.args(more).output().unwrap()
     };
     let read = |out: &str, file: &str| fs_err::read_to_string(fixture.path(out).join(file)).unwrap();
     let done = export("all", &[]);
     assert_eq!(done.status.code(), Some(0), "{}", text(&done.stderr));
-    assert!(text(&done.stdout).starts_with("70 of 70 documents of generation 1: `"), "{}", text(&done.stdout));
+    assert!(
+        text(&done.stdout).starts_with("70 of 70 documents of generation 1: `"),
+        "{}",
+        text(&done.stdout)
+    );
     let (vectors, metadata) = (read("all", "vectors.tsv"), read("all", "metadata.tsv"));
     let mut lines = metadata.lines();
     assert_eq!(lines.next(), Some("key\ttitle\ttext\tnumber\tsource"));
@@ -28,11 +36,19 @@ fn the_projector_gets_a_sample_of_vectors_with_their_documents() {
         let vector: Vec<f32> = vector.split('\t').map(|value| value.parse().unwrap()).collect();
         assert_eq!((cells.len(), vector.len()), (5, DIM), "{line}");
         let number: usize = cells[0].trim_start_matches("doc-").parse().unwrap();
-        let embedded = if cells[1].is_empty() { cells[2].to_owned() } else { format!("{} {}", cells[1], cells[2]) };
+        let embedded = if cells[1].is_empty() {
+            cells[2].to_owned()
+        } else {
+            format!("{} {}", cells[1], cells[2])
+        };
         for (got, expected) in vector.iter().zip(row_of(&embedded)) {
             assert!((got - expected).abs() < 1e-3, "{line}");
         }
-        let expected = if number.is_multiple_of(3) { (number.to_string(), "tests") } else { (String::new(), "") };
+        let expected = if number.is_multiple_of(3) {
+            (number.to_string(), "tests")
+        } else {
+            (String::new(), "")
+        };
         assert_eq!((cells[3].to_owned(), cells[4]), expected);
         all.insert(number, line.to_owned());
     }
@@ -45,7 +61,11 @@ fn the_projector_gets_a_sample_of_vectors_with_their_documents() {
     assert_eq!(read("some", "metadata.tsv"), read("same", "metadata.tsv"));
     assert_ne!(read("some", "metadata.tsv"), read("other", "metadata.tsv"));
     let refused = export("some", &[]);
-    assert!(refused.status.code() == Some(1) && text(&refused.stderr).contains("exists"), "{}", text(&refused.stderr));
+    assert!(
+        refused.status.code() == Some(1) && text(&refused.stderr).contains("exists"),
+        "{}",
+        text(&refused.stderr)
+    );
 }
 
 #[test]
@@ -64,18 +84,37 @@ fn what_would_end_a_cell_or_a_line_becomes_a_space() {
     })
     .unwrap();
     let mut command = dyad_indexer();
-    command.arg("build").arg("--corpus").arg(fixture.path("one.jsonl")).arg("--index").arg(fixture.path("one"));
-    command.arg("--vectors").arg(fixture.path("one.npy")).args(["--model-name", "m", "--vector-type", "f32"]);
+    command
+        .arg("build")
+        .arg("--corpus")
+        .arg(fixture.path("one.jsonl"))
+        .arg("--index")
+        .arg(fixture.path("one"));
+    command
+        .arg("--vectors")
+        .arg(fixture.path("one.npy"))
+        .args(["--model-name", "m", "--vector-type", "f32"]);
     let built = command.output().unwrap();
     assert_eq!(built.status.code(), Some(0), "{}", text(&built.stderr));
     let mut command = dyad_indexer();
-    command.args(["export", "projector", "--index"]).arg(fixture.path("one")).arg("--out").arg(fixture.path("out"));
+    command
+        .args(["export", "projector", "--index"])
+        .arg(fixture.path("one"))
+        .arg("--out")
+        .arg(fixture.path("out"));
     assert_eq!(command.output().unwrap().status.code(), Some(0));
     let metadata = fs_err::read_to_string(fixture.path("out").join("metadata.tsv")).unwrap();
     let lines: Vec<&str> = metadata.split('\n').collect();
     assert_eq!((lines.len(), lines[0]), (3, "key\ttitle\ttext\tx y"));
     let cells: Vec<&str> = lines[1].split('\t').collect();
     assert_eq!((cells.len(), cells[1], cells[3]), (4, "a b", "u v"));
-    assert!(cells[2].starts_with("one  two three one") && cells[2].len() == 200, "{}", cells[2]);
-    assert_eq!(fs_err::read_to_string(fixture.path("out").join("vectors.tsv")).unwrap(), "0.6\t0.8\n");
+    assert!(
+        cells[2].starts_with("one  two three one") && cells[2].len() == 200,
+        "{}",
+        cells[2]
+    );
+    assert_eq!(
+        fs_err::read_to_string(fixture.path("out").join("vectors.tsv")).unwrap(),
+        "0.6\t0.8\n"
+    );
 }

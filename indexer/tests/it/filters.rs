@@ -53,10 +53,27 @@ fn built(values: &[f32], dim: usize, params: &BuildParams) -> (tempfile::TempDir
         label: "",
     };
     let made = build.run().unwrap();
-    let model =
-        ModelRecord { name: "m".into(), fingerprint: "f00d".into(), dim, metric: Metric::Cosine, max_tokens: 64 };
-    let BuildParams { m, ef_construction, seed, threads } = *params;
-    let build = BuildRecord { builder: "native".into(), m, ef_construction, seed, threads, tool: "test".into() };
+    let model = ModelRecord {
+        name: "m".into(),
+        fingerprint: "f00d".into(),
+        dim,
+        metric: Metric::Cosine,
+        max_tokens: 64,
+    };
+    let BuildParams {
+        m,
+        ef_construction,
+        seed,
+        threads,
+    } = *params;
+    let build = BuildRecord {
+        builder: "native".into(),
+        m,
+        ef_construction,
+        seed,
+        threads,
+        tool: "test".into(),
+    };
     let keys: Vec<String> = (0..values.len() / dim).map(|node| format!("{node:06}")).collect();
     let input = ShardInput {
         meta: &ShardMeta { model, build },
@@ -87,28 +104,39 @@ fn share(nodes: usize, share: f64) -> NodeSet {
 /// The clusters by distance of their centres from a query's, the farthest first.
 fn far_clusters(query: &[f32]) -> Vec<usize> {
     let score = |cluster: usize| -> f32 {
-        unit((0..DIM).map(|at| uniform(cluster * DIM + at, 1)).collect()).iter().zip(query).map(|(a, b)| a * b).sum()
+        unit((0..DIM).map(|at| uniform(cluster * DIM + at, 1)).collect())
+            .iter()
+            .zip(query)
+            .map(|(a, b)| a * b)
+            .sum()
     };
     let mut clusters: Vec<usize> = (0..CLUSTERS).collect();
     clusters.sort_by(|a, b| score(*a).total_cmp(&score(*b)));
     clusters
 }
 
-/// Mean recall@10 over queries, each with a set of its own, and how many were answered by a scan. No query may get fewer hits than there are.
+/// Mean recall@10 over queries, each with a set of its own, and how many were answered by a scan. No query may get
+/// fewer hits than there are.
 fn recall_at(ef: usize, shard: &DenseShard, queries: &[Vec<f32>], allowed: impl Fn(&[f32]) -> NodeSet) -> (f64, u64) {
     let mut found = 0;
     let mut wanted = 0;
     let mut scans = 0;
     for query in queries {
         let allowed = allowed(query);
-        let params = SearchParams { allowed: Some(&allowed), ..SearchParams::new(K, ef) };
+        let params = SearchParams {
+            allowed: Some(&allowed),
+            ..SearchParams::new(K, ef)
+        };
         let SearchHits { hits, cost, .. } = shard.search(query, &params);
         scans += u64::from(cost.scans);
         let exact = shard.search_exact(query, K, Some(&allowed)).hits;
         assert_eq!(hits.len(), K.min(allowed.len()));
         assert!(hits.iter().all(|hit| allowed.contains(hit.node)));
         wanted += exact.len();
-        found += exact.iter().filter(|hit| hits.iter().any(|other| other.node == hit.node)).count();
+        found += exact
+            .iter()
+            .filter(|hit| hits.iter().any(|other| other.node == hit.node))
+            .count();
     }
     (found as f64 / wanted as f64, scans)
 }
@@ -126,7 +154,12 @@ fn farthest(query: &[f32], clusters: usize) -> NodeSet {
 #[test]
 fn recall_holds_at_every_selectivity_and_where_the_filter_follows_the_vectors() {
     let values: Vec<f32> = (0..ROWS).flat_map(|number| row(number, 2)).collect();
-    let params = BuildParams { m: 16, ef_construction: 100, seed: 1, threads: 2 };
+    let params = BuildParams {
+        m: 16,
+        ef_construction: 100,
+        seed: 1,
+        threads: 2,
+    };
     let (_dir, shard) = built(&values, DIM, &params);
     let queries: Vec<Vec<f32>> = (0..60).map(|number| row(number, 3)).collect();
     let mut low = Vec::new();
@@ -137,7 +170,10 @@ fn recall_holds_at_every_selectivity_and_where_the_filter_follows_the_vectors() 
     };
     for selectivity in [0.001, 0.003, 0.01, 0.03, 0.06, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9] {
         let allowed = share(ROWS, selectivity);
-        check(format!("{selectivity} by chance"), recall(&shard, &queries, |_| allowed.clone()));
+        check(
+            format!("{selectivity} by chance"),
+            recall(&shard, &queries, |_| allowed.clone()),
+        );
     }
     for clusters in [1, 2, 4, 8, 12, 20, 30, 36] {
         let far = recall(&shard, &queries, |query| farthest(query, clusters));
@@ -146,12 +182,19 @@ fn recall_holds_at_every_selectivity_and_where_the_filter_follows_the_vectors() 
             let far = far_clusters(query);
             set(ROWS, |node| far[CLUSTERS - clusters..].contains(&(node % CLUSTERS)))
         };
-        check(format!("the {clusters} nearest of {CLUSTERS} clusters"), recall(&shard, &queries, near));
+        check(
+            format!("the {clusters} nearest of {CLUSTERS} clusters"),
+            recall(&shard, &queries, near),
+        );
     }
-    // A beam so narrow that the graph costs less than a scan for all but a few questions: among all nodes from a half on, below that among the
-    // allowed ones; and where nothing near a question is allowed, the first of these turns into the second.
+    // A beam so narrow that the graph costs less than a scan for all but a few questions: among all nodes from a half
+    // on, below that among the allowed ones; and where nothing near a question is allowed, the first of these turns
+    // into the second.
     let narrow = |what: String, (recall, scans): (f64, u64), least: f64| {
-        assert!(scans < 6 && recall >= least, "{what}: recall {recall:.3}, {scans} scans");
+        assert!(
+            scans < 6 && recall >= least,
+            "{what}: recall {recall:.3}, {scans} scans"
+        );
     };
     for selectivity in [0.25, 0.35, 0.5, 0.7] {
         let allowed = share(ROWS, selectivity);
@@ -160,8 +203,13 @@ fn recall_holds_at_every_selectivity_and_where_the_filter_follows_the_vectors() 
     }
     for clusters in [20, 30] {
         let far = recall_at(16, &shard, &queries, |query| farthest(query, clusters));
-        // From there all clusters are nearly as far, and a narrow beam sees few of them: chance finds less than a thousandth.
-        narrow(format!("the {clusters} farthest of {CLUSTERS} clusters at ef 16"), far, 0.15);
+        // From there all clusters are nearly as far, and a narrow beam sees few of them: chance finds less than a
+        // thousandth.
+        narrow(
+            format!("the {clusters} farthest of {CLUSTERS} clusters at ef 16"),
+            far,
+            0.15,
+        );
     }
     assert!(low.is_empty(), "recall@{K} at ef {EF}: {low:?}");
     for few in [0, 1, 7] {
@@ -202,18 +250,38 @@ fn found_of(exact: &[SearchHits<Scored>], all: &[SearchHits<Scored>]) -> f64 {
 fn measure(shard: &DenseShard, queries: &[&[f32]], allowed: &NodeSet) -> String {
     let (graph, rows, mut scratch) = (shard.graph(), shard.rows(), SearchScratch::default());
     let (codes, order) = (shard.codes(), Some(graph.order()));
-    let view = ShardView { codes, links: &graph, order, rows: &rows, metric: Metric::Cosine };
+    let view = ShardView {
+        codes,
+        links: &graph,
+        order,
+        rows: &rows,
+        metric: Metric::Cosine,
+    };
     let (exact_us, exact) = timed(queries, |found| {
         shard.search_exact_batch(queries, K, Some(allowed), &dyad_index::cancel::Never, found);
     });
-    let plain = SearchParams { allowed: Some(allowed), ..SearchParams::new(K, K) };
-    let (us, found) = timed(queries, |found| view.scan_codes(queries, allowed, &plain, &mut scratch, found));
-    let mut line = format!("{:>8}  {exact_us:>8.0}  {us:>8.0} {:.3}", allowed.len(), found_of(&exact, &found));
+    let plain = SearchParams {
+        allowed: Some(allowed),
+        ..SearchParams::new(K, K)
+    };
+    let (us, found) = timed(queries, |found| {
+        view.scan_codes(queries, allowed, &plain, &mut scratch, found)
+    });
+    let mut line = format!(
+        "{:>8}  {exact_us:>8.0}  {us:>8.0} {:.3}",
+        allowed.len(),
+        found_of(&exact, &found)
+    );
     let wide = |count: usize| (count * shard.len() / allowed.len().max(1)).min(shard.len());
     for ef in [28, 40, 64] {
         let margin = shard.certificate().margin(wide(K), wide(ef));
         for (two_hop, ef) in [(true, ef), (false, wide(ef))] {
-            let params = SearchParams { margin, two_hop, ef, ..plain };
+            let params = SearchParams {
+                margin,
+                two_hop,
+                ef,
+                ..plain
+            };
             let (us, found) = timed(queries, |found| view.search(queries, &params, &mut scratch, found));
             write!(line, "  {us:>8.0} {:.3}", found_of(&exact, &found)).unwrap();
         }
@@ -221,8 +289,8 @@ fn measure(shard: &DenseShard, queries: &[&[f32]], allowed: &NodeSet) -> String 
     line
 }
 
-/// What `CODES_PER_EXPANSION` and its like of `dyad_index::search` are set from: `DYAD_SHARD` is a `dense.dyad` of `minilm-vectors`, as
-/// `dyad-bench ann --keep-indexes` leaves them below `target/dyad-bench/index`.
+/// What `CODES_PER_EXPANSION` and its like of `dyad_index::search` are set from: `DYAD_SHARD` is a `dense.dyad` of
+/// `minilm-vectors`, as `dyad-bench ann --keep-indexes` leaves them below `target/dyad-bench/index`.
 #[test]
 #[ignore = "a measurement"]
 fn graph_and_scan_through_filters() {
@@ -233,8 +301,10 @@ fn graph_and_scan_through_filters() {
     let shard = DenseShard::open(path.as_ref()).unwrap();
     let bytes = fs_err::read(std::path::Path::new(&data).join("minilm-vectors/queries.f32.npy")).unwrap();
     // The header is 128 bytes long.
-    let values: Vec<f32> =
-        bytes[128..].chunks_exact(4).map(|word| f32::from_le_bytes(word.try_into().unwrap())).collect();
+    let values: Vec<f32> = bytes[128..]
+        .chunks_exact(4)
+        .map(|word| f32::from_le_bytes(word.try_into().unwrap()))
+        .collect();
     let queries: Vec<&[f32]> = values.chunks_exact(shard.rows().dim()).take(200).collect();
     eprintln!(
         "microseconds and recall: by vectors, by codes; then for ef 28, 40 and 64 among allowed and among all nodes"
@@ -247,16 +317,31 @@ fn graph_and_scan_through_filters() {
 #[test]
 fn filtered_questions_in_company_find_what_they_find_alone() {
     let values: Vec<f32> = (0..30_000).flat_map(|number| row(number, 2)).collect();
-    let (_dir, shard) = built(&values, DIM, &BuildParams { m: 8, ef_construction: 40, seed: 1, threads: 2 });
+    let (_dir, shard) = built(
+        &values,
+        DIM,
+        &BuildParams {
+            m: 8,
+            ef_construction: 40,
+            seed: 1,
+            threads: 2,
+        },
+    );
     let queries: Vec<Vec<f32>> = (0..CLUSTERS).map(|number| row(number, 3)).collect();
     let queries: Vec<&[f32]> = queries.iter().map(Vec::as_slice).collect();
-    // Common enough for a graph search, but near some questions only: those are searched together, others with a wider beam
-    // or by a scan.
+    // Common enough for a graph search, but near some questions only: those are searched together, others with a wider
+    // beam or by a scan.
     let allowed = set(30_000, |node| node % CLUSTERS < CLUSTERS / 2);
-    let params = SearchParams { allowed: Some(&allowed), ..SearchParams::new(K, 16) };
+    let params = SearchParams {
+        allowed: Some(&allowed),
+        ..SearchParams::new(K, 16)
+    };
     let mut together = vec![None; queries.len()];
     shard.search_batch(&queries, &params, |number, found| {
-        assert!(together[number].replace(found).is_none(), "question {number} is answered once");
+        assert!(
+            together[number].replace(found).is_none(),
+            "question {number} is answered once"
+        );
     });
     let mut scans = [0, 0];
     for (query, together) in queries.iter().zip(together) {
@@ -264,30 +349,57 @@ fn filtered_questions_in_company_find_what_they_find_alone() {
         assert_eq!(alone, together);
         scans[alone.cost.scans as usize] += 1;
     }
-    assert!(scans.iter().all(|count| *count > 0), "some are scanned, and some not: {scans:?}");
+    assert!(
+        scans.iter().all(|count| *count > 0),
+        "some are scanned, and some not: {scans:?}"
+    );
 }
 
 #[test]
 fn a_cancelled_search_ends_soon_and_says_so() {
     let values: Vec<f32> = (0..6000).flat_map(|number| row(number, 2)).collect();
-    let (_dir, shard) = built(&values, DIM, &BuildParams { m: 8, ef_construction: 40, seed: 1, threads: 2 });
+    let (_dir, shard) = built(
+        &values,
+        DIM,
+        &BuildParams {
+            m: 8,
+            ef_construction: 40,
+            seed: 1,
+            threads: 2,
+        },
+    );
     let query = row(7, 3);
     let (checks, patience) = (AtomicU32::new(0), AtomicU32::new(u32::MAX));
     let cancel = || checks.fetch_add(1, Ordering::Relaxed) >= patience.load(Ordering::Relaxed);
     let (few, half) = (set(6000, |node| node % 3 == 0), share(6000, 0.5));
     for (allowed, ef) in [(None, 3000), (Some(&half), 150)] {
-        let params = SearchParams { allowed, ..SearchParams::new(K, ef) };
+        let params = SearchParams {
+            allowed,
+            ..SearchParams::new(K, ef)
+        };
         let whole = shard.search(&query, &params);
         checks.store(0, Ordering::Relaxed);
         patience.store(u32::MAX, Ordering::Relaxed);
-        let asked = shard.search(&query, &SearchParams { cancel: &cancel, ..params });
+        let asked = shard.search(
+            &query,
+            &SearchParams {
+                cancel: &cancel,
+                ..params
+            },
+        );
         assert_eq!((&asked.hits, asked.is_cancelled()), (&whole.hits, false));
         // Whichever check cancels it: it costs no more, and a search that had begun returns what it has.
         let mut partial = 0;
         for check in 0..checks.load(Ordering::Relaxed) {
             checks.store(0, Ordering::Relaxed);
             patience.store(check, Ordering::Relaxed);
-            let stopped = shard.search(&query, &SearchParams { cancel: &cancel, ..params });
+            let stopped = shard.search(
+                &query,
+                &SearchParams {
+                    cancel: &cancel,
+                    ..params
+                },
+            );
             let (cost, whole_cost) = (stopped.cost.total(), whole.cost.total());
             assert!(
                 stopped.is_cancelled() && cost <= whole_cost,
@@ -297,12 +409,20 @@ fn a_cancelled_search_ends_soon_and_says_so() {
             partial += usize::from(!stopped.hits.is_empty());
         }
         // The filtered one is a scan, which finds nothing until its end.
-        assert_eq!(partial > 0, allowed.is_none(), "{ef}: whether a search was cancelled while it ran");
+        assert_eq!(
+            partial > 0,
+            allowed.is_none(),
+            "{ef}: whether a search was cancelled while it ran"
+        );
     }
     // By the scan of codes, which such a filter and beam lead to: nothing is found, and one block was read.
     checks.store(0, Ordering::Relaxed);
     patience.store(1, Ordering::Relaxed);
-    let params = SearchParams { allowed: Some(&few), cancel: &cancel, ..SearchParams::new(K, 2000) };
+    let params = SearchParams {
+        allowed: Some(&few),
+        cancel: &cancel,
+        ..SearchParams::new(K, 2000)
+    };
     let stopped = shard.search(&query, &params);
     assert_eq!((stopped.hits.len(), stopped.cost.estimated), (0, 256));
 }

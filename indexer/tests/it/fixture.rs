@@ -40,7 +40,11 @@ pub(crate) fn document(number: usize) -> Document {
         .then(|| metadata(&serde_json::json!({ "number": number, "source": "tests" })).unwrap());
     Document {
         key: format!("doc-{number:04}"),
-        title: if number.is_multiple_of(2) { format!("Title {number}") } else { String::new() },
+        title: if number.is_multiple_of(2) {
+            format!("Title {number}")
+        } else {
+            String::new()
+        },
         text: format!("text of document {number} about subject {}", number % 7),
         metadata,
         place: None,
@@ -106,12 +110,18 @@ impl Fixture {
     /// Nothing at all.
     pub(crate) fn empty() -> Self {
         let dir = tempfile::tempdir().unwrap();
-        Self { dir: dir.path().to_owned(), _owned: Some(dir) }
+        Self {
+            dir: dir.path().to_owned(),
+            _owned: Some(dir),
+        }
     }
 
     /// A directory that belongs to another process.
     pub(crate) fn at(dir: &Path) -> Self {
-        Self { dir: dir.to_owned(), _owned: None }
+        Self {
+            dir: dir.to_owned(),
+            _owned: None,
+        }
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
@@ -133,13 +143,18 @@ impl Fixture {
     pub(crate) fn write_embeddings(&self, name: &str, header: EmbeddingsHeader, documents: &[Document]) {
         let mut writer = EmbeddingsWriter::open(&self.path(name), header).unwrap();
         for document in documents {
-            writer.push(document, &row_of(&document.passage()), is_truncated(&document.text)).unwrap();
+            writer
+                .push(document, &row_of(&document.passage()), is_truncated(&document.text))
+                .unwrap();
         }
         writer.finish().unwrap();
     }
 
     pub(crate) fn corpus(&self) -> Corpus {
-        Corpus::File { path: self.path("corpus.jsonl"), read: ReadOptions::default() }
+        Corpus::File {
+            path: self.path("corpus.jsonl"),
+            read: ReadOptions::default(),
+        }
     }
 
     pub(crate) fn config(&self) -> BuildConfig {
@@ -148,7 +163,12 @@ impl Fixture {
             index: self.index(),
             shards: 2,
             builder: BuilderKind::Native,
-            params: BuildParams { m: 8, ef_construction: 40, seed: 1, threads: 1 },
+            params: BuildParams {
+                m: 8,
+                ef_construction: 40,
+                seed: 1,
+                threads: 1,
+            },
             row_type: RowType::F32,
             language: None,
             queries: None,
@@ -201,7 +221,10 @@ impl Fixture {
         source: &mut dyn VectorSource,
         control: JobControl<'_>,
     ) -> Result<ChangeOutcome, Error> {
-        let corpus = Corpus::File { path: self.path(name), read: ReadOptions::default() };
+        let corpus = Corpus::File {
+            path: self.path(name),
+            read: ReadOptions::default(),
+        };
         let mut batch = corpus.open(config.operation == Operation::Upsert && !source.is_in_step())?;
         upsert(config, batch.as_mut(), source, control)
     }
@@ -209,7 +232,12 @@ impl Fixture {
     pub(crate) fn update_metadata(&self, documents: &[Document]) -> Result<ChangeOutcome, Error> {
         self.write_corpus(documents);
         let (corpus, index) = (self.path("corpus.jsonl"), self.index());
-        let config = MetadataConfig { corpus, read: ReadOptions::default(), index, dry_run: false };
+        let config = MetadataConfig {
+            corpus,
+            read: ReadOptions::default(),
+            index,
+            dry_run: false,
+        };
         update_metadata(&config, JobControl::silent())
     }
 
@@ -233,13 +261,21 @@ impl Fixture {
     }
 
     pub(crate) fn purge_config(&self) -> PurgeConfig {
-        PurgeConfig { rewrite: self.merge_config(false), passages: false, wait: Duration::ZERO }
+        PurgeConfig {
+            rewrite: self.merge_config(false),
+            passages: false,
+            wait: Duration::ZERO,
+        }
     }
 
     /// Directories of builds, running or killed.
     pub(crate) fn building(&self) -> usize {
-        let names = fs_err::read_dir(self.index()).unwrap().map(|entry| entry.unwrap().file_name());
-        names.filter(|name| name.to_string_lossy().starts_with(".dyad-building")).count()
+        let names = fs_err::read_dir(self.index())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name());
+        names
+            .filter(|name| name.to_string_lossy().starts_with(".dyad-building"))
+            .count()
     }
 
     /// Every file of the index but locks and shards that are kept for the next build, with its content.
@@ -279,8 +315,18 @@ pub(crate) struct HashSource {
 impl Default for HashSource {
     fn default() -> Self {
         let (name, fingerprint, metric) = ("hash".into(), "f00d".into(), dyad_index::Metric::Cosine);
-        let model = dyad_index::ModelRecord { name, fingerprint, dim: DIM, metric, max_tokens: 64 };
-        Self { model, embedded: 0, change: Box::new(|_, _| {}) }
+        let model = dyad_index::ModelRecord {
+            name,
+            fingerprint,
+            dim: DIM,
+            metric,
+            max_tokens: 64,
+        };
+        Self {
+            model,
+            embedded: 0,
+            change: Box::new(|_, _| {}),
+        }
     }
 }
 
@@ -311,11 +357,17 @@ impl VectorSource for HashSource {
         corpus: &mut LocatedDocuments<'_>,
         _: &JobCancellation,
     ) -> Result<Option<EmbeddedDocument>, Error> {
-        let Some(document) = corpus.next().transpose()? else { return Ok(None) };
+        let Some(document) = corpus.next().transpose()? else {
+            return Ok(None);
+        };
         let mut row = row_of(&document.value.passage());
         (self.change)(self.embedded, &mut row);
         self.embedded += 1;
-        Ok(Some(EmbeddedDocument { document: document.value, row, truncated: None }))
+        Ok(Some(EmbeddedDocument {
+            document: document.value,
+            row,
+            truncated: None,
+        }))
     }
 }
 
@@ -327,11 +379,17 @@ pub(crate) struct Recorder<'a> {
 
 impl Recorder<'_> {
     pub(crate) fn control(&self) -> JobControl<'_> {
-        JobControl { progress: self, ..JobControl::silent() }
+        JobControl {
+            progress: self,
+            ..JobControl::silent()
+        }
     }
 
     pub(crate) fn new(at_stage: &(dyn Fn(&str) + Sync)) -> Recorder<'_> {
-        Recorder { lines: Mutex::default(), at_stage }
+        Recorder {
+            lines: Mutex::default(),
+            at_stage,
+        }
     }
 }
 

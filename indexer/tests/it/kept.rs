@@ -55,18 +55,26 @@ impl VectorSource for Failing<'_> {
             return Err(Error::Cancelled);
         }
         let pulled = self.inner.pull(corpus, cancel)?;
-        self.embedded.fetch_add(usize::from(pulled.is_some()), Ordering::Relaxed);
+        self.embedded
+            .fetch_add(usize::from(pulled.is_some()), Ordering::Relaxed);
         // Every second text.
         let is_long = |embedded: &EmbeddedDocument| embedded.document.key.ends_with(['1', '3', '5', '7', '9']);
-        Ok(pulled
-            .map(|embedded| EmbeddedDocument { truncated: Some(self.tells_long && is_long(&embedded)), ..embedded }))
+        Ok(pulled.map(|embedded| EmbeddedDocument {
+            truncated: Some(self.tells_long && is_long(&embedded)),
+            ..embedded
+        }))
     }
 }
 
 /// Builds, and says how many documents were embedded for it.
 fn build(fixture: &Fixture, after: usize) -> (Result<Option<u64>, Error>, usize) {
     let embedded = AtomicUsize::new(0);
-    let failing = Failing { inner: HashSource::default(), embedded: &embedded, after, tells_long: false };
+    let failing = Failing {
+        inner: HashSource::default(),
+        embedded: &embedded,
+        after,
+        tells_long: false,
+    };
     let mut source = KeptSource::new(failing, &fixture.index());
     let built = build_index(&fixture.config(), &mut source, JobControl::silent());
     let truncated = built.map(|summary| summary.manifest.change.unwrap().truncated);
@@ -74,8 +82,12 @@ fn build(fixture: &Fixture, after: usize) -> (Result<Option<u64>, Error>, usize)
 }
 
 fn kept(fixture: &Fixture) -> usize {
-    let names = fs_err::read_dir(fixture.index()).unwrap().map(|entry| entry.unwrap().file_name());
-    names.filter(|name| name.to_string_lossy().starts_with(".embedded-")).count()
+    let names = fs_err::read_dir(fixture.index())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name());
+    names
+        .filter(|name| name.to_string_lossy().starts_with(".embedded-"))
+        .count()
 }
 
 /// The vectors of the documents, which have the texts that they should have.
@@ -87,7 +99,12 @@ fn rows(fixture: &Fixture, documents: &[Document]) -> Vec<Vec<f32>> {
         assert_eq!(snapshot.document(shard, node).unwrap().text, document.text);
         let mut row = Vec::new();
         snapshot.shards()[shard].dense.rows().decode(node, &mut row);
-        assert!(row_of(&document.passage()).iter().zip(&row).all(|(one, other)| (one - other).abs() < 1e-6));
+        assert!(
+            row_of(&document.passage())
+                .iter()
+                .zip(&row)
+                .all(|(one, other)| (one - other).abs() < 1e-6)
+        );
         row
     };
     documents.iter().map(row).collect()
@@ -111,7 +128,10 @@ fn a_build_that_is_repeated_embeds_what_is_left() {
     let before = bytes();
     let (ended, embedded) = build(&fixture, 300);
     assert!(matches!(ended, Err(Error::Cancelled)) && embedded == 300);
-    assert!(bytes() - before < 300 * 2 * (4 * DIM as u64 + 64), "what was found is not written again");
+    assert!(
+        bytes() - before < 300 * 2 * (4 * DIM as u64 + 64),
+        "what was found is not written again"
+    );
     let (built, embedded) = build(&fixture, usize::MAX);
     // What neither has embedded, and the changed text.
     assert_eq!(embedded, ALL - (2 * PART + 500) + 1 - 300);
@@ -129,11 +149,19 @@ fn what_is_damaged_of_another_model_or_in_use_is_embedded_again() {
     let fixture = Fixture::empty();
     fixture.write_corpus(&all);
     assert!(build(&fixture, PART + 3).0.is_err());
-    let dir = fs_err::read_dir(fixture.index()).unwrap().map(|entry| entry.unwrap().path());
-    let dir =
-        dir.into_iter().find(|path| path.file_name().unwrap().to_string_lossy().starts_with(".embedded-")).unwrap();
+    let dir = fs_err::read_dir(fixture.index())
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
+    let dir = dir
+        .into_iter()
+        .find(|path| path.file_name().unwrap().to_string_lossy().starts_with(".embedded-"))
+        .unwrap();
     // In use: by a source that has begun.
-    let mut documents = all.iter().cloned().zip(1..).map(|(value, line)| Ok(dyad_corpus::Located { value, line }));
+    let mut documents = all
+        .iter()
+        .cloned()
+        .zip(1..)
+        .map(|(value, line)| Ok(dyad_corpus::Located { value, line }));
     let mut other = KeptSource::new(HashSource::default(), &fixture.index());
     other.pull(&mut documents, &JobCancellation::new()).unwrap();
     assert_eq!(other.reused(), PART as u64 + 3);
@@ -141,7 +169,9 @@ fn what_is_damaged_of_another_model_or_in_use_is_embedded_again() {
     assert!(built.is_ok() && embedded == PART + 10 && dir.exists());
     drop(other);
     // Damaged.
-    let vectors = fs_err::read_dir(dir.join("whole")).unwrap().map(|entry| entry.unwrap().path());
+    let vectors = fs_err::read_dir(dir.join("whole"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
     for path in vectors.filter(|path| path.extension().is_some_and(|extension| extension == "npy")) {
         let mut bytes = fs_err::read(&path).unwrap();
         let at = bytes.len() - 3;
@@ -153,9 +183,16 @@ fn what_is_damaged_of_another_model_or_in_use_is_embedded_again() {
     check(&fixture, &model_of(&all));
     // Of another model, which is not published: what is left goes with `gc`.
     let mut other = KeptSource::new(HashSource::of("beef"), &fixture.index());
-    let mut documents = all.iter().cloned().zip(1..).map(|(value, line)| Ok(dyad_corpus::Located { value, line }));
+    let mut documents = all
+        .iter()
+        .cloned()
+        .zip(1..)
+        .map(|(value, line)| Ok(dyad_corpus::Located { value, line }));
     other.pull(&mut documents, &JobCancellation::new()).unwrap();
-    assert_eq!(gc(&fixture.index(), 3, std::time::Duration::ZERO, false).unwrap().bytes, 0);
+    assert_eq!(
+        gc(&fixture.index(), 3, std::time::Duration::ZERO, false).unwrap().bytes,
+        0
+    );
     assert_eq!((build(&fixture, usize::MAX).1, kept(&fixture)), (PART + 10, 1));
     drop(other);
     assert!(gc(&fixture.index(), 3, std::time::Duration::ZERO, true).unwrap().bytes > 0);
@@ -169,8 +206,17 @@ fn a_reembedding_that_is_repeated_embeds_what_is_left() {
     let config = crate::reembed::config(&life.fixture, 10_000);
     let run = |after: usize| {
         let embedded = AtomicUsize::new(0);
-        let failing = Failing { inner: HashSource::of("beef"), embedded: &embedded, after, tells_long: false };
-        let done = reembed(&config, &mut KeptSource::new(failing, &life.fixture.index()), JobControl::silent());
+        let failing = Failing {
+            inner: HashSource::of("beef"),
+            embedded: &embedded,
+            after,
+            tells_long: false,
+        };
+        let done = reembed(
+            &config,
+            &mut KeptSource::new(failing, &life.fixture.index()),
+            JobControl::silent(),
+        );
         (done.is_ok(), embedded.load(Ordering::Relaxed))
     };
     assert_eq!(run(PART + 50), (false, PART + 50));
@@ -187,16 +233,32 @@ fn what_was_truncated_is_known_after_a_repetition() {
     fixture.write_corpus(&all);
     let run = |on_long: OnLong, after: usize| {
         let embedded = AtomicUsize::new(0);
-        let failing = Failing { inner: HashSource::default(), embedded: &embedded, after, tells_long: true };
+        let failing = Failing {
+            inner: HashSource::default(),
+            embedded: &embedded,
+            after,
+            tells_long: true,
+        };
         let source = KeptSource::new(failing, &fixture.index());
         let mut source = LongTexts::new(source, on_long, None::<HashSource>);
         let built = build_index(&fixture.config(), &mut source, JobControl::silent());
-        (built.map(|summary| summary.manifest.documents()), embedded.load(Ordering::Relaxed))
+        (
+            built.map(|summary| summary.manifest.documents()),
+            embedded.load(Ordering::Relaxed),
+        )
     };
     assert!(run(OnLong::Truncate, ALL - 10).0.is_err());
     let (refused, embedded) = run(OnLong::Error, usize::MAX);
-    assert!(refused.unwrap_err().to_string().starts_with("document `k0001` has more than the 64 tokens"));
-    assert_eq!(embedded, 1, "it is found among what was kept, ahead of the first that was not");
+    assert!(
+        refused
+            .unwrap_err()
+            .to_string()
+            .starts_with("document `k0001` has more than the 64 tokens")
+    );
+    assert_eq!(
+        embedded, 1,
+        "it is found among what was kept, ahead of the first that was not"
+    );
     // Of the two kinds, what was in whole parts.
     assert!(run(OnLong::Truncate, usize::MAX).1 < 2 * PART);
 }

@@ -1,4 +1,5 @@
-//! Built shards that are kept until they are published: a build that is started again builds what is left, and of nothing else.
+//! Built shards that are kept until they are published: a build that is started again builds what is left, and of
+//! nothing else.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -33,13 +34,20 @@ fn cancelled_at(at: &str, run: impl FnOnce(JobControl<'_>) -> Result<(), Error>)
         }
     };
     let recorder = Recorder::new(&stage);
-    let done = run(JobControl { cancel: &cancel, ..recorder.control() });
+    let done = run(JobControl {
+        cancel: &cancel,
+        ..recorder.control()
+    });
     let ended = matches!(done, Err(Error::Cancelled));
     assert!(ended || done.is_ok(), "{done:?}");
     let lines = recorder.lines.into_inner().unwrap();
     let count = |of: &dyn Fn(&String) -> bool| lines.iter().filter(|line| of(line)).count();
     let built = count(&|line| line.starts_with("graph")) - usize::from(ended);
-    (ended, built, count(&|line| line.ends_with("as a build that was ended has left it")))
+    (
+        ended,
+        built,
+        count(&|line| line.ends_with("as a build that was ended has left it")),
+    )
 }
 
 fn build(config: &BuildConfig, fixture: &Fixture, at: &str) -> (bool, usize, usize) {
@@ -49,12 +57,17 @@ fn build(config: &BuildConfig, fixture: &Fixture, at: &str) -> (bool, usize, usi
 }
 
 fn config(fixture: &Fixture) -> BuildConfig {
-    BuildConfig { shards: 4, ..fixture.config() }
+    BuildConfig {
+        shards: 4,
+        ..fixture.config()
+    }
 }
 
 /// Directories of built shards, whole or not.
 fn kept(fixture: &Fixture) -> Vec<PathBuf> {
-    let paths = fs_err::read_dir(fixture.index()).unwrap().map(|entry| entry.unwrap().path());
+    let paths = fs_err::read_dir(fixture.index())
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
     let is_kept = |path: &PathBuf| path.file_name().unwrap().to_string_lossy().starts_with(".built-");
     let mut paths: Vec<PathBuf> = paths.filter(is_kept).collect();
     paths.sort();
@@ -65,7 +78,11 @@ fn kept(fixture: &Fixture) -> Vec<PathBuf> {
 fn dense(fixture: &Fixture) -> Vec<Vec<u8>> {
     let manifest = Snapshot::open(&fixture.index()).unwrap().manifest().clone();
     let path = |id: &str| fixture.index().join("shards").join(id).join("dense.dyad");
-    manifest.shards.iter().map(|shard| fs_err::read(path(&shard.id)).unwrap()).collect()
+    manifest
+        .shards
+        .iter()
+        .map(|shard| fs_err::read(path(&shard.id)).unwrap())
+        .collect()
 }
 
 #[test]
@@ -78,7 +95,10 @@ fn a_build_that_is_repeated_builds_what_is_left() {
     assert_eq!((kept(&fixture).len(), fixture.building()), (0, 0));
     assert_eq!(build(&config(&whole), &whole, "none"), (false, 4, 0));
     assert!(dense(&fixture) == dense(&whole), "one thread: the same graphs");
-    assert_eq!(dyad_index::verify::verify_current(&fixture.index()).unwrap().problems, [""; 0]);
+    assert_eq!(
+        dyad_index::verify::verify_current(&fixture.index()).unwrap().problems,
+        [""; 0]
+    );
     let snapshot = Snapshot::open(&fixture.index()).unwrap();
     for document in documents(ALL) {
         let (shard, node) = snapshot.find(&document.key).unwrap().unwrap();
@@ -92,9 +112,16 @@ fn only_the_same_shards_are_taken() {
     let begin = || assert!(build(&config(&fixture), &fixture, "4/4").0);
     begin();
     // Damaged: a file of the text index of one, the record of another.
-    let whole: Vec<PathBuf> = kept(&fixture).into_iter().filter(|dir| dir.join("built.json").exists()).collect();
-    let [first, second, _] = &whole[..] else { panic!("three are kept: {whole:?}") };
-    let text = fs_err::read_dir(first.join("shard/text")).unwrap().map(|entry| entry.unwrap().path());
+    let whole: Vec<PathBuf> = kept(&fixture)
+        .into_iter()
+        .filter(|dir| dir.join("built.json").exists())
+        .collect();
+    let [first, second, _] = &whole[..] else {
+        panic!("three are kept: {whole:?}")
+    };
+    let text = fs_err::read_dir(first.join("shard/text"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
     let largest = text.max_by_key(|path| path.metadata().unwrap().len()).unwrap();
     let mut bytes = fs_err::read(&largest).unwrap();
     let middle = bytes.len() / 2;
@@ -111,13 +138,61 @@ fn only_the_same_shards_are_taken() {
         Some(fixture.path(name))
     };
     let others = [
-        ("beam", BuildConfig { params: BuildParams { ef_construction: 41, ..base().params }, ..base() }),
-        ("seed", BuildConfig { params: BuildParams { seed: 2, ..base().params }, ..base() }),
-        ("rows", BuildConfig { row_type: RowType::F16, ..base() }),
-        ("language", BuildConfig { language: Some(TextLanguage::German), ..base() }),
-        ("width", BuildConfig { target: Some(RecallTarget::new(0.1, 100).unwrap()), ..base() }),
-        ("questions", BuildConfig { queries: questions("one.npy", 1.0), ..base() }),
-        ("other questions", BuildConfig { queries: questions("two.npy", -40.0), ..base() }),
+        (
+            "beam",
+            BuildConfig {
+                params: BuildParams {
+                    ef_construction: 41,
+                    ..base().params
+                },
+                ..base()
+            },
+        ),
+        (
+            "seed",
+            BuildConfig {
+                params: BuildParams {
+                    seed: 2,
+                    ..base().params
+                },
+                ..base()
+            },
+        ),
+        (
+            "rows",
+            BuildConfig {
+                row_type: RowType::F16,
+                ..base()
+            },
+        ),
+        (
+            "language",
+            BuildConfig {
+                language: Some(TextLanguage::German),
+                ..base()
+            },
+        ),
+        (
+            "width",
+            BuildConfig {
+                target: Some(RecallTarget::new(0.1, 100).unwrap()),
+                ..base()
+            },
+        ),
+        (
+            "questions",
+            BuildConfig {
+                queries: questions("one.npy", 1.0),
+                ..base()
+            },
+        ),
+        (
+            "other questions",
+            BuildConfig {
+                queries: questions("two.npy", -40.0),
+                ..base()
+            },
+        ),
     ];
     for (what, other) in &others {
         begin();
@@ -130,27 +205,40 @@ fn only_the_same_shards_are_taken() {
     assert_eq!(build(&others[6].1, &fixture, "4/4"), (true, 3, 0));
     // A target is checked again, of the same measurement.
     begin();
-    let within = |recall| BuildConfig { target: Some(RecallTarget::new(recall, 64).unwrap()), ..base() };
+    let within = |recall| BuildConfig {
+        target: Some(RecallTarget::new(recall, 64).unwrap()),
+        ..base()
+    };
     assert_eq!(build(&within(0.01), &fixture, "4/4"), (true, 0, 3));
 
     // Vectors, metadata and the model, each alone.
     let by =
         |source: &mut HashSource, at: &str| cancelled_at(at, |control| build_index(&base(), source, control).map(drop));
-    assert_eq!(by(&mut HashSource::default(), "4/4"), (true, 0, 3), "the same vectors from elsewhere");
+    assert_eq!(
+        by(&mut HashSource::default(), "4/4"),
+        (true, 0, 3),
+        "the same vectors from elsewhere"
+    );
     let swapped = || {
         let mut source = HashSource::default();
         source.change = Box::new(|_, row| row.swap(0, 1));
         source
     };
     assert_eq!(by(&mut swapped(), "4/4"), (true, 3, 0));
-    let described =
-        |document| Document { metadata: crate::fixture::metadata(&serde_json::json!({ "n": 1 })), ..document };
+    let described = |document| Document {
+        metadata: crate::fixture::metadata(&serde_json::json!({ "n": 1 })),
+        ..document
+    };
     fixture.write_corpus(&documents(ALL).into_iter().map(described).collect::<Vec<_>>());
     assert_eq!(by(&mut swapped(), "4/4"), (true, 3, 0));
     assert_eq!(by(&mut HashSource::default(), "4/4"), (true, 3, 0));
-    let other_model = BuildConfig { new_model: true, ..base() };
-    let built =
-        cancelled_at("none", |control| build_index(&other_model, &mut HashSource::of("beef"), control).map(drop));
+    let other_model = BuildConfig {
+        new_model: true,
+        ..base()
+    };
+    let built = cancelled_at("none", |control| {
+        build_index(&other_model, &mut HashSource::of("beef"), control).map(drop)
+    });
     assert_eq!(built, (false, 4, 0));
     assert_eq!(kept(&fixture).len(), 0);
 }
@@ -160,7 +248,10 @@ fn only_the_same_shards_are_taken() {
 fn kept_shards_count_as_written_and_survive_a_failed_publish() {
     static FREE: AtomicU64 = AtomicU64::new(0);
     let fixture = Fixture::new(ALL);
-    let of = || BuildConfig { free_space: |_| Ok(FREE.load(Ordering::Relaxed)), ..config(&fixture) };
+    let of = || BuildConfig {
+        free_space: |_| Ok(FREE.load(Ordering::Relaxed)),
+        ..config(&fixture)
+    };
     let needed = || {
         FREE.store(0, Ordering::Relaxed);
         let mut source = FileSource::open(&fixture.path("embeddings")).unwrap();
@@ -189,7 +280,10 @@ fn kept_shards_count_as_written_and_survive_a_failed_publish() {
     fs_err::remove_dir(&pointer).unwrap();
     assert_eq!(cancelled_at("none", run), (false, 0, 4));
     assert_eq!(kept(&fixture).len(), 0);
-    assert_eq!(dyad_index::verify::verify_current(&fixture.index()).unwrap().problems, [""; 0]);
+    assert_eq!(
+        dyad_index::verify::verify_current(&fixture.index()).unwrap().problems,
+        [""; 0]
+    );
 }
 
 /// Of a first build that was given up.
@@ -200,7 +294,10 @@ fn gc_frees_an_index_that_has_no_generation() {
     let collect = |dry_run| gc(&fixture.index(), 3, Duration::ZERO, dry_run);
     assert!(collect(true).unwrap().bytes > 0 && !kept(&fixture).is_empty());
     assert!(collect(false).unwrap().bytes > 0 && kept(&fixture).is_empty());
-    assert!(matches!(collect(false).unwrap_err(), Error::Index(dyad_index::Error::NoIndex { .. })));
+    assert!(matches!(
+        collect(false).unwrap_err(),
+        Error::Index(dyad_index::Error::NoIndex { .. })
+    ));
 }
 
 #[test]
@@ -208,7 +305,10 @@ fn what_another_job_builds_is_built_next_to_it() {
     let fixture = Fixture::new(ALL);
     assert!(build(&config(&fixture), &fixture, "3/4").0);
     let dirs = kept(&fixture);
-    let locks: Vec<DirLock> = dirs.iter().map(|dir| DirLock::acquire(dir, Duration::ZERO).unwrap()).collect();
+    let locks: Vec<DirLock> = dirs
+        .iter()
+        .map(|dir| DirLock::acquire(dir, Duration::ZERO).unwrap())
+        .collect();
     assert_eq!(build(&config(&fixture), &fixture, "none"), (false, 4, 0));
     assert!(dirs.iter().all(|dir| dir.exists()));
     assert_eq!(gc(&fixture.index(), 3, Duration::ZERO, false).unwrap().bytes, 0);

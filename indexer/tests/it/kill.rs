@@ -14,7 +14,10 @@ use crate::fixture::{Fixture, document, header};
 type Texts = BTreeMap<String, String>;
 
 fn texts(documents: &[Document]) -> Texts {
-    documents.iter().map(|document| (document.key.clone(), document.text.clone())).collect()
+    documents
+        .iter()
+        .map(|document| (document.key.clone(), document.text.clone()))
+        .collect()
 }
 
 fn stored(fixture: &Fixture) -> Texts {
@@ -24,14 +27,19 @@ fn stored(fixture: &Fixture) -> Texts {
     for (at, shard) in snapshot.shards().iter().enumerate() {
         for node in (0..shard.dense.len() as u32).filter(|node| shard.is_live(*node)) {
             let document = snapshot.document(at, node).unwrap();
-            assert!(texts.insert(document.key, document.text).is_none(), "a key is live twice");
+            assert!(
+                texts.insert(document.key, document.text).is_none(),
+                "a key is live twice"
+            );
         }
     }
     texts
 }
 
 fn random(state: &mut u64, below: u64) -> u64 {
-    *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+    *state = state
+        .wrapping_mul(6_364_136_223_846_793_005)
+        .wrapping_add(1_442_695_040_888_963_407);
     (*state >> 33) % below
 }
 
@@ -39,7 +47,10 @@ fn random(state: &mut u64, below: u64) -> u64 {
 fn next(fixture: &Fixture, now: &Texts, number: usize, state: &mut u64) -> (Command, Texts) {
     let mut command = dyad_indexer();
     let new = |range: std::ops::Range<usize>| -> Vec<Document> {
-        let changed = |at| Document { text: format!("text {number} of {at}"), ..document(at) };
+        let changed = |at| Document {
+            text: format!("text {number} of {at}"),
+            ..document(at)
+        };
         range.map(changed).collect()
     };
     let some = random(state, 60) as usize;
@@ -96,18 +107,41 @@ fn kill(times: usize, seed: u64) {
             assert_eq!(found, after, "{command:?}");
         } else {
             use std::os::unix::process::ExitStatusExt as _;
-            assert_eq!(output.status.signal(), Some(9), "{}", String::from_utf8_lossy(&output.stderr));
+            assert_eq!(
+                output.status.signal(),
+                Some(9),
+                "{}",
+                String::from_utf8_lossy(&output.stderr)
+            );
             assert!(found == now || found == after, "{command:?}");
             killed += 1;
         }
         now = found;
     }
-    let gc = dyad_indexer().arg("gc").arg("--index").arg(fixture.index()).args(["--keep", "1"]).output().unwrap();
+    let gc = dyad_indexer()
+        .arg("gc")
+        .arg("--index")
+        .arg(fixture.index())
+        .args(["--keep", "1"])
+        .output()
+        .unwrap();
     assert!(gc.status.success(), "{}", String::from_utf8_lossy(&gc.stderr));
     assert_eq!((stored(&fixture), fixture.building()), (now, 0));
-    let names = fs_err::read_dir(fixture.index()).unwrap().map(|entry| entry.unwrap().file_name());
-    assert_eq!(names.filter(|name| name.to_string_lossy().starts_with('.')).count(), 0, "and nothing that was kept");
-    assert_eq!(dyad_indexer::inspect::inspect(&fixture.index()).unwrap().debt.unnamed_bytes, Some(0));
+    let names = fs_err::read_dir(fixture.index())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name());
+    assert_eq!(
+        names.filter(|name| name.to_string_lossy().starts_with('.')).count(),
+        0,
+        "and nothing that was kept"
+    );
+    assert_eq!(
+        dyad_indexer::inspect::inspect(&fixture.index())
+            .unwrap()
+            .debt
+            .unnamed_bytes,
+        Some(0)
+    );
 }
 
 #[test]

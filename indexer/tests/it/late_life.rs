@@ -1,5 +1,5 @@
-//! An index whose passages were read in their documents: after any changes each passage has the vector, the text and the place that it has in an index that is
-//! built from scratch.
+//! An index whose passages were read in their documents: after any changes each passage has the vector, the text and
+//! the place that it has in an index that is built from scratch.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -30,7 +30,10 @@ struct LateSource {
 
 impl LateSource {
     fn of(fingerprint: &str) -> Self {
-        Self { inner: HashSource::of(fingerprint), embedded: 0 }
+        Self {
+            inner: HashSource::of(fingerprint),
+            embedded: 0,
+        }
     }
 }
 
@@ -56,16 +59,31 @@ impl VectorSource for LateSource {
         corpus: &mut LocatedDocuments<'_>,
         _: &JobCancellation,
     ) -> Result<Option<EmbeddedDocument>, Error> {
-        let Some(document) = corpus.next().transpose()? else { return Ok(None) };
+        let Some(document) = corpus.next().transpose()? else {
+            return Ok(None);
+        };
         let document = document.value;
         let Some(place) = &document.place else {
             let context = self.context().to_string();
-            return Err(ContextError::NoPlace { key: document.key, context }.into());
+            return Err(ContextError::NoPlace {
+                key: document.key,
+                context,
+            }
+            .into());
         };
         let model = &self.inner.model().fingerprint;
-        let row = row_of(&format!("{model} {} {} {:?}", document.passage(), place.document(), place.bytes()));
+        let row = row_of(&format!(
+            "{model} {} {} {:?}",
+            document.passage(),
+            place.document(),
+            place.bytes()
+        ));
         self.embedded += 1;
-        Ok(Some(EmbeddedDocument { document, row, truncated: None }))
+        Ok(Some(EmbeddedDocument {
+            document,
+            row,
+            truncated: None,
+        }))
     }
 }
 
@@ -73,7 +91,9 @@ impl VectorSource for LateSource {
 type SentencesByDocument = BTreeMap<String, Vec<String>>;
 
 fn sentence(random: &mut Random) -> String {
-    let words: Vec<String> = (0..2 + random.below(3)).map(|_| format!("W{}", random.below(30))).collect();
+    let words: Vec<String> = (0..2 + random.below(3))
+        .map(|_| format!("W{}", random.below(30)))
+        .collect();
     format!("{}.", words.join(" "))
 }
 
@@ -102,9 +122,15 @@ fn contents(fixture: &Fixture) -> LiveContents {
             let (stored, place) = (shard.document(node).unwrap(), shard.place(node).unwrap().unwrap());
             let mut row = Vec::new();
             shard.dense.rows().decode(node, &mut row);
-            let document = place.document.map_or_else(|| stored.text.clone(), |document| document.to_string());
+            let document = place
+                .document
+                .map_or_else(|| stored.text.clone(), |document| document.to_string());
             let bits = row.iter().map(|value| value.to_bits()).collect();
-            assert!(found.insert(stored.key, (stored.text, document, place.bytes, bits)).is_none());
+            assert!(
+                found
+                    .insert(stored.key, (stored.text, document, place.bytes, bits))
+                    .is_none()
+            );
         }
     }
     found
@@ -119,8 +145,12 @@ struct LateLife {
 
 impl LateLife {
     fn begin(documents: usize) -> Self {
-        let mut life =
-            Self { fixture: Fixture::empty(), texts: SentencesByDocument::new(), random: Random(11), next: 0 };
+        let mut life = Self {
+            fixture: Fixture::empty(),
+            texts: SentencesByDocument::new(),
+            random: Random(11),
+            next: 0,
+        };
         for _ in 0..documents {
             life.add_document();
         }
@@ -143,21 +173,39 @@ impl LateLife {
 
     fn corpus(fixture: &Fixture) -> Corpus {
         let split = Some(Split::new(7, 0).unwrap());
-        Corpus::File { path: fixture.path("corpus.jsonl"), read: ReadOptions { split, ..ReadOptions::default() } }
+        Corpus::File {
+            path: fixture.path("corpus.jsonl"),
+            read: ReadOptions {
+                split,
+                ..ReadOptions::default()
+            },
+        }
     }
 
     fn build(&self, fixture: &Fixture, fingerprint: &str) {
         fixture.write_corpus(&documents(self.texts.iter()));
-        let config = BuildConfig { corpus: Self::corpus(fixture), shards: 3, ..fixture.config() };
+        let config = BuildConfig {
+            corpus: Self::corpus(fixture),
+            shards: 3,
+            ..fixture.config()
+        };
         build_index(&config, &mut LateSource::of(fingerprint), JobControl::silent()).unwrap();
     }
 
     fn upsert(&self, keys: &[&String], operation: Operation) -> Result<ChangeOutcome, Error> {
         let fixture = &self.fixture;
         fixture.write_corpus(&documents(self.texts.iter().filter(|(key, _)| keys.contains(key))));
-        let config = UpsertConfig { passages: Passages::Batch, ..fixture.upsert_config(operation) };
+        let config = UpsertConfig {
+            passages: Passages::Batch,
+            ..fixture.upsert_config(operation)
+        };
         let mut batch = Self::corpus(fixture).open(false)?;
-        upsert(&config, batch.as_mut(), &mut LateSource::of("f00d"), JobControl::silent())
+        upsert(
+            &config,
+            batch.as_mut(),
+            &mut LateSource::of("f00d"),
+            JobControl::silent(),
+        )
     }
 
     /// One random change.
@@ -184,24 +232,40 @@ impl LateLife {
             }
             6 => {
                 let keys = [self.add_document(), self.add_document()];
-                self.upsert(&[&keys[0], &keys[1]], Operation::Append { skip_existing: false }).unwrap();
+                self.upsert(&[&keys[0], &keys[1]], Operation::Append { skip_existing: false })
+                    .unwrap();
             }
             7 if self.texts.len() > 3 => {
                 let key = self.some_document();
                 self.texts.remove(&key);
                 let index = self.fixture.index();
-                let config = DeleteConfig { index: &index, known: None, passages: true, dry_run: false };
+                let config = DeleteConfig {
+                    index: &index,
+                    known: None,
+                    passages: true,
+                    dry_run: false,
+                };
                 delete_documents(&config, &[key], JobControl::silent()).unwrap();
             }
             8 if self.texts.len() > 3 => {
                 let key = self.some_document();
                 self.texts.remove(&key);
-                let config = PurgeConfig { passages: true, ..self.fixture.purge_config() };
+                let config = PurgeConfig {
+                    passages: true,
+                    ..self.fixture.purge_config()
+                };
                 purge(&config, &[key], JobControl::silent()).unwrap();
             }
             _ => {
                 let all = self.random.below(2) == 0;
-                merge(&MergeConfig { rebuild: all, ..self.fixture.merge_config(all) }, JobControl::silent()).unwrap();
+                merge(
+                    &MergeConfig {
+                        rebuild: all,
+                        ..self.fixture.merge_config(all)
+                    },
+                    JobControl::silent(),
+                )
+                .unwrap();
             }
         }
     }
@@ -231,7 +295,12 @@ impl LateLife {
     }
 
     fn reembed(&self, fingerprint: &str) {
-        reembed(&self.reembed_config(), &mut LateSource::of(fingerprint), JobControl::silent()).unwrap();
+        reembed(
+            &self.reembed_config(),
+            &mut LateSource::of(fingerprint),
+            JobControl::silent(),
+        )
+        .unwrap();
     }
 }
 
@@ -261,7 +330,11 @@ fn what_has_not_changed_is_not_embedded_again_and_neighbours_of_what_has_are() {
     life.upsert(&all, Operation::Upsert).unwrap();
     life.texts.get_mut(&keys[2]).unwrap()[7] = "Other one two three.".to_owned();
     let changed = life.upsert(&all, Operation::Upsert).unwrap();
-    assert_eq!((changed.change.indexed, changed.change.deleted), (8, 8), "all passages of one document");
+    assert_eq!(
+        (changed.change.indexed, changed.change.deleted),
+        (8, 8),
+        "all passages of one document"
+    );
     life.check("f00d");
 }
 
@@ -269,17 +342,27 @@ fn what_has_not_changed_is_not_embedded_again_and_neighbours_of_what_has_are() {
 fn a_purged_passage_is_in_no_document_any_more() {
     let mut life = LateLife::begin(2);
     let key = life.add_document();
-    let text: Vec<String> =
-        ["First one two three.", "Secret one two three.", "Last one two three."].map(String::from).into();
+    let text: Vec<String> = ["First one two three.", "Secret one two three.", "Last one two three."]
+        .map(String::from)
+        .into();
     life.texts.insert(key.clone(), text);
-    life.upsert(&[&key], Operation::Append { skip_existing: false }).unwrap();
+    life.upsert(&[&key], Operation::Append { skip_existing: false })
+        .unwrap();
     let document = |number: usize| contents(&life.fixture)[&format!("{key}#{number}")].1.clone();
-    assert_eq!(document(0), "First one two three. Secret one two three. Last one two three.");
+    assert_eq!(
+        document(0),
+        "First one two three. Secret one two three. Last one two three."
+    );
     let blank = format!("First one two three. {} Last one two three.", " ".repeat(21));
     // Deleted, it is shown no more; purged, no file has it.
     life.fixture.delete(&[format!("{key}#1")]).unwrap();
     assert_eq!((document(0), document(2)), (blank.clone(), blank.clone()));
-    purge(&life.fixture.purge_config(), &[format!("{key}#1")], JobControl::silent()).unwrap();
+    purge(
+        &life.fixture.purge_config(),
+        &[format!("{key}#1")],
+        JobControl::silent(),
+    )
+    .unwrap();
     assert_eq!((document(0), document(2)), (blank.clone(), blank));
     for (path, bytes) in life.fixture.files() {
         let found = bytes.windows(6).any(|six| six == b"Secret");
@@ -295,13 +378,24 @@ fn new_metadata_leave_a_passage_where_it_stands() {
     let (key, (text, ..)) = before.iter().find(|(key, _)| key.ends_with("#1")).unwrap();
     let (document, _) = key.split_once('#').unwrap();
     let metadata = crate::fixture::metadata(&serde_json::json!({"document": document, "passage": 1, "seen": true}));
-    let record =
-        Document { key: key.clone(), title: format!("Title of {document}"), text: text.clone(), metadata, place: None };
+    let record = Document {
+        key: key.clone(),
+        title: format!("Title of {document}"),
+        text: text.clone(),
+        metadata,
+        place: None,
+    };
     life.fixture.write_corpus(&[record]);
     let config = life.fixture.upsert_config(Operation::Upsert);
     let mut source = LateSource::of("f00d");
-    let outcome = life.fixture.upsert_from("corpus.jsonl", &config, &mut source, JobControl::silent()).unwrap();
-    assert_eq!((outcome.change.indexed, outcome.change.reused, source.embedded), (1, 1, 0));
+    let outcome = life
+        .fixture
+        .upsert_from("corpus.jsonl", &config, &mut source, JobControl::silent())
+        .unwrap();
+    assert_eq!(
+        (outcome.change.indexed, outcome.change.reused, source.embedded),
+        (1, 1, 0)
+    );
     assert_eq!(contents(&life.fixture), before);
     let snapshot = Snapshot::open(&life.fixture.index()).unwrap();
     let (shard, node) = snapshot.find(key).unwrap().unwrap();
@@ -311,32 +405,60 @@ fn new_metadata_leave_a_passage_where_it_stands() {
 /// Vectors that know nothing but their passage stay where another passage of its document has changed.
 #[test]
 fn passages_alone_are_not_embedded_again_for_their_neighbours() {
-    let mut life =
-        LateLife { fixture: Fixture::empty(), texts: SentencesByDocument::new(), random: Random(3), next: 0 };
+    let mut life = LateLife {
+        fixture: Fixture::empty(),
+        texts: SentencesByDocument::new(),
+        random: Random(3),
+        next: 0,
+    };
     let key = life.add_document();
     let text: Vec<String> = (0..6).map(|at| format!("Word{at} one two three four.")).collect();
     life.texts.insert(key.clone(), text);
     life.fixture.write_corpus(&documents(life.texts.iter()));
-    let config = BuildConfig { corpus: LateLife::corpus(&life.fixture), ..life.fixture.config() };
+    let config = BuildConfig {
+        corpus: LateLife::corpus(&life.fixture),
+        ..life.fixture.config()
+    };
     build_index(&config, &mut HashSource::default(), JobControl::silent()).unwrap();
     life.texts.get_mut(&key).unwrap()[5] = "Other one two three four.".to_owned();
     life.fixture.write_corpus(&documents(life.texts.iter()));
-    let config = UpsertConfig { passages: Passages::Batch, ..life.fixture.upsert_config(Operation::Upsert) };
+    let config = UpsertConfig {
+        passages: Passages::Batch,
+        ..life.fixture.upsert_config(Operation::Upsert)
+    };
     let mut source = HashSource::default();
     let mut batch = LateLife::corpus(&life.fixture).open(false).unwrap();
-    let changed = upsert(&config, batch.as_mut(), &mut source, JobControl::silent()).unwrap().change;
+    let changed = upsert(&config, batch.as_mut(), &mut source, JobControl::silent())
+        .unwrap()
+        .change;
     assert_eq!((changed.indexed, changed.reused, source.embedded), (6, 5, 1));
-    assert!(contents(&life.fixture).values().all(|(_, document, ..)| document.ends_with("Other one two three four.")));
+    assert!(
+        contents(&life.fixture)
+            .values()
+            .all(|(_, document, ..)| document.ends_with("Other one two three four."))
+    );
 }
 
 #[test]
 fn an_index_without_documents_cannot_be_read_in_them() {
     let fixture = Fixture::new(10);
     fixture.build().unwrap();
-    let life = LateLife { fixture, texts: SentencesByDocument::new(), random: Random(3), next: 0 };
-    let refused = reembed(&life.reembed_config(), &mut LateSource::of("beef"), JobControl::silent());
+    let life = LateLife {
+        fixture,
+        texts: SentencesByDocument::new(),
+        random: Random(3),
+        next: 0,
+    };
+    let refused = reembed(
+        &life.reembed_config(),
+        &mut LateSource::of("beef"),
+        JobControl::silent(),
+    );
     let told = refused.unwrap_err().to_string();
-    assert!(told.contains("`title+late:0.5`") && told.contains("--context title"), "{told}");
+    assert!(
+        told.contains("`title+late:0.5`") && told.contains("--context title"),
+        "{told}"
+    );
 }
 
 /// A generation with other contexts may come between: its vectors are not mixed with those of this one.
@@ -344,8 +466,12 @@ fn an_index_without_documents_cannot_be_read_in_them() {
 fn a_context_that_changes_meanwhile_is_refused() {
     let mut life = LateLife::begin(5);
     let key = life.add_document();
-    life.fixture.write_corpus(&documents(life.texts.iter().filter(|(one, _)| **one == key)));
-    let config = UpsertConfig { passages: Passages::Batch, ..life.fixture.upsert_config(Operation::Upsert) };
+    life.fixture
+        .write_corpus(&documents(life.texts.iter().filter(|(one, _)| **one == key)));
+    let config = UpsertConfig {
+        passages: Passages::Batch,
+        ..life.fixture.upsert_config(Operation::Upsert)
+    };
     let mut batch = LateLife::corpus(&life.fixture).open(false).unwrap();
     let is_reembedded = AtomicBool::new(false);
     let reembed_once = |stage: &str| {
@@ -355,15 +481,27 @@ fn a_context_that_changes_meanwhile_is_refused() {
     };
     let recorder = Recorder::new(&reembed_once);
     let refused = upsert(&config, batch.as_mut(), &mut LateSource::of("f00d"), recorder.control());
-    assert!(matches!(refused, Err(Error::Context(ContextError::Other { generation: 2, .. }))), "{refused:?}");
+    assert!(
+        matches!(refused, Err(Error::Context(ContextError::Other { generation: 2, .. }))),
+        "{refused:?}"
+    );
 }
 
 #[test]
 fn documents_that_are_no_passages_are_refused() {
     let life = LateLife::begin(3);
-    life.fixture.write_corpus(&documents([("new".to_owned(), vec!["Text.".to_owned()])].iter().map(|(a, b)| (a, b))));
+    life.fixture.write_corpus(&documents(
+        [("new".to_owned(), vec!["Text.".to_owned()])]
+            .iter()
+            .map(|(a, b)| (a, b)),
+    ));
     let config = life.fixture.upsert_config(Operation::Upsert);
-    let refused = life.fixture.upsert_from("corpus.jsonl", &config, &mut LateSource::of("f00d"), JobControl::silent());
+    let refused = life.fixture.upsert_from(
+        "corpus.jsonl",
+        &config,
+        &mut LateSource::of("f00d"),
+        JobControl::silent(),
+    );
     let told = refused.unwrap_err().to_string();
     assert!(told.contains("`new`") && told.contains("--split"), "{told}");
 }

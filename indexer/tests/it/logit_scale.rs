@@ -22,16 +22,32 @@ fn a_service_is_asked_once_and_the_index_keeps_the_answer() {
     fixture.build_from(&mut connect(&server.url).unwrap()).unwrap();
     let rows = |texts: Vec<String>| texts.iter().flat_map(|text| tower_row(text)).collect::<Vec<f32>>();
     let expected = estimate(&rows(questions()), &rows(paired_documents()), DIM);
-    assert!(expected.is_some_and(|scale| LOGIT_SCALES.contains(&scale)), "{expected:?}");
+    assert!(
+        expected.is_some_and(|scale| LOGIT_SCALES.contains(&scale)),
+        "{expected:?}"
+    );
     assert_eq!(scale_of(&fixture), expected);
 
-    fixture.upsert(Operation::Append { skip_existing: false }, &[document(700)]).unwrap();
+    fixture
+        .upsert(Operation::Append { skip_existing: false }, &[document(700)])
+        .unwrap();
     fixture.delete(&[document(3).key]).unwrap();
     merge(&fixture.merge_config(true), JobControl::silent()).unwrap();
-    assert_eq!((manifest::current(&fixture.index()).unwrap().generation, scale_of(&fixture)), (4, expected));
+    assert_eq!(
+        (
+            manifest::current(&fixture.index()).unwrap().generation,
+            scale_of(&fixture)
+        ),
+        (4, expected)
+    );
 
     // Another model's is another one.
-    reembed(&config(&fixture, 1_000), &mut HashSource::of("beef"), JobControl::silent()).unwrap();
+    reembed(
+        &config(&fixture, 1_000),
+        &mut HashSource::of("beef"),
+        JobControl::silent(),
+    )
+    .unwrap();
     assert_eq!(scale_of(&fixture), None);
 }
 
@@ -39,7 +55,14 @@ fn a_service_is_asked_once_and_the_index_keeps_the_answer() {
 fn a_set_of_embeddings_says_it() {
     let fixture = Fixture::empty();
     fixture.write_corpus(&documents(40));
-    fixture.write_embeddings("embeddings", EmbeddingsHeader { logit_scale: Some(31.5), ..header() }, &documents(40));
+    fixture.write_embeddings(
+        "embeddings",
+        EmbeddingsHeader {
+            logit_scale: Some(31.5),
+            ..header()
+        },
+        &documents(40),
+    );
     fixture.build().unwrap();
     assert_eq!(scale_of(&fixture), Some(31.5));
 
@@ -47,7 +70,10 @@ fn a_set_of_embeddings_says_it() {
     let text = fs_err::read_to_string(&record).unwrap();
     fs_err::write(&record, text.replace("31.5", "315.0")).unwrap();
     let refused = FileSource::open(&fixture.path("embeddings")).unwrap_err().to_string();
-    assert!(refused.contains("`logit_scale`: expected 5.65 to 113, got 315"), "{refused}");
+    assert!(
+        refused.contains("`logit_scale`: expected 5.65 to 113, got 315"),
+        "{refused}"
+    );
 }
 
 #[test]

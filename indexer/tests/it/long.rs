@@ -38,21 +38,37 @@ impl VectorSource for Words {
         corpus: &mut LocatedDocuments<'_>,
         cancel: &JobCancellation,
     ) -> Result<Option<EmbeddedDocument>, Error> {
-        let Some(embedded) = self.0.pull(corpus, cancel)? else { return Ok(None) };
+        let Some(embedded) = self.0.pull(corpus, cancel)? else {
+            return Ok(None);
+        };
         let passage = embedded.document.passage().into_owned();
-        let tokens: usize = passage.split_whitespace().map(|word| if word.len() > 10 { 40 } else { 1 }).sum();
-        Ok(Some(EmbeddedDocument { truncated: Some(tokens > self.model().max_tokens), ..embedded }))
+        let tokens: usize = passage
+            .split_whitespace()
+            .map(|word| if word.len() > 10 { 40 } else { 1 })
+            .sum();
+        Ok(Some(EmbeddedDocument {
+            truncated: Some(tokens > self.model().max_tokens),
+            ..embedded
+        }))
     }
 }
 
 fn document(key: &str, words: usize, word: &str) -> Document {
     let sentences: Vec<String> = (0..words / 5).map(|_| format!("{}.", [word; 5].join(" "))).collect();
-    Document { key: key.to_owned(), text: sentences.join(" "), ..Document::default() }
+    Document {
+        key: key.to_owned(),
+        text: sentences.join(" "),
+        ..Document::default()
+    }
 }
 
 #[test]
 fn long_documents_are_what_was_asked_for() {
-    let all = [document("short", 20, "one"), document("long", 100, "Two"), document("dear", 30, "unpronounceable")];
+    let all = [
+        document("short", 20, "one"),
+        document("long", 100, "Two"),
+        document("dear", 30, "unpronounceable"),
+    ];
     let fixture = Fixture::empty();
     fixture.write_corpus(&all);
     let build = |on_long: OnLong| {
@@ -74,9 +90,13 @@ fn long_documents_are_what_was_asked_for() {
     };
     assert_eq!(text("short").as_deref(), Some(all[0].text.as_str()), "whole as it is");
     assert!(text("long").is_none() && text("dear").is_none());
-    // Half of 64 words, in whole sentences of five; of the others, that many words are still too long: 32, 16, 8, 4, 2, 1 of 40 tokens each.
+    // Half of 64 words, in whole sentences of five; of the others, that many words are still too long: 32, 16, 8, 4, 2,
+    // 1 of 40 tokens each.
     let long: Vec<String> = (0..).map_while(|number| text(&format!("long#{number}"))).collect();
-    assert_eq!(long.iter().map(|text| text.split(' ').count()).collect::<Vec<_>>(), [30, 30, 30, 10]);
+    assert_eq!(
+        long.iter().map(|text| text.split(' ').count()).collect::<Vec<_>>(),
+        [30, 30, 30, 10]
+    );
     assert_eq!(long.join(" "), all[1].text);
     assert_eq!((0..).map_while(|number| text(&format!("dear#{number}"))).count(), 30);
     assert_eq!(manifest.documents(), 1 + 4 + 30);
@@ -88,7 +108,9 @@ fn long_documents_are_what_was_asked_for() {
 fn a_source_that_does_not_say_is_refused() {
     let fixture = Fixture::new(3);
     let mut source = LongTexts::new(HashSource::default(), OnLong::Error, None::<HashSource>);
-    let refused = build_index(&fixture.config(), &mut source, JobControl::silent()).unwrap_err().to_string();
+    let refused = build_index(&fixture.config(), &mut source, JobControl::silent())
+        .unwrap_err()
+        .to_string();
     assert!(refused.contains("does not say which texts it truncates"), "{refused}");
 }
 
@@ -104,7 +126,11 @@ fn change_or_say(
     dry_run: bool,
 ) -> Result<ChangeOutcome, Error> {
     fixture.write_corpus(all);
-    let config = UpsertConfig { passages: Passages::Source, dry_run, ..fixture.upsert_config(operation) };
+    let config = UpsertConfig {
+        passages: Passages::Source,
+        dry_run,
+        ..fixture.upsert_config(operation)
+    };
     let passages = Some(Words(HashSource::default()));
     let mut source = LongTexts::new(Words(HashSource::default()), OnLong::Split, passages);
     fixture.upsert_from("corpus.jsonl", &config, &mut source, JobControl::silent())
@@ -117,7 +143,10 @@ fn live(fixture: &Fixture) -> BTreeMap<String, String> {
     for (at, shard) in snapshot.shards().iter().enumerate() {
         for node in (0..shard.dense.len() as u32).filter(|node| shard.is_live(*node)) {
             let document = snapshot.document(at, node).unwrap();
-            assert!(live.insert(document.key, document.text).is_none(), "a key is live twice");
+            assert!(
+                live.insert(document.key, document.text).is_none(),
+                "a key is live twice"
+            );
         }
     }
     live
@@ -136,23 +165,40 @@ fn rebuilt(all: &[Document]) -> BTreeMap<String, String> {
 #[test]
 fn documents_that_are_split_are_replaced_whole() {
     let fixture = Fixture::empty();
-    let mut all = vec![document("a", 100, "one"), document("b", 20, "two"), document("c", 200, "three")];
+    let mut all = vec![
+        document("a", 100, "one"),
+        document("b", 20, "two"),
+        document("c", 200, "three"),
+    ];
     fixture.write_corpus(&all);
     let passages = Some(Words(HashSource::default()));
     let mut source = LongTexts::new(Words(HashSource::default()), OnLong::Split, passages);
     build_index(&fixture.config(), &mut source, JobControl::silent()).unwrap();
     let upsert = |all: &[Document]| {
         let outcome = change(&fixture, Operation::Upsert, all).unwrap();
-        let dyad_index::manifest::Change { read, indexed, unchanged, deleted, .. } = outcome.change;
+        let dyad_index::manifest::Change {
+            read,
+            indexed,
+            unchanged,
+            deleted,
+            ..
+        } = outcome.change;
         (read, indexed, unchanged, deleted)
     };
     // As they are.
     assert_eq!(upsert(&all), (3, 0, 3, 0));
     // Long and whole again, whole and long, shorter.
-    all = vec![document("a", 10, "one"), document("b", 100, "two"), document("c", 100, "three")];
+    all = vec![
+        document("a", 10, "one"),
+        document("b", 100, "two"),
+        document("c", 100, "three"),
+    ];
     let before = live(&fixture).len() as u64;
     let dry = change_or_say(&fixture, Operation::Upsert, &all, true).unwrap();
-    assert_eq!((dry.change.deleted, dry.documents_before, dry.documents_after), (before, before, 3));
+    assert_eq!(
+        (dry.change.deleted, dry.documents_before, dry.documents_after),
+        (before, before, 3)
+    );
     let (read, indexed, unchanged, deleted) = upsert(&all);
     assert_eq!((read, indexed, unchanged, deleted), (1 + 4 + 4, 9, 0, before));
     assert_eq!(live(&fixture), rebuilt(&all));
@@ -186,7 +232,10 @@ fn documents_that_are_there_as_passages_are_not_appended() {
     build_index(&fixture.config(), &mut source, JobControl::silent()).unwrap();
     let batch = [document("a", 5, "two"), document("b", 100, "two")];
     let refused = change(&fixture, Operation::Append { skip_existing: false }, &batch).unwrap_err();
-    assert!(matches!(&refused, Error::KeysExist { total: 1, first } if first == &["a".to_owned()]), "{refused}");
+    assert!(
+        matches!(&refused, Error::KeysExist { total: 1, first } if first == &["a".to_owned()]),
+        "{refused}"
+    );
     let outcome = change(&fixture, Operation::Append { skip_existing: true }, &batch).unwrap();
     assert_eq!((outcome.change.indexed, outcome.change.unchanged), (4, 1));
     assert_eq!(live(&fixture), rebuilt(&[a.clone(), batch[1].clone()]));
@@ -206,16 +255,33 @@ fn documents_that_are_there_as_passages_are_not_appended() {
     assert!(matches!(&refused, Error::PassageKey(key) if key == "a#2"), "{refused}");
     // A passage is one whatever its metadata have become.
     let metadata = crate::fixture::metadata(&serde_json::json!({ "lang": "en" }));
-    fixture.update_metadata(&[Document { metadata, ..document("a#3", 10, "other") }]).unwrap();
+    fixture
+        .update_metadata(&[Document {
+            metadata,
+            ..document("a#3", 10, "other")
+        }])
+        .unwrap();
     let longer = document("a", 120, "four");
     let outcome = change(&fixture, Operation::Upsert, std::slice::from_ref(&longer)).unwrap();
     assert_eq!((outcome.change.indexed, outcome.change.deleted), (4, 4));
     let stored = live(&fixture);
-    assert_eq!((0..4).map(|number| stored[&format!("a#{number}")].as_str()).collect::<Vec<_>>().join(" "), longer.text);
+    assert_eq!(
+        (0..4)
+            .map(|number| stored[&format!("a#{number}")].as_str())
+            .collect::<Vec<_>>()
+            .join(" "),
+        longer.text
+    );
     // Whole, by a change that splits nothing; with a field that passages have of their own.
     let mut whole = document("a", 10, "five");
     whole.metadata = crate::fixture::metadata(&serde_json::json!({ "passage": 7 }));
-    assert_eq!(change(&fixture, Operation::Upsert, std::slice::from_ref(&whole)).unwrap().change.deleted, 4);
+    assert_eq!(
+        change(&fixture, Operation::Upsert, std::slice::from_ref(&whole))
+            .unwrap()
+            .change
+            .deleted,
+        4
+    );
     change(&fixture, Operation::Upsert, &[longer]).unwrap();
     let outcome = fixture.upsert(Operation::Upsert, &[whole]).unwrap();
     assert_eq!((outcome.change.indexed, outcome.change.deleted), (1, 4));

@@ -32,7 +32,10 @@ fn bytes_behind(text: &str, label: &str) -> f64 {
     let mut words = rest.split([' ', ',', '\n']);
     let size: f64 = words.next().unwrap().parse().unwrap();
     let unit = words.next().unwrap();
-    let thousands = ["B", "KiB", "MiB", "GiB"].iter().position(|known| *known == unit).unwrap();
+    let thousands = ["B", "KiB", "MiB", "GiB"]
+        .iter()
+        .position(|known| *known == unit)
+        .unwrap();
     size * 1024f64.powi(thousands as i32)
 }
 
@@ -40,8 +43,17 @@ fn bytes_behind(text: &str, label: &str) -> f64 {
 fn corpus(documents: &[Document]) -> Fixture {
     let fixture = Fixture::empty();
     fixture.write_corpus(documents);
-    let model = EmbeddingsModel { dim: DIM, fingerprint: "before".to_owned(), ..header().model };
-    let header = EmbeddingsHeader { model, vectors: VectorType::F16, part_rows: 4_096, ..header() };
+    let model = EmbeddingsModel {
+        dim: DIM,
+        fingerprint: "before".to_owned(),
+        ..header().model
+    };
+    let header = EmbeddingsHeader {
+        model,
+        vectors: VectorType::F16,
+        part_rows: 4_096,
+        ..header()
+    };
     let mut writer = EmbeddingsWriter::open(&fixture.path("embeddings"), header).unwrap();
     for (number, document) in documents.iter().enumerate() {
         writer.push(document, &row(number), false).unwrap();
@@ -56,7 +68,10 @@ const RESERVED: u64 = 64 << 20;
 /// A process that cannot have more anonymous memory than that.
 fn limited(bytes: u64, arguments: &[&str]) -> Output {
     let mut command = Command::new("prlimit");
-    command.arg(format!("--data={}", bytes + RESERVED)).arg(env!("CARGO_BIN_EXE_dyad-indexer")).args(arguments);
+    command
+        .arg(format!("--data={}", bytes + RESERVED))
+        .arg(env!("CARGO_BIN_EXE_dyad-indexer"))
+        .args(arguments);
     // Arenas of other threads would be reserved whole.
     command.env("MALLOC_ARENA_MAX", "1").output().unwrap()
 }
@@ -65,37 +80,71 @@ fn limited(bytes: u64, arguments: &[&str]) -> Output {
 #[test]
 fn a_limit_of_memory_is_held() {
     let words = |number: usize| -> String {
-        let word =
-            |at: usize| format!("w{} ", xxhash_rust::xxh3::xxh3_64(&(number * 2_000 + at).to_le_bytes()) % 50_000_000);
+        let word = |at: usize| {
+            format!(
+                "w{} ",
+                xxhash_rust::xxh3::xxh3_64(&(number * 2_000 + at).to_le_bytes()) % 50_000_000
+            )
+        };
         (0..500).map(word).collect()
     };
-    let documents: Vec<_> = (0..8_000).map(|number| Document { text: words(number), ..document(number) }).collect();
+    let documents: Vec<_> = (0..8_000)
+        .map(|number| Document {
+            text: words(number),
+            ..document(number)
+        })
+        .collect();
     let fixture = corpus(&documents);
     let path = |name: &str| fixture.path(name).display().to_string();
     let (index, corpus, embeddings) = (path("index"), path("corpus.jsonl"), path("embeddings"));
     let memory = 112 << 20;
     let run = |more: &[&str]| {
-        let arguments =
-            ["build", "--corpus", &corpus, "--index", &index, "--embeddings", &embeddings, "--threads", "2"];
+        let arguments = [
+            "build",
+            "--corpus",
+            &corpus,
+            "--index",
+            &index,
+            "--embeddings",
+            &embeddings,
+            "--threads",
+            "2",
+        ];
         let output = limited(memory, &[&arguments, more].concat());
         (output.status.code(), text(&output.stdout), text(&output.stderr))
     };
     let (code, _, error) = run(&[]);
-    assert!(code.is_none() && error.contains("memory allocation of"), "without, it takes more than it gets: {error}");
+    assert!(
+        code.is_none() && error.contains("memory allocation of"),
+        "without, it takes more than it gets: {error}"
+    );
     let (code, _, error) = run(&["--memory", "64MiB"]);
     assert_eq!(code, Some(1), "{error}");
-    assert!(error.contains("`--memory`: 8000 documents need at least ") && error.contains("got 64.0 MiB"), "{error}");
+    assert!(
+        error.contains("`--memory`: 8000 documents need at least ") && error.contains("got 64.0 MiB"),
+        "{error}"
+    );
     let (code, out, error) = run(&["--memory", "112MiB"]);
     assert_eq!(code, Some(0), "{error}");
-    let (peak, predicted) = (bytes_behind(&out, "peak memory "), bytes_behind(&out, "predicted at most "));
-    println!("peak {:.1} MiB, predicted {:.1} MiB", peak / 1_048_576.0, predicted / 1_048_576.0);
+    let (peak, predicted) = (
+        bytes_behind(&out, "peak memory "),
+        bytes_behind(&out, "predicted at most "),
+    );
+    println!(
+        "peak {:.1} MiB, predicted {:.1} MiB",
+        peak / 1_048_576.0,
+        predicted / 1_048_576.0
+    );
     assert!(predicted <= memory as f64 && peak <= memory as f64, "{out}");
     let bounded = Snapshot::open(&fixture.index()).unwrap();
     assert_eq!(bounded.manifest().documents(), 8_000);
 
     // Merged to shards as large as the limit allows, or refused.
     let merge = |more: &[&str]| {
-        let output = limited(3 * memory, &[&["merge", "--all", "--index", &index, "--threads", "2"], more].concat());
+        let output = limited(
+            3 * memory,
+            &[&["merge", "--all", "--index", &index, "--threads", "2"], more].concat(),
+        );
         (output.status.code(), text(&output.stdout), text(&output.stderr))
     };
     let (code, out, error) = merge(&["--memory", "336MiB"]);
@@ -111,19 +160,36 @@ fn a_limit_of_memory_is_held() {
     // Embedded again: within a limit, where it takes more without, or refused.
     let service = encoder_service();
     let again = |memory: u64, more: &[&str]| {
-        let arguments = ["reembed", "--index", &index, "--encoder", &service.url, "--threads", "2"];
+        let arguments = [
+            "reembed",
+            "--index",
+            &index,
+            "--encoder",
+            &service.url,
+            "--threads",
+            "2",
+        ];
         let output = limited(memory, &[&arguments, more].concat());
         (output.status.code(), text(&output.stdout), text(&output.stderr))
     };
     let more = 208 << 20;
     let (code, _, error) = again(more, &[]);
-    assert!(code.is_none() && error.contains("memory allocation of"), "without, it takes more than it gets: {error}");
+    assert!(
+        code.is_none() && error.contains("memory allocation of"),
+        "without, it takes more than it gets: {error}"
+    );
     let (code, _, error) = again(memory, &["--memory", "112MiB"]);
     assert!(code == Some(1) && error.contains("need at least"), "{error}");
     let (code, out, error) = again(more, &["--memory", "208MiB"]);
     assert_eq!(code, Some(0), "{out} {error}");
     let embedded = Snapshot::open(&fixture.index()).unwrap();
-    assert_eq!((embedded.manifest().documents(), embedded.manifest().model.fingerprint.as_str()), (8_000, "f00d"));
+    assert_eq!(
+        (
+            embedded.manifest().documents(),
+            embedded.manifest().model.fingerprint.as_str()
+        ),
+        (8_000, "f00d")
+    );
     println!("{} shards", embedded.shards().len());
     assert_eq!(verify_current(&fixture.index()).unwrap().problems, [""; 0]);
     let (shard, node) = embedded.find("doc-5777").unwrap().unwrap();
@@ -138,11 +204,21 @@ fn builds_stay_within_what_was_predicted() {
     let documents: Vec<_> = (0..DOCUMENTS).map(document).collect();
     let fixture = corpus(&documents);
     for builder in ["native", "hnsw_rs", "hnsw_rs-int8"] {
-        let built = build(&fixture, &["--builder", builder, "--ef-construction", "40", "--threads", "2"]);
+        let built = build(
+            &fixture,
+            &["--builder", builder, "--ef-construction", "40", "--threads", "2"],
+        );
         assert_eq!(built.status.code(), Some(0), "{}", text(&built.stderr));
         let out = text(&built.stdout);
-        let (peak, predicted) = (bytes_behind(&out, "peak memory "), bytes_behind(&out, "predicted at most "));
-        println!("{builder}: peak {:.1} MiB, predicted {:.1} MiB", peak / 1_048_576.0, predicted / 1_048_576.0);
+        let (peak, predicted) = (
+            bytes_behind(&out, "peak memory "),
+            bytes_behind(&out, "predicted at most "),
+        );
+        println!(
+            "{builder}: peak {:.1} MiB, predicted {:.1} MiB",
+            peak / 1_048_576.0,
+            predicted / 1_048_576.0
+        );
         assert!(peak <= predicted, "{builder}: {out}");
         // A prediction that could be anything would be none.
         assert!(predicted <= 2.5 * peak, "{builder}: {out}");
@@ -158,14 +234,30 @@ fn many_small_shards_stay_within_what_was_predicted() {
     let built = build(&fixture, &["--shards", "100", "--threads", "1"]);
     assert_eq!(built.status.code(), Some(0), "{}", text(&built.stderr));
     let (out, log) = (text(&built.stdout), text(&built.stderr));
-    let (peak, predicted) = (bytes_behind(&out, "peak memory "), bytes_behind(&out, "predicted at most "));
-    println!("peak {:.1} MiB, predicted {:.1} MiB", peak / 1_048_576.0, predicted / 1_048_576.0);
+    let (peak, predicted) = (
+        bytes_behind(&out, "peak memory "),
+        bytes_behind(&out, "predicted at most "),
+    );
+    println!(
+        "peak {:.1} MiB, predicted {:.1} MiB",
+        peak / 1_048_576.0,
+        predicted / 1_048_576.0
+    );
     assert!(peak > 100e6 && peak <= predicted, "{out}");
     assert!(predicted <= 2.5 * peak, "{out}");
     // What was asked for and what it came to.
-    let shards = out.split_once("48 documents in ").unwrap().1.split_once(" shards of 100, ").unwrap().0;
+    let shards = out
+        .split_once("48 documents in ")
+        .unwrap()
+        .1
+        .split_once(" shards of 100, ")
+        .unwrap()
+        .0;
     assert!((20..48).contains(&shards.parse::<usize>().unwrap()), "{out}");
-    assert!(log.contains(&format!("WARN {shards} of 100 shards hold documents: ")), "{log}");
+    assert!(
+        log.contains(&format!("WARN {shards} of 100 shards hold documents: ")),
+        "{log}"
+    );
     // The length of a stream is not known, and nothing is promised.
     let corpus = fs_err::File::open(fixture.path("corpus.jsonl")).unwrap();
     let streamed = dyad_indexer()

@@ -1,4 +1,5 @@
-//! An index with the vectors of another model: the same documents, whatever came meanwhile; and what two generations find.
+//! An index with the vectors of another model: the same documents, whatever came meanwhile; and what two generations
+//! find.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -36,14 +37,23 @@ fn every_document_gets_a_vector_of_the_new_model() {
         life.model.retain(|key, _| !gone.contains(key));
         let mut source = HashSource::of("beef");
         let outcome = reembed(&config(&life.fixture, most), &mut source, JobControl::silent()).unwrap();
-        assert_eq!((source.embedded, outcome.change.indexed, outcome.documents_after), (47, 47, 47));
+        assert_eq!(
+            (source.embedded, outcome.change.indexed, outcome.documents_after),
+            (47, 47, 47)
+        );
         let manifest = outcome.manifest.unwrap();
-        assert_eq!((manifest.model.fingerprint.as_str(), manifest.shards.len()), ("beef", shards));
+        assert_eq!(
+            (manifest.model.fingerprint.as_str(), manifest.shards.len()),
+            ("beef", shards)
+        );
         check(&life.fixture, &life.model);
         assert_eq!(life.fixture.building(), 0);
         // And back, to the vectors that were there.
         roll_back(&life.fixture.index(), None, false).unwrap();
-        assert_eq!(manifest::current(&life.fixture.index()).unwrap().model.fingerprint, "f00d");
+        assert_eq!(
+            manifest::current(&life.fixture.index()).unwrap().model.fingerprint,
+            "f00d"
+        );
         check(&life.fixture, &life.model);
     }
 }
@@ -75,7 +85,9 @@ fn what_comes_meanwhile_is_in_it() {
             }
             // While that of what came is.
             1 => {
-                fixture.delete(&["k0005".to_owned(), "k0020".to_owned(), "k0101".to_owned()]).unwrap();
+                fixture
+                    .delete(&["k0005".to_owned(), "k0020".to_owned(), "k0101".to_owned()])
+                    .unwrap();
                 fixture.upsert(Operation::Upsert, &appended[4..5]).unwrap();
             }
             _ => {}
@@ -84,9 +96,17 @@ fn what_comes_meanwhile_is_in_it() {
     let recorder = Recorder::new(&stage);
     let mut source = HashSource::of("beef");
     let outcome = reembed(&config(fixture, 1_000), &mut source, recorder.control()).unwrap();
-    assert!(rounds.load(Ordering::Relaxed) >= 3, "{:?}", recorder.lines.lock().unwrap());
+    assert!(
+        rounds.load(Ordering::Relaxed) >= 3,
+        "{:?}",
+        recorder.lines.lock().unwrap()
+    );
     model.extend(
-        appended.iter().chain(&replaced).chain(&described).map(|document| (document.key.clone(), document.clone())),
+        appended
+            .iter()
+            .chain(&replaced)
+            .chain(&described)
+            .map(|document| (document.key.clone(), document.clone())),
     );
     for key in ["k0001", "k0005", "k0020", "k0101"] {
         model.remove(key);
@@ -94,8 +114,8 @@ fn what_comes_meanwhile_is_in_it() {
     assert_eq!(outcome.manifest.unwrap().model.fingerprint, "beef");
     assert_eq!(outcome.documents_after, model.len() as u64);
     check(fixture, &model);
-    // A merge alone moved all documents, and none of them was embedded again for that: 40, then 7 appended, 3 replaced and 2 described,
-    // then the one that came back.
+    // A merge alone moved all documents, and none of them was embedded again for that: 40, then 7 appended, 3 replaced
+    // and 2 described, then the one that came back.
     assert_eq!(source.embedded, 40 + 7 + 3 + 2 + 1);
     assert_eq!(fixture.building(), 0);
 }
@@ -108,10 +128,22 @@ fn a_sample_tells_what_it_would_take_and_failures_change_nothing() {
     let mut source = HashSource::of("beef");
     let told = estimate(&config(&fixture, 1_000), &mut source, JobControl::silent()).unwrap();
     assert_eq!((told.documents, told.sampled, source.embedded), (600, 256, 256));
-    let text: usize = documents(600).iter().map(|document| document.title.len() + document.text.len()).sum();
-    assert!(told.text_bytes.abs_diff(text as u64) < text as u64 / 50, "{} {text}", told.text_bytes);
+    let text: usize = documents(600)
+        .iter()
+        .map(|document| document.title.len() + document.text.len())
+        .sum();
+    assert!(
+        told.text_bytes.abs_diff(text as u64) < text as u64 / 50,
+        "{} {text}",
+        told.text_bytes
+    );
     assert!(told.disk_bytes > 600 * 24 * 4 && told.memory_bytes > told.disk_bytes);
-    let error = reembed(&config(&fixture, 1_000), &mut HashSource::default(), JobControl::silent()).unwrap_err();
+    let error = reembed(
+        &config(&fixture, 1_000),
+        &mut HashSource::default(),
+        JobControl::silent(),
+    )
+    .unwrap_err();
     assert!(matches!(error, Error::SameModel { generation: 1, .. }), "{error}");
     // A vector that is none.
     let mut source = HashSource::of("beef");
@@ -125,11 +157,21 @@ fn a_sample_tells_what_it_would_take_and_failures_change_nothing() {
     // Another model was published meanwhile.
     let stage = |stage: &str| {
         if stage == "graph" {
-            reembed(&config(&fixture, 1_000), &mut HashSource::of("cafe"), JobControl::silent()).unwrap();
+            reembed(
+                &config(&fixture, 1_000),
+                &mut HashSource::of("cafe"),
+                JobControl::silent(),
+            )
+            .unwrap();
         }
     };
     let recorder = Recorder::new(&stage);
-    let error = reembed(&config(&fixture, 1_000), &mut HashSource::of("beef"), recorder.control()).unwrap_err();
+    let error = reembed(
+        &config(&fixture, 1_000),
+        &mut HashSource::of("beef"),
+        recorder.control(),
+    )
+    .unwrap_err();
     assert!(matches!(error, Error::Contended), "{error}");
     assert_eq!(manifest::current(&fixture.index()).unwrap().model.fingerprint, "cafe");
 }
@@ -151,7 +193,11 @@ fn generations_are_compared_by_what_they_find() {
     // Each question is the text of a document.
     let questions: Vec<Document> = documents(30)
         .into_iter()
-        .map(|document| Document { key: format!("q-{}", document.key), metadata: None, ..document })
+        .map(|document| Document {
+            key: format!("q-{}", document.key),
+            metadata: None,
+            ..document
+        })
         .collect();
     let of = |fingerprint: &str| {
         let mut header: EmbeddingsHeader = header();
@@ -163,17 +209,31 @@ fn generations_are_compared_by_what_they_find() {
     fixture.write_embeddings("after", of("beef"), &questions);
     let line = |question: &Document| format!("{}\t{}\t1", question.key, &question.key[2..]);
     let lines = questions.iter().map(line).collect::<Vec<_>>().join("\n");
-    fs_err::write(fixture.path("qrels.tsv"), format!("query-id\tcorpus-id\tscore\n{lines}\n")).unwrap();
-    let asked = |generation: u64, name: &str| GenerationQuestions { generation, questions: fixture.path(name) };
+    fs_err::write(
+        fixture.path("qrels.tsv"),
+        format!("query-id\tcorpus-id\tscore\n{lines}\n"),
+    )
+    .unwrap();
+    let asked = |generation: u64, name: &str| GenerationQuestions {
+        generation,
+        questions: fixture.path(name),
+    };
     let qrels = fixture.path("qrels.tsv");
     let compare = |first: &GenerationQuestions, second: &GenerationQuestions| {
-        compare_generations(&fixture.index(), [first, second], 10, Some(&qrels), JobControl::silent())
+        compare_generations(
+            &fixture.index(),
+            [first, second],
+            10,
+            Some(&qrels),
+            JobControl::silent(),
+        )
     };
     let (before, after) = (asked(1, "before"), asked(2, "after"));
     let same = compare(&before, &before).unwrap();
     assert!((same.overlap - 1.0).abs() < 1e-9 && (same.same_first - 1.0).abs() < 1e-9 && same.questions == 30);
     let compared = compare(&before, &after).unwrap();
-    // The documents in their order of shards and nodes decide which were turned: those of whose vector the question is the opposite are last.
+    // The documents in their order of shards and nodes decide which were turned: those of whose vector the question is
+    // the opposite are last.
     let snapshot = Snapshot::open(&fixture.index()).unwrap();
     let exact = |question: &Document| {
         let row = crate::fixture::row_of(&question.passage());
@@ -184,11 +244,20 @@ fn generations_are_compared_by_what_they_find() {
     };
     let still = questions.iter().filter(|question| exact(question)).count() as f64 / 30.0;
     assert!(still > 0.4 && still < 0.9);
-    assert!((compared.same_first - still).abs() < 1e-9 && compared.overlap < 0.95, "{compared:?}");
+    assert!(
+        (compared.same_first - still).abs() < 1e-9 && compared.overlap < 0.95,
+        "{compared:?}"
+    );
     assert!(compared.furthest.windows(2).all(|two| two[0].1 <= two[1].1) && compared.furthest.len() == 5);
     let (metric, mrr) = &compared.metrics[0];
-    assert_eq!((*metric, mrr.questions, compared.metrics.len()), (METRICS[0], 30, METRICS.len()));
-    assert!((mrr.first - 1.0).abs() < 1e-9 && mrr.second < still + 0.1 && mrr.p_randomisation < 0.01, "{mrr:?}");
+    assert_eq!(
+        (*metric, mrr.questions, compared.metrics.len()),
+        (METRICS[0], 30, METRICS.len())
+    );
+    assert!(
+        (mrr.first - 1.0).abs() < 1e-9 && mrr.second < still + 0.1 && mrr.p_randomisation < 0.01,
+        "{mrr:?}"
+    );
     for (first, second, expected) in [
         (&before, &asked(2, "before"), "the model of generation 2"),
         (&asked(1, "after"), &after, "the model of generation 1"),

@@ -70,13 +70,22 @@ fn an_empty_corpus_and_a_missing_one() {
 #[test]
 fn rows_that_cannot_be_compared() {
     let error = refused_rows(|number, row| row[3] = if number == 70 { f32::NAN } else { row[3] });
-    assert_names(&error, &["document `doc-0070` (row 71): value 4 (from 1) is not a finite number"]);
+    assert_names(
+        &error,
+        &["document `doc-0070` (row 71): value 4 (from 1) is not a finite number"],
+    );
     let error = refused_rows(|number, row| row.truncate(DIM - usize::from(number == 5)));
     assert_names(&error, &["document `doc-0005` (row 6): expected 24 values, got 23"]);
-    let error = refused_rows(|number, row| row.iter_mut().for_each(|value| *value *= f32::from(u8::from(number != 8))));
+    let error = refused_rows(|number, row| {
+        row.iter_mut()
+            .for_each(|value| *value *= f32::from(u8::from(number != 8)))
+    });
     assert_names(&error, &["document `doc-0008` (row 9) is zero"]);
     let error = refused_rows(|_, row| row.iter_mut().for_each(|value| *value *= 2.0));
-    assert_names(&error, &["document `doc-0000` (row 1) has length 2", "cosine needs unit vectors"]);
+    assert_names(
+        &error,
+        &["document `doc-0000` (row 1) has length 2", "cosine needs unit vectors"],
+    );
 }
 
 #[test]
@@ -92,7 +101,10 @@ fn embeddings_that_are_not_the_corpus() {
     });
     assert_names(
         &error,
-        &["do not match the corpus at row 41", "expected key `doc-0040` (corpus line 41), got `doc-0041`"],
+        &[
+            "do not match the corpus at row 41",
+            "expected key `doc-0040` (corpus line 41), got `doc-0041`",
+        ],
     );
     let error = refused(|fixture| rewrite(fixture, &documents(80)));
     assert_names(&error, &["end before row 81, document `doc-0080`"]);
@@ -104,7 +116,9 @@ fn embeddings_that_are_not_the_corpus() {
 fn embeddings_that_cannot_be_used() {
     let error = refused(|fixture| {
         let path = fixture.path("embeddings/embeddings.json");
-        let text = fs_err::read_to_string(&path).unwrap().replace("\"complete\": true", "\"complete\": false");
+        let text = fs_err::read_to_string(&path)
+            .unwrap()
+            .replace("\"complete\": true", "\"complete\": false");
         fs_err::write(path, text).unwrap();
     });
     assert_names(&error, &["the set is not complete: 90 rows so far"]);
@@ -153,10 +167,24 @@ fn a_disk_without_room_is_told_before_the_work() {
     let before = fixture.files();
     let build = |free_space| {
         let mut source = FileSource::open(&fixture.path("embeddings")).unwrap();
-        build_index(&BuildConfig { free_space, ..fixture.config() }, &mut source, JobControl::silent())
+        build_index(
+            &BuildConfig {
+                free_space,
+                ..fixture.config()
+            },
+            &mut source,
+            JobControl::silent(),
+        )
     };
     let error = build(|_| Ok(9_000)).unwrap_err().to_string();
-    assert_names(&error, &["/index` needs about ", " KiB of disk, and 8.8 KiB are free. ", "`--skip-space-check`"]);
+    assert_names(
+        &error,
+        &[
+            "/index` needs about ",
+            " KiB of disk, and 8.8 KiB are free. ",
+            "`--skip-space-check`",
+        ],
+    );
     assert!(fixture.files() == before);
     // 90 vectors of 24 values, codes and links twice, and the texts: more than 9,000 bytes, and no megabyte.
     assert_eq!(build(|_| Ok(1 << 20)).unwrap().manifest.generation, 2);
@@ -166,8 +194,13 @@ fn a_disk_without_room_is_told_before_the_work() {
 fn a_directory_of_embeddings_is_no_index() {
     let fixture = Fixture::new(10);
     let mut source = FileSource::open(&fixture.path("embeddings")).unwrap();
-    let config = BuildConfig { index: fixture.path("embeddings"), ..fixture.config() };
-    let error = build_index(&config, &mut source, JobControl::silent()).unwrap_err().to_string();
+    let config = BuildConfig {
+        index: fixture.path("embeddings"),
+        ..fixture.config()
+    };
+    let error = build_index(&config, &mut source, JobControl::silent())
+        .unwrap_err()
+        .to_string();
     assert_names(
         &error,
         &["/embeddings` contains `embeddings.json`: it is not an index. Name another directory with `--index`"],
@@ -203,7 +236,12 @@ fn a_build_waits_for_a_lock_that_is_held_for_a_moment() {
     assert_eq!(dyad_index::manifest::generations(&fixture.index()).unwrap(), [1, 2, 3]);
     for generation in [1, 2, 3] {
         dyad_indexer::rollback::roll_back(&fixture.index(), Some(generation), false).unwrap();
-        assert!(dyad_index::verify::verify_current(&fixture.index()).unwrap().problems.is_empty());
+        assert!(
+            dyad_index::verify::verify_current(&fixture.index())
+                .unwrap()
+                .problems
+                .is_empty()
+        );
     }
     assert_eq!(fixture.building(), 0);
 }
@@ -218,19 +256,28 @@ fn another_model_is_refused_before_anything_is_built() {
     fixture.write_embeddings("other", other, &documents(60));
     let build = |new_model: bool| {
         let mut source = FileSource::open(&fixture.path("other")).unwrap();
-        let config = dyad_indexer::job::BuildConfig { new_model, ..fixture.config() };
+        let config = dyad_indexer::job::BuildConfig {
+            new_model,
+            ..fixture.config()
+        };
         let recorder = Recorder::new(&|_| {});
         let built = build_index(&config, &mut source, recorder.control());
         (built, recorder.lines.into_inner().unwrap())
     };
     let (refused, stages) = build(false);
-    assert_names(&refused.unwrap_err().to_string(), &["generation 1", "f00d", "beef", "--new-model"]);
+    assert_names(
+        &refused.unwrap_err().to_string(),
+        &["generation 1", "f00d", "beef", "--new-model"],
+    );
     assert!(stages.is_empty() && fixture.files() == before);
     assert_eq!(build(true).0.unwrap().manifest.generation, 2);
     // And back again, as after the searcher's restart with the old model failed.
     let gone = dyad_indexer::rollback::roll_back(&fixture.index(), None, false).unwrap();
     let (from, now) = (gone.before, gone.manifest);
-    assert_eq!((from, now.generation, now.model.fingerprint.as_str()), (Some(2), 1, "f00d"));
+    assert_eq!(
+        (from, now.generation, now.model.fingerprint.as_str()),
+        (Some(2), 1, "f00d")
+    );
 }
 
 #[test]
@@ -244,19 +291,35 @@ fn a_generation_that_cannot_be_opened_is_not_gone_back_to() {
     let dense = index.join("shards").join(shard).join("dense.dyad");
     let intact = fs_err::read(&dense).unwrap();
     fs_err::write(&dense, &intact[..1000]).unwrap();
-    let error = dyad_indexer::rollback::roll_back(&index, None, false).unwrap_err().to_string();
+    let error = dyad_indexer::rollback::roll_back(&index, None, false)
+        .unwrap_err()
+        .to_string();
     assert_names(&error, &["dense.dyad", "length", "`mv` them there"]);
     assert_eq!(dyad_index::manifest::current_generation(&index).unwrap(), Some(2));
     fs_err::write(&dense, &intact).unwrap();
     // The way out of a damaged pointer needs no searcher, and no build.
     fs_err::write(index.join("CURRENT"), "rubbish").unwrap();
-    let error = dyad_indexer::rollback::roll_back(&index, None, false).unwrap_err().to_string();
-    assert_names(&error, &["CURRENT", "dyad-indexer rollback --index DIR --to GENERATION"]);
-    assert_eq!(dyad_indexer::rollback::roll_back(&index, Some(1), false).unwrap().before, None);
+    let error = dyad_indexer::rollback::roll_back(&index, None, false)
+        .unwrap_err()
+        .to_string();
+    assert_names(
+        &error,
+        &["CURRENT", "dyad-indexer rollback --index DIR --to GENERATION"],
+    );
+    assert_eq!(
+        dyad_indexer::rollback::roll_back(&index, Some(1), false)
+            .unwrap()
+            .before,
+        None
+    );
     assert_eq!(dyad_index::manifest::current_generation(&index).unwrap(), Some(1));
-    let error = dyad_indexer::rollback::roll_back(&index, None, false).unwrap_err().to_string();
+    let error = dyad_indexer::rollback::roll_back(&index, None, false)
+        .unwrap_err()
+        .to_string();
     assert_names(&error, &["nothing to roll back to: generation 1 is the oldest"]);
-    let nowhere = dyad_indexer::rollback::roll_back(&fixture.path("nowhere"), None, false).unwrap_err().to_string();
+    let nowhere = dyad_indexer::rollback::roll_back(&fixture.path("nowhere"), None, false)
+        .unwrap_err()
+        .to_string();
     assert_names(&nowhere, &["holds no index"]);
     assert!(!fixture.path("nowhere").exists());
 }
@@ -274,7 +337,13 @@ fn cancelling_in_any_stage_changes_nothing() {
     let fixture = Fixture::new(60);
     fixture.build().unwrap();
     let before = fixture.files();
-    for stage in ["documents", "graph 1/2", "certificate 1/2", "graph 2/2", "certificate 2/2"] {
+    for stage in [
+        "documents",
+        "graph 1/2",
+        "certificate 1/2",
+        "graph 2/2",
+        "certificate 2/2",
+    ] {
         let cancel = JobCancellation::new();
         let at_stage = |begun: &str| {
             if begun == stage {
@@ -283,10 +352,20 @@ fn cancelling_in_any_stage_changes_nothing() {
         };
         let recorder = Recorder::new(&at_stage);
         let mut source = FileSource::open(&fixture.path("embeddings")).unwrap();
-        let error = build_index(&fixture.config(), &mut source, JobControl { progress: &recorder, cancel: &cancel })
-            .unwrap_err();
+        let error = build_index(
+            &fixture.config(),
+            &mut source,
+            JobControl {
+                progress: &recorder,
+                cancel: &cancel,
+            },
+        )
+        .unwrap_err();
         assert!(matches!(error, Error::Cancelled), "{stage}: {error}");
-        assert_eq!(recorder.lines.into_inner().unwrap().last().map(String::as_str), Some(stage));
+        assert_eq!(
+            recorder.lines.into_inner().unwrap().last().map(String::as_str),
+            Some(stage)
+        );
         assert!(fixture.files() == before, "{stage}");
     }
     assert_eq!(fixture.build().unwrap().manifest.generation, 2);
@@ -298,12 +377,20 @@ fn an_index_of_a_newer_release_is_not_touched() {
     fixture.build().unwrap();
     let index = fixture.index();
     let text = fs_err::read_to_string(index.join("manifest-000001.json")).unwrap();
-    fs_err::write(index.join("manifest-000001.json"), text.replace("\"format_version\": 2", "\"format_version\": 9"))
-        .unwrap();
+    fs_err::write(
+        index.join("manifest-000001.json"),
+        text.replace("\"format_version\": 2", "\"format_version\": 9"),
+    )
+    .unwrap();
     // The pointer's checksum no longer fits, so reading is refused before the version is checked.
-    assert_names(&dyad_index::verify::verify_current(&index).unwrap_err().to_string(), &["checksum in `CURRENT`"]);
+    assert_names(
+        &dyad_index::verify::verify_current(&index).unwrap_err().to_string(),
+        &["checksum in `CURRENT`"],
+    );
     let lock = WriteLock::acquire(&index).unwrap();
-    let error = dyad_index::manifest::point_to(&index, 1, &lock).unwrap_err().to_string();
+    let error = dyad_index::manifest::point_to(&index, 1, &lock)
+        .unwrap_err()
+        .to_string();
     assert_names(&error, &["format version 9", "reads up to 3"]);
     drop(lock);
     // A build goes on with generation 2 and keeps the shards that it cannot know to be unused.
@@ -322,7 +409,14 @@ fn vectors_of_other_texts_under_the_same_keys_are_refused() {
     fixture.write_corpus(&documents);
     let error = fixture.build().unwrap_err().to_string();
     // Parts have 64 rows: the changed document is in the second one.
-    assert_names(&error, &["part-000001.npy", "texts of the corpus have changed", "Run `dyad-encoder embed` again"]);
+    assert_names(
+        &error,
+        &[
+            "part-000001.npy",
+            "texts of the corpus have changed",
+            "Run `dyad-encoder embed` again",
+        ],
+    );
     assert!(fixture.files() == before);
 }
 
@@ -332,9 +426,16 @@ fn a_pointer_that_cannot_be_read_is_mended_by_the_next_build() {
     fixture.build().unwrap();
     fs_err::write(fixture.index().join("CURRENT"), "\u{0}rubbish").unwrap();
     assert_names(
-        &dyad_index::verify::verify_current(&fixture.index()).unwrap_err().to_string(),
+        &dyad_index::verify::verify_current(&fixture.index())
+            .unwrap_err()
+            .to_string(),
         &["CURRENT", "content"],
     );
     assert_eq!(fixture.build().unwrap().manifest.generation, 2);
-    assert!(dyad_index::verify::verify_current(&fixture.index()).unwrap().problems.is_empty());
+    assert!(
+        dyad_index::verify::verify_current(&fixture.index())
+            .unwrap()
+            .problems
+            .is_empty()
+    );
 }

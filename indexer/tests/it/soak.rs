@@ -1,5 +1,6 @@
-//! Random operations against a model in memory: whatever is appended, replaced, deleted, merged, purged and rolled back, by programs
-//! that are killed too, answers are those of the documents that are left, and searches at the same time see whole generations.
+//! Random operations against a model in memory: whatever is appended, replaced, deleted, merged, purged and rolled
+//! back, by programs that are killed too, answers are those of the documents that are left, and searches at the same
+//! time see whole generations.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -26,7 +27,8 @@ impl Life {
             let parts = change.indexed + change.unchanged + change.superseded + change.rejected;
             assert_eq!(change.read, parts, "{change:?}");
         }
-        self.ever.insert(current.generation, self.model.keys().cloned().collect());
+        self.ever
+            .insert(current.generation, self.model.keys().cloned().collect());
         self.history.insert(current.generation, self.model.clone());
     }
 
@@ -38,7 +40,8 @@ impl Life {
             })
             .collect();
         self.fixture.upsert(APPEND, &new).unwrap();
-        self.model.extend(new.into_iter().map(|document| (document.key.clone(), document)));
+        self.model
+            .extend(new.into_iter().map(|document| (document.key.clone(), document)));
     }
 
     /// Some that are there, some that were, some new; some of them twice; some with other metadata only.
@@ -54,7 +57,8 @@ impl Life {
         }
         self.next = most;
         self.fixture.upsert(Operation::Upsert, &batch).unwrap();
-        self.model.extend(batch.into_iter().map(|document| (document.key.clone(), document)));
+        self.model
+            .extend(batch.into_iter().map(|document| (document.key.clone(), document)));
     }
 
     /// Other metadata for some that are there, and for one that is not.
@@ -69,7 +73,10 @@ impl Life {
                 ..Document::default()
             });
         }
-        batch.push(Document { key: "absent".into(), ..Document::default() });
+        batch.push(Document {
+            key: "absent".into(),
+            ..Document::default()
+        });
         let change = self.fixture.update_metadata(&batch).unwrap().change;
         assert_eq!((change.rejected, change.read), (1, batch.len() as u64), "{change:?}");
         for new in batch {
@@ -96,11 +103,15 @@ impl Life {
         let mut left = purged.collected.in_use;
         while !left.is_empty() {
             assert!(Instant::now() < until, "{left:?} are in use");
-            left = purge(&self.fixture.purge_config(), &keys, JobControl::silent()).unwrap().collected.in_use;
+            left = purge(&self.fixture.purge_config(), &keys, JobControl::silent())
+                .unwrap()
+                .collected
+                .in_use;
         }
         let present = manifest::generations(&self.fixture.index()).unwrap();
         self.history.retain(|generation, _| present.contains(generation));
-        self.history.retain(|_, model| keys.iter().all(|key| !model.contains_key(key)));
+        self.history
+            .retain(|_, model| keys.iter().all(|key| !model.contains_key(key)));
     }
 
     /// The program upserts, deletes or merges, and is killed at some moment: all of it has happened, or nothing.
@@ -114,11 +125,16 @@ impl Life {
             "upsert" => {
                 self.next += 5;
                 let numbers = self.random.below(self.next)..self.next;
-                let batch: Vec<Document> = numbers.take(9).map(|number| document(number, &mut self.random)).collect();
+                let batch: Vec<Document> = numbers
+                    .take(9)
+                    .map(|number| document(number, &mut self.random))
+                    .collect();
                 let vectors = format!("vectors-{}", self.next);
                 self.fixture.write_corpus(&batch);
                 self.fixture.write_embeddings(&vectors, header(), &batch);
-                command.args(["--threads", "1", "--corpus"]).arg(self.fixture.path("corpus.jsonl"));
+                command
+                    .args(["--threads", "1", "--corpus"])
+                    .arg(self.fixture.path("corpus.jsonl"));
                 command.arg("--embeddings").arg(self.fixture.path(&vectors));
                 after.extend(batch.into_iter().map(|document| (document.key.clone(), document)));
             }
@@ -170,10 +186,19 @@ impl Life {
 fn search_on(index: &Path, stop: &AtomicBool) -> BTreeMap<u64, BTreeSet<String>> {
     let (mut seen, mut snapshot) = (BTreeMap::new(), Snapshot::open(index).unwrap());
     while !stop.load(Ordering::Relaxed) {
-        let everything = DenseParams { k: 10_000, mode: SearchMode::Exact };
-        let found = snapshot.search_dense(&[&row_of("w1")], &everything, None, &Never).unwrap().remove(0).hits;
-        let keys: BTreeSet<String> =
-            found.iter().map(|hit| snapshot.key(hit.shard, hit.node).unwrap().to_owned()).collect();
+        let everything = DenseParams {
+            k: 10_000,
+            mode: SearchMode::Exact,
+        };
+        let found = snapshot
+            .search_dense(&[&row_of("w1")], &everything, None, &Never)
+            .unwrap()
+            .remove(0)
+            .hits;
+        let keys: BTreeSet<String> = found
+            .iter()
+            .map(|hit| snapshot.key(hit.shard, hit.node).unwrap().to_owned())
+            .collect();
         assert_eq!(keys.len(), found.len(), "a key is found twice");
         let before = seen.insert(snapshot.manifest().generation, keys.clone());
         assert!(before.is_none_or(|before| before == keys), "a generation has changed");
@@ -208,7 +233,11 @@ fn soak(seed: u64, operations: usize) {
     });
     assert!(seen.len() > operations / 4, "{} generations seen", seen.len());
     for (generation, keys) in seen {
-        assert_eq!(Some(&keys), life.ever.get(&generation), "seed {seed}, generation {generation}");
+        assert_eq!(
+            Some(&keys),
+            life.ever.get(&generation),
+            "seed {seed}, generation {generation}"
+        );
     }
 }
 

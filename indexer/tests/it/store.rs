@@ -34,7 +34,10 @@ impl Place {
     fn new() -> Self {
         let store = Arc::new(InMemory::new());
         let shared: Arc<dyn ObjectStore> = Arc::clone(&store) as Arc<dyn ObjectStore>;
-        Self { remote: RemoteStore::of("memory://tests/some/prefix", shared, "some/prefix"), store }
+        Self {
+            remote: RemoteStore::of("memory://tests/some/prefix", shared, "some/prefix"),
+            store,
+        }
     }
 
     async fn push(&self, index: &Path) -> Result<Pushed, Error> {
@@ -85,19 +88,32 @@ async fn what_is_pulled_is_what_was_pushed_generation_after_generation() {
         "{error}"
     );
     let first = place.push(&index).await.unwrap();
-    assert!(first.is_new && first.generation == 1 && first.present == 0 && first.files > 4, "{first:?}");
+    assert!(
+        first.is_new && first.generation == 1 && first.present == 0 && first.files > 4,
+        "{first:?}"
+    );
     assert_eq!(
         place.push(&index).await.unwrap(),
-        Pushed { files: 0, bytes: 0, present: first.files, is_new: false, ..first.clone() }
+        Pushed {
+            files: 0,
+            bytes: 0,
+            present: first.files,
+            is_new: false,
+            ..first.clone()
+        }
     );
     let pulled = place.pull(&replica.index()).await.unwrap();
-    assert_eq!((pulled.generation, pulled.files, pulled.bytes, pulled.present), (1, first.files, first.bytes, 0));
+    assert_eq!(
+        (pulled.generation, pulled.files, pulled.bytes, pulled.present),
+        (1, first.files, first.bytes, 0)
+    );
     check(&replica, &life.model);
     assert_eq!(relative(&replica), relative(&life.fixture));
     // Deletions, changed metadata and a new shard: only these move.
     let more: Vec<_> = (100..110).map(|number| document(number, &mut life.random)).collect();
     life.fixture.upsert(APPEND, &more).unwrap();
-    life.model.extend(more.iter().map(|document| (document.key.clone(), document.clone())));
+    life.model
+        .extend(more.iter().map(|document| (document.key.clone(), document.clone())));
     life.fixture.delete(&["k0001".to_owned(), "k0105".to_owned()]).unwrap();
     life.model.retain(|key, _| key != "k0001" && key != "k0105");
     let mut described = life.model["k0010"].clone();
@@ -105,13 +121,24 @@ async fn what_is_pulled_is_what_was_pushed_generation_after_generation() {
     life.fixture.update_metadata(std::slice::from_ref(&described)).unwrap();
     life.model.insert(described.key.clone(), described);
     let second = place.push(&index).await.unwrap();
-    assert!(second.generation == 4 && second.present == first.files && second.files > 4, "{second:?}");
+    assert!(
+        second.generation == 4 && second.present == first.files && second.files > 4,
+        "{second:?}"
+    );
     let pulled = place.pull(&replica.index()).await.unwrap();
-    assert_eq!((pulled.files, pulled.present, pulled.is_new), (second.files, first.files, true));
+    assert_eq!(
+        (pulled.files, pulled.present, pulled.is_new),
+        (second.files, first.files, true)
+    );
     check(&replica, &life.model);
     assert!(!place.pull(&replica.index()).await.unwrap().is_new);
-    let left = fs_err::read_dir(replica.index().join(".pull")).unwrap().map(|entry| entry.unwrap());
-    assert!(left.into_iter().all(|entry| entry.file_type().unwrap().is_file()), "nothing but its lock");
+    let left = fs_err::read_dir(replica.index().join(".pull"))
+        .unwrap()
+        .map(|entry| entry.unwrap());
+    assert!(
+        left.into_iter().all(|entry| entry.file_type().unwrap().is_file()),
+        "nothing but its lock"
+    );
     // Back, too: generation 3 was never pushed, and its files are there all the same.
     dyad_indexer::rollback::roll_back(&index, Some(1), false).unwrap();
     assert_eq!(place.push(&index).await.unwrap().generation, 1);
@@ -130,12 +157,16 @@ async fn transfers_that_are_ended_leave_what_was_and_go_on() {
     let (mut life, before) = (life, relative(&replica));
     let more: Vec<_> = (100..130).map(|number| document(number, &mut life.random)).collect();
     life.fixture.upsert(APPEND, &more).unwrap();
-    life.model.extend(more.iter().map(|document| (document.key.clone(), document.clone())));
+    life.model
+        .extend(more.iter().map(|document| (document.key.clone(), document.clone())));
     // Each time one step further.
     let (mut pushes, mut pulls) = (0, 0);
     for steps in 0.. {
         let left = AtomicUsize::new(steps);
-        let go_on = || left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok();
+        let go_on = || {
+            left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1))
+                .is_ok()
+        };
         match push(&index, &place.remote, &PARTS, &go_on).await {
             Ok(pushed) => {
                 assert_eq!(pushed.generation, 2);
@@ -146,10 +177,18 @@ async fn transfers_that_are_ended_leave_what_was_and_go_on() {
         pushes += 1;
         // No file is there in part, and a reader finds the generation before.
         let manifest = manifest::current(&index).unwrap();
-        for file in manifest.shards.iter().flat_map(|shard| shard.files.iter().map(move |file| (shard, file))) {
+        for file in manifest
+            .shards
+            .iter()
+            .flat_map(|shard| shard.files.iter().map(move |file| (shard, file)))
+        {
             let path = ObjectPath::from(format!("some/prefix/shards/{}/{}", file.0.id, file.1.path));
             assert!(
-                place.store.head(&path).await.is_ok_and(|found| found.size == file.1.bytes)
+                place
+                    .store
+                    .head(&path)
+                    .await
+                    .is_ok_and(|found| found.size == file.1.bytes)
                     || place.store.head(&path).await.is_err()
             );
         }
@@ -157,7 +196,10 @@ async fn transfers_that_are_ended_leave_what_was_and_go_on() {
     }
     for steps in 0.. {
         let left = AtomicUsize::new(steps);
-        let go_on = || left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok();
+        let go_on = || {
+            left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1))
+                .is_ok()
+        };
         match pull(&place.remote, &replica.index(), &OPTIONS, &go_on).await {
             Ok(_) => break,
             Err(error) => assert!(matches!(error, Error::Interrupted), "{error}"),
@@ -201,7 +243,10 @@ async fn damage_is_found_before_anything_is_published() {
     bytes[at] ^= 1;
     fs_err::write(&dense, bytes).unwrap();
     let error = place.push(&index).await.unwrap_err().to_string();
-    assert!(error.contains("dense.dyad") && error.contains("dyad-indexer verify"), "{error}");
+    assert!(
+        error.contains("dense.dyad") && error.contains("dyad-indexer verify"),
+        "{error}"
+    );
     assert!(place.remote.current().await.unwrap().is_none());
 }
 
@@ -218,10 +263,17 @@ async fn indexes_of_other_lines_are_not_overwritten_and_one_of_two_pushes_wins()
     // Both have made a generation 2 of the same first one, and push at once.
     let (first, second) = (life.fixture.index(), other.index());
     let (one, two) = tokio::join!(place.push(&first), place.push(&second));
-    let (won, lost, index) = if one.is_ok() { (one, two, &first) } else { (two, one, &second) };
+    let (won, lost, index) = if one.is_ok() {
+        (one, two, &first)
+    } else {
+        (two, one, &second)
+    };
     assert_eq!(won.unwrap().generation, 2);
     let error = lost.unwrap_err();
-    assert!(matches!(error, Error::OtherLineage { generation: 2, .. } | Error::Raced { .. }), "{error}");
+    assert!(
+        matches!(error, Error::OtherLineage { generation: 2, .. } | Error::Raced { .. }),
+        "{error}"
+    );
     let replica = Fixture::empty();
     place.pull(&replica.index()).await.unwrap();
     assert_eq!(
@@ -254,7 +306,12 @@ async fn a_push_that_was_overtaken_says_so() {
         if faster.fetch_add(1, Ordering::Relaxed) == 2 {
             let (place, other) = (&place, other.index());
             let pushed = std::thread::scope(|scope| {
-                let push = move || tokio::runtime::Runtime::new().unwrap().block_on(place.push(&other)).unwrap();
+                let push = move || {
+                    tokio::runtime::Runtime::new()
+                        .unwrap()
+                        .block_on(place.push(&other))
+                        .unwrap()
+                };
                 scope.spawn(push).join().unwrap()
             });
             assert_eq!(pushed.generation, 3);
@@ -305,7 +362,10 @@ fn urls_are_checked_and_a_directory_is_a_store_too() {
         ("s3://key:secret@bucket/x", "credentials belong into the environment"),
     ] {
         let error = RemoteStore::open(url).unwrap_err().to_string();
-        assert!(error.contains(expected) && error.contains("s3://BUCKET/PREFIX"), "{error}");
+        assert!(
+            error.contains(expected) && error.contains("s3://BUCKET/PREFIX"),
+            "{error}"
+        );
     }
     let error = RemoteStore::open("s3://key:secret@bucket/x").unwrap_err().to_string();
     assert!(!error.contains("secret") && !error.contains("key:"), "{error}");
@@ -313,16 +373,25 @@ fn urls_are_checked_and_a_directory_is_a_store_too() {
     let replica = Fixture::empty();
     let url = format!("file://{}", replica.path("store").display());
     let command = |arguments: &[&str]| {
-        let output = Command::new(env!("CARGO_BIN_EXE_dyad-indexer")).args(arguments).output().unwrap();
+        let output = Command::new(env!("CARGO_BIN_EXE_dyad-indexer"))
+            .args(arguments)
+            .output()
+            .unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap()
     };
-    let (index, copy) = (life.fixture.index().display().to_string(), replica.index().display().to_string());
+    let (index, copy) = (
+        life.fixture.index().display().to_string(),
+        replica.index().display().to_string(),
+    );
     let push = || command(&["push", "--index", &index, "--to", &url]);
     let pull = || command(&["pull", "--index", &copy, "--from", &url, "--json"]);
     assert!(push().starts_with("pushed generation 1"));
     let pulled: serde_json::Value = serde_json::from_str(&pull()).unwrap();
-    assert_eq!((&pulled["generation"], &pulled["documents"], &pulled["is_new"]), (&1.into(), &15.into(), &true.into()));
+    assert_eq!(
+        (&pulled["generation"], &pulled["documents"], &pulled["is_new"]),
+        (&1.into(), &15.into(), &true.into())
+    );
     check(&replica, &life.model);
     assert!(push().starts_with("nothing to do"));
     life.fixture.delete(&["k0003".to_owned()]).unwrap();

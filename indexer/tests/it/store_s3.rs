@@ -12,8 +12,8 @@ use crate::fixture::Fixture;
 use crate::life::{APPEND, Life, check, document};
 use crate::store::{copy, relative};
 
-/// An S3 server with a bucket, and its environment for our binary: moto's, or the program `s3s-fs` (crates.io, `--features binary`) that `DYAD_S3S_FS` names. None
-/// where there is no Python to run it.
+/// An S3 server with a bucket, and its environment for our binary: moto's, or the program `s3s-fs` (crates.io,
+/// `--features binary`) that `DYAD_S3S_FS` names. None where there is no Python to run it.
 pub(crate) struct S3 {
     server: std::process::Child,
     out: BufReader<ChildStdout>,
@@ -76,7 +76,11 @@ impl S3 {
         let mut server = command.stderr(Stdio::null()).spawn().unwrap();
         let (mut port, mut out) = (String::new(), BufReader::new(server.stdout.take().unwrap()));
         out.read_line(&mut port).unwrap();
-        Some(Self { server, out, port: port.trim().to_owned() })
+        Some(Self {
+            server,
+            out,
+            port: port.trim().to_owned(),
+        })
     }
 
     /// Puts a file.
@@ -98,23 +102,38 @@ impl S3 {
             .args(arguments)
             .env("AWS_ENDPOINT", format!("http://127.0.0.1:{}", self.port))
             .env("AWS_ALLOW_HTTP", "true");
-        command.env("AWS_ACCESS_KEY_ID", "key").env("AWS_SECRET_ACCESS_KEY", "secret").env("AWS_REGION", "us-east-1");
-        command.env("NO_PROXY", "127.0.0.1").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+            .env("AWS_ACCESS_KEY_ID", "key")
+            .env("AWS_SECRET_ACCESS_KEY", "secret")
+            .env("AWS_REGION", "us-east-1");
+        command
+            .env("NO_PROXY", "127.0.0.1")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
         command
     }
 }
 
 #[test]
 fn an_s3_server_is_a_store_whatever_is_killed() {
-    let Some(s3) = S3::start("an_s3_server_is_a_store_whatever_is_killed") else { return };
+    let Some(s3) = S3::start("an_s3_server_is_a_store_whatever_is_killed") else {
+        return;
+    };
     let mut life = Life::begin(77, 60);
     let replica = Fixture::empty();
-    let (index, replicated) = (life.fixture.index().display().to_string(), replica.index().display().to_string());
+    let (index, replicated) = (
+        life.fixture.index().display().to_string(),
+        replica.index().display().to_string(),
+    );
     let push = ["push", "--index", &index, "--to", "s3://bucket/some/prefix"];
     let pull = ["pull", "--index", &replicated, "--from", "s3://bucket/some/prefix"];
     let done = |arguments: &[&str]| {
         let output = s3.command(arguments).output().unwrap();
-        let (out, error) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
+        let (out, error) = (
+            String::from_utf8(output.stdout).unwrap(),
+            String::from_utf8(output.stderr).unwrap(),
+        );
         assert!(output.status.success(), "{out} {error}");
         assert!(!format!("{out}{error}").contains("secret"), "{error}");
         out
@@ -136,7 +155,11 @@ fn an_s3_server_is_a_store_whatever_is_killed() {
         for after in [2, 5, 9].map(|after| after + 3 * round) {
             ended += usize::from(!killed(&push, after));
         }
-        let before = replica.index().exists().then(|| Snapshot::open(&replica.index()).ok()).flatten();
+        let before = replica
+            .index()
+            .exists()
+            .then(|| Snapshot::open(&replica.index()).ok())
+            .flatten();
         let before = before.map_or(0, |before| before.manifest().generation);
         done(&push);
         for after in [2, 5, 9].map(|after| after + 3 * round) {
@@ -152,18 +175,30 @@ fn an_s3_server_is_a_store_whatever_is_killed() {
     }
     assert!(ended > 10, "{ended} of 60 were killed in time");
     assert!(done(&push).starts_with("nothing to do") && done(&pull).starts_with("nothing to do"));
-    assert_eq!(relative(&replica).get(Path::new("CURRENT")), relative(&life.fixture).get(Path::new("CURRENT")));
+    assert_eq!(
+        relative(&replica).get(Path::new("CURRENT")),
+        relative(&life.fixture).get(Path::new("CURRENT"))
+    );
 
     // Two processes push other generations of one number at once: one wins, the other is told.
     let other = copy(&life.fixture);
     let second = other.index().display().to_string();
     life.fixture.delete(&["k0001".to_owned()]).unwrap();
     other.delete(&["k0002".to_owned()]).unwrap();
-    let children = [&index, &second]
-        .map(|index| s3.command(&["push", "--index", index, "--to", "s3://bucket/some/prefix"]).spawn().unwrap());
+    let children = [&index, &second].map(|index| {
+        s3.command(&["push", "--index", index, "--to", "s3://bucket/some/prefix"])
+            .spawn()
+            .unwrap()
+    });
     let outputs = children.map(|child| child.wait_with_output().unwrap());
     let winners = outputs.iter().filter(|output| output.status.success()).count();
-    let errors: String = outputs.iter().map(|output| String::from_utf8_lossy(&output.stderr).into_owned()).collect();
+    let errors: String = outputs
+        .iter()
+        .map(|output| String::from_utf8_lossy(&output.stderr).into_owned())
+        .collect();
     assert_eq!(winners, 1, "{errors}");
-    assert!(errors.contains("changed independently") || errors.contains("came first"), "{errors}");
+    assert!(
+        errors.contains("changed independently") || errors.contains("came first"),
+        "{errors}"
+    );
 }

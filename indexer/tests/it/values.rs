@@ -1,4 +1,5 @@
-//! Values of metadata are what was written: as they are read, staged, stored, merged and embedded again, and by filters.
+//! Values of metadata are what was written: as they are read, staged, stored, merged and embedded again, and by
+//! filters.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -13,12 +14,14 @@ use dyad_indexer::job::build_index;
 use crate::fixture::{Fixture, HashSource};
 use crate::reembed::config;
 
-/// Texts of numbers: random doubles of all exponents by their shortest digits and by 17, floats of 32 bits as doubles, numbers with more
-/// digits than a double has, and whole numbers of 64 bits and more.
+/// Texts of numbers: random doubles of all exponents by their shortest digits and by 17, floats of 32 bits as doubles,
+/// numbers with more digits than a double has, and whole numbers of 64 bits and more.
 fn numbers() -> Vec<String> {
     let mut state = 1_u64;
     let mut random = || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         state ^ state >> 29
     };
     let mut numbers = Vec::new();
@@ -28,7 +31,11 @@ fn numbers() -> Vec<String> {
             continue;
         }
         let unit = (random() >> 11) as f64 / (1_u64 << 53) as f64;
-        numbers.extend([format!("{double:e}"), format!("{double:.16e}"), format!("{}", f64::from(single))]);
+        numbers.extend([
+            format!("{double:e}"),
+            format!("{double:.16e}"),
+            format!("{}", f64::from(single)),
+        ]);
         numbers.extend([
             format!("{unit:?}"),
             format!("{unit:.25}"),
@@ -82,7 +89,11 @@ fn numbers_are_stored_as_they_are_written_and_found_by_their_values() {
     for (at, number) in numbers.iter().enumerate() {
         let key = format!("k{at:04}");
         let metadata = format!(r#"{{"x": {number}, "in": [{{"y": {number}}}]}}"#);
-        writeln!(lines, r#"{{"_id": "{key}", "text": "text {at}", "metadata": {metadata}}}"#).unwrap();
+        writeln!(
+            lines,
+            r#"{{"_id": "{key}", "text": "text {at}", "metadata": {metadata}}}"#
+        )
+        .unwrap();
         written.insert(key, metadata.replace(' ', ""));
     }
     fs_err::write(fixture.path("corpus.jsonl"), &lines).unwrap();
@@ -92,7 +103,9 @@ fn numbers_are_stored_as_they_are_written_and_found_by_their_values() {
     let again = || {
         let mut source = HashSource::default();
         let config = fixture.upsert_config(Operation::Upsert);
-        let outcome = fixture.upsert_from("corpus.jsonl", &config, &mut source, JobControl::silent()).unwrap();
+        let outcome = fixture
+            .upsert_from("corpus.jsonl", &config, &mut source, JobControl::silent())
+            .unwrap();
         (outcome.manifest.is_some(), outcome.change.unchanged, source.embedded)
     };
     assert_eq!(again(), (false, numbers.len() as u64, 0));
@@ -104,7 +117,12 @@ fn numbers_are_stored_as_they_are_written_and_found_by_their_values() {
     assert_eq!(stored(&fixture), written);
     merge(&fixture.merge_config(true), JobControl::silent()).unwrap();
     assert_eq!(stored(&fixture), written);
-    reembed(&config(&fixture, 10_000), &mut HashSource::of("beef"), JobControl::silent()).unwrap();
+    reembed(
+        &config(&fixture, 10_000),
+        &mut HashSource::of("beef"),
+        JobControl::silent(),
+    )
+    .unwrap();
     assert_eq!(stored(&fixture), written);
     check_filters(&fixture, &numbers);
 }
@@ -116,8 +134,16 @@ fn check_filters(fixture: &Fixture, numbers: &[String]) {
     for number in numbers {
         for field in ["x", "in.y"] {
             let values = vec![FieldValue::Number(value(number))];
-            let allowed =
-                snapshot.allowed(&DocumentFilter::OneOf { field: field.into(), values }, &Never).unwrap().unwrap();
+            let allowed = snapshot
+                .allowed(
+                    &DocumentFilter::OneOf {
+                        field: field.into(),
+                        values,
+                    },
+                    &Never,
+                )
+                .unwrap()
+                .unwrap();
             let mut found: Vec<String> = Vec::new();
             for (at, nodes) in allowed.iter().enumerate() {
                 found.extend(nodes.iter().map(|node| snapshot.document(at, node).unwrap().key));

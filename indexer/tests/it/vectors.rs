@@ -17,35 +17,67 @@ fn vectors_that_come_from_elsewhere_make_an_index_of_their_own() {
     let run = |command: &str, more: &[&str]| {
         let vectors = fixture.path("v.npy");
         let mut program = dyad_indexer();
-        program.args([command, "--threads", "1", "--index"]).arg(fixture.index()).arg("--vectors").arg(vectors);
+        program
+            .args([command, "--threads", "1", "--index"])
+            .arg(fixture.index())
+            .arg("--vectors")
+            .arg(vectors);
         program.args(more).output().unwrap()
     };
     let refused = run("build", &[]);
-    assert!(text(&refused.stderr).contains("needs `--model-name`"), "{}", text(&refused.stderr));
+    assert!(
+        text(&refused.stderr).contains("needs `--model-name`"),
+        "{}",
+        text(&refused.stderr)
+    );
     let built = run("build", &["--model-name", "elsewhere"]);
     assert_eq!(built.status.code(), Some(0), "{}", text(&built.stderr));
     let snapshot = dyad_index::Snapshot::open(&fixture.index()).unwrap();
     let model = &snapshot.manifest().model;
-    assert_eq!((model.name.as_str(), model.fingerprint.as_str(), model.dim), ("elsewhere", "declared:elsewhere", 4));
+    assert_eq!(
+        (model.name.as_str(), model.fingerprint.as_str(), model.dim),
+        ("elsewhere", "declared:elsewhere", 4)
+    );
     assert_eq!((snapshot.len(), snapshot.find("39").unwrap().is_some()), (40, true));
     assert_eq!(snapshot.shards()[0].dense.header().row_type, RowType::F16);
     drop(snapshot);
     // The same keys again are refused, others are appended; another model is not.
     let again = run("append", &[]);
-    assert!(text(&again.stderr).contains("40 documents are in the index already"), "{}", text(&again.stderr));
+    assert!(
+        text(&again.stderr).contains("40 documents are in the index already"),
+        "{}",
+        text(&again.stderr)
+    );
     let keys: Vec<String> = (20..60).map(|key| key.to_string()).collect();
     fs_err::write(fixture.path("keys"), keys.join("\n")).unwrap();
     let keys = fixture.path("keys");
     let keys = ["--keys", keys.to_str().unwrap()];
     let upserted = run("upsert", &keys);
-    assert!(text(&upserted.stdout).contains("40 -> 60 documents"), "{}", text(&upserted.stderr));
+    assert!(
+        text(&upserted.stdout).contains("40 -> 60 documents"),
+        "{}",
+        text(&upserted.stderr)
+    );
     let other = run("upsert", &["--model-name", "another"]);
-    assert!(text(&other.stderr).contains("declared:another"), "{}", text(&other.stderr));
-    let verified = dyad_indexer().arg("verify").arg("--index").arg(fixture.index()).output().unwrap();
+    assert!(
+        text(&other.stderr).contains("declared:another"),
+        "{}",
+        text(&other.stderr)
+    );
+    let verified = dyad_indexer()
+        .arg("verify")
+        .arg("--index")
+        .arg(fixture.index())
+        .output()
+        .unwrap();
     assert_eq!(verified.status.code(), Some(0), "{}", text(&verified.stdout));
     fs_err::write(fixture.path("keys"), "a\nb\na\n").unwrap();
     let twice = run("upsert", &keys);
-    assert!(text(&twice.stderr).contains("keys:3: key `a` was already used on line 1"), "{}", text(&twice.stderr));
+    assert!(
+        text(&twice.stderr).contains("keys:3: key `a` was already used on line 1"),
+        "{}",
+        text(&twice.stderr)
+    );
 }
 
 /// `vectors.parquet` holds ten keys `k0` to `k9`, and two values for each.
@@ -55,7 +87,11 @@ fn a_parquet_file_brings_its_keys() {
     let vectors = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/vectors.parquet");
     let run = |command: &str, more: &[&str]| {
         let mut program = dyad_indexer();
-        program.args([command, "--threads", "1", "--index"]).arg(fixture.index()).arg("--vectors").arg(&vectors);
+        program
+            .args([command, "--threads", "1", "--index"])
+            .arg(fixture.index())
+            .arg("--vectors")
+            .arg(&vectors);
         program.args(more).output().unwrap()
     };
     let built = run("build", &["--model-name", "elsewhere"]);
@@ -65,14 +101,27 @@ fn a_parquet_file_brings_its_keys() {
     drop(snapshot);
     let again = run("append", &[]);
     assert!(text(&again.stderr).contains("`k0`, `k1`"), "{}", text(&again.stderr));
-    fs_err::write(fixture.path("keys"), (0..10).map(|key| format!("own-{key}")).collect::<Vec<_>>().join("\n"))
-        .unwrap();
+    fs_err::write(
+        fixture.path("keys"),
+        (0..10).map(|key| format!("own-{key}")).collect::<Vec<_>>().join("\n"),
+    )
+    .unwrap();
     let own = run("append", &["--keys", fixture.path("keys").to_str().unwrap()]);
-    assert!(text(&own.stdout).contains("10 -> 20 documents"), "{}", text(&own.stderr));
+    assert!(
+        text(&own.stdout).contains("10 -> 20 documents"),
+        "{}",
+        text(&own.stderr)
+    );
     let corpus = |last: &str| {
-        let lines: Vec<String> = (0..9).map(|number| format!(r#"{{"_id": "k{number}", "text": "text"}}"#)).collect();
+        let lines: Vec<String> = (0..9)
+            .map(|number| format!(r#"{{"_id": "k{number}", "text": "text"}}"#))
+            .collect();
         let path = fixture.path("corpus.jsonl");
-        fs_err::write(&path, format!("{}\n{{\"_id\": \"{last}\", \"text\": \"text\"}}\n", lines.join("\n"))).unwrap();
+        fs_err::write(
+            &path,
+            format!("{}\n{{\"_id\": \"{last}\", \"text\": \"text\"}}\n", lines.join("\n")),
+        )
+        .unwrap();
         path
     };
     let other = run("upsert", &["--corpus", corpus("k10").to_str().unwrap()]);
@@ -82,14 +131,20 @@ fn a_parquet_file_brings_its_keys() {
         text(&other.stderr)
     );
     let upserted = run("upsert", &["--corpus", corpus("k9").to_str().unwrap()]);
-    assert!(text(&upserted.stdout).contains("20 -> 20 documents"), "{}", text(&upserted.stderr));
+    assert!(
+        text(&upserted.stdout).contains("20 -> 20 documents"),
+        "{}",
+        text(&upserted.stderr)
+    );
 }
 
 /// Rows of lengths 1 to 3, and their keys.
 fn of_any_length(rows: std::ops::Range<usize>) -> Vec<f32> {
     let row = |number: usize| {
         let length = 1.0 + (number % 5) as f32 / 2.0;
-        row_of(&format!("row {number}")).into_iter().map(move |value| value * length)
+        row_of(&format!("row {number}"))
+            .into_iter()
+            .map(move |value| value * length)
     };
     rows.flat_map(row).collect()
 }
@@ -108,7 +163,11 @@ fn best(rows: &[f32], question: &[f32], metric: Metric) -> Vec<String> {
         .zip(0..)
         .collect();
     scored.sort_by(|one, other| other.0.total_cmp(&one.0));
-    scored.into_iter().take(10).map(|(_, number)| number.to_string()).collect()
+    scored
+        .into_iter()
+        .take(10)
+        .map(|(_, number)| number.to_string())
+        .collect()
 }
 
 #[test]
@@ -122,7 +181,9 @@ fn vectors_are_compared_as_they_were_said_to_be() {
         };
         let run = |command: &str, more: &[&str]| {
             let mut program = dyad_indexer();
-            program.args([command, "--threads", "1", "--index"]).arg(fixture.index());
+            program
+                .args([command, "--threads", "1", "--index"])
+                .arg(fixture.index());
             program.args(more).output().unwrap()
         };
         let with = |command: &str, vectors: &Path, more: &[&str]| {
@@ -130,10 +191,21 @@ fn vectors_are_compared_as_they_were_said_to_be() {
         };
         let mut rows = of_any_length(0..600);
         // The full scan is of float32.
-        let vector_type: &[&str] = if metric == Metric::L2 { &[] } else { &["--vector-type", "f32"] };
+        let vector_type: &[&str] = if metric == Metric::L2 {
+            &[]
+        } else {
+            &["--vector-type", "f32"]
+        };
         let questions = fixture.path("q.npy");
         dyad_files::npy::write(&questions, &[20, DIM], &of_any_length(1_000..1_020)).unwrap();
-        let declared = ["--model-name", "m", "--metric", name, "--queries", questions.to_str().unwrap()];
+        let declared = [
+            "--model-name",
+            "m",
+            "--metric",
+            name,
+            "--queries",
+            questions.to_str().unwrap(),
+        ];
         let declared = [&declared, vector_type].concat();
         let built = with("build", &write(&rows), &declared);
         assert_eq!(built.status.code(), Some(0), "{}", text(&built.stderr));
@@ -142,26 +214,51 @@ fn vectors_are_compared_as_they_were_said_to_be() {
         rows.extend(&longer);
         let keys: Vec<String> = (600..650).map(|key| key.to_string()).collect();
         fs_err::write(fixture.path("keys"), keys.join("\n")).unwrap();
-        let appended = with("append", &write(&longer), &["--keys", fixture.path("keys").to_str().unwrap()]);
+        let appended = with(
+            "append",
+            &write(&longer),
+            &["--keys", fixture.path("keys").to_str().unwrap()],
+        );
         assert_eq!(appended.status.code(), Some(0), "{}", text(&appended.stderr));
         let found = |what: &str| {
             let snapshot = dyad_index::Snapshot::open(&fixture.index()).unwrap();
             assert_eq!((snapshot.manifest().model.metric, snapshot.len()), (metric, 650));
             assert_eq!(snapshot.shards()[0].dense.header().row_type, RowType::F32);
             for number in 0..40 {
-                let question: Vec<f32> =
-                    row_of(&format!("question {number}")).iter().map(|value| value * 3.0).collect();
-                let params = DenseParams { k: 10, mode: SearchMode::Beam { ef: 600 } };
-                let hits = snapshot.search_dense(&[&question[..]], &params, None, &Never).unwrap().remove(0).hits;
-                let keys: Vec<&str> = hits.iter().map(|hit| snapshot.key(hit.shard, hit.node).unwrap()).collect();
-                assert_eq!(keys, best(&rows, &question, metric), "{name}, {what}, question {number}");
+                let question: Vec<f32> = row_of(&format!("question {number}"))
+                    .iter()
+                    .map(|value| value * 3.0)
+                    .collect();
+                let params = DenseParams {
+                    k: 10,
+                    mode: SearchMode::Beam { ef: 600 },
+                };
+                let hits = snapshot
+                    .search_dense(&[&question[..]], &params, None, &Never)
+                    .unwrap()
+                    .remove(0)
+                    .hits;
+                let keys: Vec<&str> = hits
+                    .iter()
+                    .map(|hit| snapshot.key(hit.shard, hit.node).unwrap())
+                    .collect();
+                assert_eq!(
+                    keys,
+                    best(&rows, &question, metric),
+                    "{name}, {what}, question {number}"
+                );
             }
         };
         found("two shards");
         let merged = run("merge", &["--all"]);
         assert_eq!(merged.status.code(), Some(0), "{}", text(&merged.stderr));
         found("merged");
-        let verified = dyad_indexer().arg("verify").arg("--index").arg(fixture.index()).output().unwrap();
+        let verified = dyad_indexer()
+            .arg("verify")
+            .arg("--index")
+            .arg(fixture.index())
+            .output()
+            .unwrap();
         assert_eq!(verified.status.code(), Some(0), "{}", text(&verified.stdout));
         // By another metric these are other vectors.
         let other = with("upsert", &write(&longer), &["--model-name", "m", "--metric", "cosine"]);
@@ -172,7 +269,11 @@ fn vectors_are_compared_as_they_were_said_to_be() {
         let long: Vec<f32> = rows.iter().map(|value| value * 1e5).collect();
         let half = ["--model-name", "m", "--metric", name, "--vector-type", "f16"];
         let refused = with("build", &write(&long), &half);
-        assert!(text(&refused.stderr).contains("expected less than 65504"), "{}", text(&refused.stderr));
+        assert!(
+            text(&refused.stderr).contains("expected less than 65504"),
+            "{}",
+            text(&refused.stderr)
+        );
         let whole = ["--model-name", "m", "--metric", name, "--vector-type", "f32"];
         let built = with("build", &write(&long), &whole);
         assert_eq!(built.status.code(), Some(0), "{}", text(&built.stderr));

@@ -60,7 +60,8 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error.chain().filter_map(|cause| cause.downcast_ref()).any(broken)
 }
 
-/// An error with its causes, from the outside in. A cause whose text is already in the message before it is not repeated.
+/// An error with its causes, from the outside in. A cause whose text is already in the message before it is not
+/// repeated.
 pub fn chain(error: &anyhow::Error) -> String {
     let mut text = error.to_string();
     for cause in error.chain().skip(1).map(ToString::to_string) {
@@ -91,7 +92,10 @@ mod tests {
         assert_eq!(chain(&missing().into()), message);
         let within = Err::<(), _>(missing()).context("cannot train").unwrap_err();
         assert_eq!(chain(&within), format!("cannot train: {message}"));
-        assert_eq!(chain(&Outer { source: missing() }.into()), format!("cannot read: {message}"));
+        assert_eq!(
+            chain(&Outer { source: missing() }.into()),
+            format!("cannot read: {message}")
+        );
     }
 
     #[test]

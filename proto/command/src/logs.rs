@@ -1,4 +1,5 @@
-//! Logs to stderr: text, or JSON with `DYAD_LOG_FORMAT=json`. What is logged is a filter, by default that of `RUST_LOG`.
+//! Logs to stderr: text, or JSON with `DYAD_LOG_FORMAT=json`. What is logged is a filter, by default that of
+//! `RUST_LOG`.
 
 use std::io::IsTerminal as _;
 use std::sync::OnceLock;
@@ -24,8 +25,14 @@ pub(crate) fn init_logs(filter: &str) {
     let filter = EnvFilter::try_new(filter).unwrap_or_else(|_| EnvFilter::new(DEFAULT));
     let colours = std::io::stderr().is_terminal();
     let json = std::env::var_os("DYAD_LOG_FORMAT").is_some_and(|format| format == "json");
-    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(colours);
-    let lines = if json { lines.json().boxed() } else { lines.with_target(false).boxed() };
+    let lines = tracing_subscriber::fmt::layer()
+        .with_writer(std::io::stderr)
+        .with_ansi(colours);
+    let lines = if json {
+        lines.json().boxed()
+    } else {
+        lines.with_target(false).boxed()
+    };
     let (filter, handle) = reload::Layer::new(filter);
     let subscriber = tracing_subscriber::registry().with(lines.with_filter(filter));
     #[cfg(feature = "otlp")]
@@ -35,7 +42,9 @@ pub(crate) fn init_logs(filter: &str) {
     };
     // It fails only where logging has been started already.
     if subscriber.try_init().is_ok() {
-        let _ = SET_FILTER.set(Box::new(move |filter| handle.reload(filter).map_err(|error| error.to_string())));
+        let _ = SET_FILTER.set(Box::new(move |filter| {
+            handle.reload(filter).map_err(|error| error.to_string())
+        }));
     }
     #[cfg(feature = "otlp")]
     if let Some(error) = failed {

@@ -10,8 +10,8 @@ const LOG_EVERY: Duration = Duration::from_secs(10);
 /// Interval at which a bar without progress is redrawn.
 const TICK: Duration = Duration::from_millis(200);
 
-/// A progress bar, or log lines where there is no terminal. The bar is cleared when dropped, so that the next output starts on
-/// a new line.
+/// A progress bar, or log lines where there is no terminal. The bar is cleared when dropped, so that the next output
+/// starts on a new line.
 #[derive(Debug)]
 pub struct ProgressBar {
     // Hidden by indicatif itself where standard error is no terminal.
@@ -29,7 +29,10 @@ impl ProgressBar {
         if !bar.is_hidden() {
             bar.enable_steady_tick(TICK);
         }
-        Self { bar, logged: Mutex::new(Instant::now()) }
+        Self {
+            bar,
+            logged: Mutex::new(Instant::now()),
+        }
     }
 
     /// More steps are done.
@@ -58,7 +61,11 @@ impl ProgressBar {
 
     /// Prints a line above the bar, or to the log.
     pub fn println(&self, line: &str) {
-        if self.bar.is_hidden() { tracing::info!("{line}") } else { self.bar.println(line) }
+        if self.bar.is_hidden() {
+            tracing::info!("{line}")
+        } else {
+            self.bar.println(line)
+        }
     }
 
     /// Runs `write` while the bar is hidden.
@@ -101,7 +108,11 @@ impl Drop for ProgressBar {
 /// Time for `left` steps at the pace of `done` ones; none before the first, or where it overflows.
 pub fn time_left(elapsed: Duration, done: u64, left: u64) -> Option<Duration> {
     let seconds = elapsed.as_secs_f64() / done as f64 * left as f64;
-    if done == 0 { None } else { Duration::try_from_secs_f64(seconds).ok() }
+    if done == 0 {
+        None
+    } else {
+        Duration::try_from_secs_f64(seconds).ok()
+    }
 }
 
 #[cfg(test)]

@@ -31,8 +31,8 @@ impl JobCancellation {
     }
 }
 
-/// The cancellation of this process's job: the first SIGINT or SIGTERM from this call on cancels it, the second one ends the process.
-/// Later calls return the same one.
+/// The cancellation of this process's job: the first SIGINT or SIGTERM from this call on cancels it, the second one
+/// ends the process. Later calls return the same one.
 pub fn cancel_on_signal() -> io::Result<JobCancellation> {
     static WATCHED: OnceLock<JobCancellation> = OnceLock::new();
     if let Some(watched) = WATCHED.get() {
@@ -73,8 +73,8 @@ fn end() {
     std::process::exit(i32::from(INTERRUPTED));
 }
 
-/// Listens for the signals that end a server from this call on; the future completes at the first one. Call it inside a tokio
-/// runtime.
+/// Listens for the signals that end a server from this call on; the future completes at the first one. Call it inside a
+/// tokio runtime.
 pub fn shutdown_signal() -> impl Future<Output = ()> + Send + 'static {
     let listening = signal(SignalKind::interrupt()).and_then(|first| Ok((first, signal(SignalKind::terminate())?)));
     async move {

@@ -1,5 +1,5 @@
-//! Traces over OTLP (feature `otlp`), where the standard variable `OTEL_EXPORTER_OTLP_ENDPOINT` names a collector, `http://HOST:4317`. The
-//! other `OTEL_` variables hold too: service name, headers, sampler, limits.
+//! Traces over OTLP (feature `otlp`), where the standard variable `OTEL_EXPORTER_OTLP_ENDPOINT` names a collector,
+//! `http://HOST:4317`. The other `OTEL_` variables hold too: service name, headers, sampler, limits.
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -25,27 +25,43 @@ const FLUSH: Duration = Duration::from_secs(5);
 /// What sends the traces of this process. The exporter's connection lives on the runtime.
 static SENDER: OnceLock<(SdkTracerProvider, Runtime)> = OnceLock::new();
 
-/// The layer that takes spans and events of ours, down to the stages of a search; nothing without a collector, or where it cannot be set
-/// up, which is logged.
+/// The layer that takes spans and events of ours, down to the stages of a search; nothing without a collector, or where
+/// it cannot be set up, which is logged.
 pub(crate) fn layer<S: Subscriber + for<'s> LookupSpan<'s>>() -> Result<Option<impl Layer<S>>, String> {
     if ENDPOINT.iter().all(|name| std::env::var_os(name).is_none()) {
         return Ok(None);
     }
-    let threads =
-        tokio::runtime::Builder::new_multi_thread().worker_threads(1).thread_name("dyad-otlp").enable_all().build();
+    let threads = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .thread_name("dyad-otlp")
+        .enable_all()
+        .build();
     let runtime = threads.map_err(|error| error.to_string())?;
     let exporter = {
         let _entered = runtime.enter();
-        SpanExporter::builder().with_tonic().build().map_err(|error| error.to_string())?
+        SpanExporter::builder()
+            .with_tonic()
+            .build()
+            .map_err(|error| error.to_string())?
     };
     let mut resource = Resource::builder();
     if std::env::var_os(SERVICE).is_none() {
         resource = resource.with_service_name(program());
     }
-    let provider = SdkTracerProvider::builder().with_batch_exporter(exporter).with_resource(resource.build()).build();
+    let provider = SdkTracerProvider::builder()
+        .with_batch_exporter(exporter)
+        .with_resource(resource.build())
+        .build();
     opentelemetry::global::set_text_map_propagator(TraceContextPropagator::new());
     let layer = tracing_opentelemetry::layer().with_tracer(provider.tracer("dyad"));
-    let ours = ["dyad_proto", "dyad_searcher", "dyad_encoder", "dyad_indexer", "dyad_command", "traces"];
+    let ours = [
+        "dyad_proto",
+        "dyad_searcher",
+        "dyad_encoder",
+        "dyad_indexer",
+        "dyad_command",
+        "traces",
+    ];
     let ours = Targets::new().with_targets(ours.map(|target| (target, Level::DEBUG)));
     _ = SENDER.set((provider, runtime));
     Ok(Some(layer.with_filter(ours)))

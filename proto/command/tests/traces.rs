@@ -47,7 +47,10 @@ fn program() -> ExitCode {
 #[test]
 fn spans_reach_the_collector_before_the_program_ends() {
     if std::env::var_os(EXPORTS).is_some() {
-        assert_eq!(dyad_command::run(|_: Arguments| Ok(program()), |_| 1), ExitCode::SUCCESS);
+        assert_eq!(
+            dyad_command::run(|_: Arguments| Ok(program()), |_| 1),
+            ExitCode::SUCCESS
+        );
         return;
     }
     let runtime = tokio::runtime::Runtime::new().unwrap();
@@ -65,7 +68,11 @@ fn spans_reach_the_collector_before_the_program_ends() {
         .unwrap();
     assert!(done.status.success(), "{done:?}");
     let resource = received.recv_timeout(SOON).unwrap().resource_spans.remove(0);
-    assert!(format!("{:?}", resource.resource).contains("a searcher"), "{:?}", resource.resource);
+    assert!(
+        format!("{:?}", resource.resource).contains("a searcher"),
+        "{:?}",
+        resource.resource
+    );
     let spans = &resource.scope_spans[0].spans;
     let span = |name: &str| spans.iter().find(|span| span.name == name).unwrap();
     assert_eq!(span("inner").parent_span_id, span("outer").span_id);

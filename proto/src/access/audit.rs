@@ -28,7 +28,12 @@ impl Audit {
     /// Appends to a file, which is made if it is not there.
     pub fn open(path: &Path) -> Result<Self, AuditError> {
         let (path, file) = (path.to_owned(), Mutex::new(append_to(path)?));
-        Ok(Self { path, file, has_failed: AtomicBool::new(false), lost: AtomicU64::new(0) })
+        Ok(Self {
+            path,
+            file,
+            has_failed: AtomicBool::new(false),
+            lost: AtomicU64::new(0),
+        })
     }
 
     /// Opens the file again, after another program has renamed it.
@@ -45,7 +50,9 @@ impl Audit {
 
     /// Appends a line, with the time. A failure is logged: the call has been made by then.
     pub(super) fn write(&self, line: &Value) {
-        let unix_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_millis() as u64);
+        let unix_ms = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .map_or(0, |time| time.as_millis() as u64);
         let mut all = serde_json::json!({"unix_ms": unix_ms});
         if let (Value::Object(all), Value::Object(line)) = (&mut all, line) {
             all.extend(line.clone());
@@ -53,7 +60,11 @@ impl Audit {
         // In one write, so that lines of several processes do not mix.
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         // After a line that may have been cut short.
-        let begin = if self.has_failed.load(Ordering::Relaxed) { "\n" } else { "" };
+        let begin = if self.has_failed.load(Ordering::Relaxed) {
+            "\n"
+        } else {
+            ""
+        };
         let written = file.write_all(format!("{begin}{all}\n").as_bytes());
         drop(file);
         let failed = written.is_err();
@@ -71,7 +82,11 @@ impl Audit {
 }
 
 fn append_to(path: &Path) -> std::io::Result<fs_err::File> {
-    fs_err::OpenOptions::new().create(true).append(true).mode(0o600).open(path)
+    fs_err::OpenOptions::new()
+        .create(true)
+        .append(true)
+        .mode(0o600)
+        .open(path)
 }
 
 #[cfg(test)]
@@ -85,7 +100,10 @@ mod tests {
         let path = folder.path().join("audit.jsonl");
         let audit = std::sync::Arc::new(Audit::open(&path).unwrap());
         let peer = "127.0.0.1:9".parse().unwrap();
-        let caller = Caller { audit: Some(audit.clone()), ..Caller::new(Some(peer), "r1".into()) };
+        let caller = Caller {
+            audit: Some(audit.clone()),
+            ..Caller::new(Some(peer), "r1".into())
+        };
         caller.record("Admin.Reload", &serde_json::json!({"index": "w\n"}), Ok(()));
         fs_err::rename(&path, folder.path().join("old")).unwrap();
         audit.reopen().unwrap();
@@ -96,9 +114,18 @@ mod tests {
             serde_json::from_str(&text).unwrap()
         };
         let (first, second) = (read("old"), read("audit.jsonl"));
-        assert_eq!((first["call"].as_str(), first["details"]["index"].as_str()), (Some("Admin.Reload"), Some("w\n")));
-        assert_eq!((first["status"].as_str(), first["peer"].as_str()), (Some("OK"), Some("127.0.0.1:9")));
-        assert_eq!((second["status"].as_str(), second["message"].as_str()), (Some("NOT_FOUND"), Some("none")));
+        assert_eq!(
+            (first["call"].as_str(), first["details"]["index"].as_str()),
+            (Some("Admin.Reload"), Some("w\n"))
+        );
+        assert_eq!(
+            (first["status"].as_str(), first["peer"].as_str()),
+            (Some("OK"), Some("127.0.0.1:9"))
+        );
+        assert_eq!(
+            (second["status"].as_str(), second["message"].as_str()),
+            (Some("NOT_FOUND"), Some("none"))
+        );
         assert!(second["unix_ms"].as_u64() >= first["unix_ms"].as_u64());
     }
 }

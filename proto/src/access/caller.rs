@@ -11,8 +11,8 @@ use crate::status::status_name;
 use crate::v1;
 use crate::v1::filter::Condition;
 
-/// The caller of a request: every server puts it into the request's extensions. The default one is the server itself, which may do
-/// everything.
+/// The caller of a request: every server puts it into the request's extensions. The default one is the server itself,
+/// which may do everything.
 #[derive(Debug, Clone, Default)]
 pub struct Caller {
     pub(super) key: Option<Arc<AcceptedKey>>,
@@ -26,10 +26,15 @@ pub struct Caller {
 impl Caller {
     /// Of a request from this address, with this id.
     pub fn new(peer: Option<SocketAddr>, request_id: Arc<str>) -> Self {
-        Self { peer, request_id, ..Self::default() }
+        Self {
+            peer,
+            request_id,
+            ..Self::default()
+        }
     }
 
-    /// The caller that the server has put into the request. An error, and not everything allowed, where it has put none.
+    /// The caller that the server has put into the request. An error, and not everything allowed, where it has put
+    /// none.
     pub fn of<T>(request: &Request<T>) -> Result<Self, Status> {
         let found = request.extensions().get().cloned();
         found.ok_or_else(|| Status::internal("the request's caller was not checked"))
@@ -53,21 +58,26 @@ impl Caller {
     /// Refuses what comes later in a call, where the caller's key was revoked or changed since the call began.
     pub fn check_still(&self) -> Result<(), Status> {
         match &self.key {
-            Some(key) if key.has_ended() => {
-                Err(Status::unauthenticated(format!("the API key `{}` was revoked or changed. Call again", key.id)))
-            }
+            Some(key) if key.has_ended() => Err(Status::unauthenticated(format!(
+                "the API key `{}` was revoked or changed. Call again",
+                key.id
+            ))),
             _ => Ok(()),
         }
     }
 
     /// Whether it may name this index.
     pub fn allows_index(&self, name: &str) -> bool {
-        self.indexes().is_none_or(|indexes| indexes.iter().any(|index| index == name))
+        self.indexes()
+            .is_none_or(|indexes| indexes.iter().any(|index| index == name))
     }
 
     /// The indexes that it may name; all where absent.
     pub fn indexes(&self) -> Option<&[String]> {
-        self.key.as_ref().map(|key| key.indexes.as_slice()).filter(|indexes| !indexes.is_empty())
+        self.key
+            .as_ref()
+            .map(|key| key.indexes.as_slice())
+            .filter(|indexes| !indexes.is_empty())
     }
 
     /// Which documents exist for it; all where absent.
@@ -77,10 +87,16 @@ impl Caller {
 
     /// A request's filter together with the caller's own.
     pub fn restrict(&self, filter: Option<v1::Filter>) -> Option<v1::Filter> {
-        let Some(own) = self.filter().cloned() else { return filter };
+        let Some(own) = self.filter().cloned() else {
+            return filter;
+        };
         let Some(filter) = filter else { return Some(own) };
-        let both = v1::FilterList { filters: vec![own, filter] };
-        Some(v1::Filter { condition: Some(Condition::All(both)) })
+        let both = v1::FilterList {
+            filters: vec![own, filter],
+        };
+        Some(v1::Filter {
+            condition: Some(Condition::All(both)),
+        })
     }
 
     /// Refuses a call that tells of all documents to callers for whom some of them do not exist.
@@ -103,7 +119,10 @@ impl Caller {
 
     /// Records a call that changes something, in the log and in the server's file, if it has one.
     pub fn record(&self, call: &str, details: &serde_json::Value, outcome: Result<(), &Status>) {
-        let (id, name) = self.key.as_ref().map_or(("", ""), |key| (key.id.as_str(), key.name.as_str()));
+        let (id, name) = self
+            .key
+            .as_ref()
+            .map_or(("", ""), |key| (key.id.as_str(), key.name.as_str()));
         let peer = self.peer.map(|peer| peer.to_string()).unwrap_or_default();
         let (status, message) = match outcome {
             Ok(()) => (status_name(Code::Ok), ""),

@@ -23,8 +23,8 @@ pub struct AccessControl {
     strangers: Arc<Strangers>,
 }
 
-/// Refusals of callers without a key: one in [`STRANGERS`] is recorded, with the number of the others since the last, so that nobody can
-/// fill the log.
+/// Refusals of callers without a key: one in [`STRANGERS`] is recorded, with the number of the others since the last,
+/// so that nobody can fill the log.
 #[derive(Debug, Default)]
 struct Strangers(Mutex<(Option<Instant>, u64)>);
 
@@ -44,7 +44,11 @@ impl Strangers {
 impl AccessControl {
     /// With these keys, and this log of changes.
     pub fn new(keys: Option<Arc<ApiKeys>>, audit: Option<Arc<Audit>>) -> Self {
-        Self { keys, audit, strangers: Arc::default() }
+        Self {
+            keys,
+            audit,
+            strangers: Arc::default(),
+        }
     }
 
     /// Whether requests need keys.
@@ -62,8 +66,8 @@ impl AccessControl {
         self.audit.as_ref()
     }
 
-    /// The caller of a request for `call`, as the log names it, and the place that it takes of those that its key has: to be kept until
-    /// the reply is sent.
+    /// The caller of a request for `call`, as the log names it, and the place that it takes of those that its key has:
+    /// to be kept until the reply is sent.
     pub fn check(
         &self,
         headers: &HeaderMap,
@@ -72,7 +76,9 @@ impl AccessControl {
         mut caller: Caller,
     ) -> Result<(Caller, Option<OwnedSemaphorePermit>), Status> {
         caller.audit.clone_from(&self.audit);
-        let (Some(keys), Needed::Role(role)) = (&self.keys, needed) else { return Ok((caller, None)) };
+        let (Some(keys), Needed::Role(role)) = (&self.keys, needed) else {
+            return Ok((caller, None));
+        };
         match keys.check(headers, role, call) {
             Ok((key, place)) => {
                 caller.key = Some(key);
@@ -82,9 +88,17 @@ impl AccessControl {
                 if needed.is_audited() {
                     // The key is named, if it is one: who tries what is not theirs.
                     caller.key = keys.of(headers).ok();
-                    let others = if caller.has_key() { Some(0) } else { self.strangers.count(Instant::now()) };
+                    let others = if caller.has_key() {
+                        Some(0)
+                    } else {
+                        self.strangers.count(Instant::now())
+                    };
                     if let Some(others) = others {
-                        let details = if others > 0 { json!({"others": others}) } else { Value::Null };
+                        let details = if others > 0 {
+                            json!({"others": others})
+                        } else {
+                            Value::Null
+                        };
                         caller.record(call, &details, Err(&status));
                     }
                 }
@@ -105,7 +119,13 @@ mod tests {
     use crate::access::{KeyFile, NewKey, Role};
 
     fn new_key(name: &str, role: Role) -> NewKey {
-        NewKey { name: name.into(), role, indexes: Vec::new(), filter: None, concurrency: None }
+        NewKey {
+            name: name.into(),
+            role,
+            indexes: Vec::new(),
+            filter: None,
+            concurrency: None,
+        }
     }
 
     fn headers(name: &'static str, value: &str) -> HeaderMap {
@@ -120,9 +140,17 @@ mod tests {
     fn three() -> (tempfile::TempDir, AccessControl, Vec<String>) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("keys.json");
-        let one = NewKey { concurrency: Some(1), ..new_key("one", Role::Read) };
-        let new = [Role::Read, Role::Write, Role::Admin].map(|role| new_key("k", role)).into_iter().chain([one]);
-        let keys = new.map(|new| KeyFile::change(&path, |file| file.create(new)).unwrap()).collect();
+        let one = NewKey {
+            concurrency: Some(1),
+            ..new_key("one", Role::Read)
+        };
+        let new = [Role::Read, Role::Write, Role::Admin]
+            .map(|role| new_key("k", role))
+            .into_iter()
+            .chain([one]);
+        let keys = new
+            .map(|new| KeyFile::change(&path, |file| file.create(new)).unwrap())
+            .collect();
         let access = AccessControl::new(Some(Arc::new(ApiKeys::open(&path).unwrap())), None);
         (folder, access, keys)
     }
@@ -148,14 +176,19 @@ mod tests {
             let found = usage.iter().find(|usage| keys[at].contains(&usage.id)).unwrap();
             found.calls.map(|(_, count)| count)
         };
-        assert_eq!([counts(0), counts(1), counts(2)], [[2, 0, 4, 0], [4, 0, 2, 0], [6, 0, 0, 0]]);
+        assert_eq!(
+            [counts(0), counts(1), counts(2)],
+            [[2, 0, 4, 0], [4, 0, 2, 0], [6, 0, 0, 0]]
+        );
         assert_eq!((usage.len(), access.keys().unwrap().unknown()), (3, 0));
     }
 
     #[test]
     fn strangers_are_recorded_now_and_then_with_their_number() {
         let (strangers, start) = (Strangers::default(), Instant::now());
-        let told = (0..25_u32).filter_map(|tenth| strangers.count(start + STRANGERS / 10 * tenth)).collect::<Vec<_>>();
+        let told = (0..25_u32)
+            .filter_map(|tenth| strangers.count(start + STRANGERS / 10 * tenth))
+            .collect::<Vec<_>>();
         assert_eq!(told, [0, 9, 9]);
     }
 
@@ -188,11 +221,20 @@ mod tests {
             assert_eq!(code(&access, headers, Role::Read), Code::Unauthenticated, "{headers:?}");
         }
         assert_eq!(access.keys().unwrap().unknown(), wrong.len() as u64);
-        assert_eq!(code(&access, &headers("authorization", &format!("bearer  {key}")), Role::Read), Code::Ok);
+        assert_eq!(
+            code(
+                &access,
+                &headers("authorization", &format!("bearer  {key}")),
+                Role::Read
+            ),
+            Code::Ok
+        );
         let nothing = access.check(&HeaderMap::new(), Needed::Nothing, "health", Caller::default());
         assert!(
             nothing.is_ok()
-                && AccessControl::default().check(&wrong[0], Needed::Role(Role::Admin), "c", Caller::default()).is_ok()
+                && AccessControl::default()
+                    .check(&wrong[0], Needed::Role(Role::Admin), "c", Caller::default())
+                    .is_ok()
         );
     }
 
@@ -209,14 +251,21 @@ mod tests {
         let new = KeyFile::change(keys.path(), change).unwrap();
         assert_eq!(code(&access, &bearer(&new), Role::Read), Code::Unauthenticated);
         // A call that is under way keeps its place.
-        let place = access.check(&bearer(&all[3]), Needed::Role(Role::Read), "c", Caller::default()).unwrap();
+        let place = access
+            .check(&bearer(&all[3]), Needed::Role(Role::Read), "c", Caller::default())
+            .unwrap();
         assert_eq!(keys.reload().unwrap(), 4);
         assert_eq!(code(&access, &bearer(&all[3]), Role::Read), Code::ResourceExhausted);
         drop(place);
         assert_eq!(code(&access, &bearer(&all[3]), Role::Read), Code::Ok);
         assert_eq!(code(&access, &bearer(&new), Role::Read), Code::Ok);
-        let revoked = access.check(&bearer(&all[0]), Needed::Role(Role::Read), "c", Caller::default()).unwrap_err();
-        assert!(revoked.code() == Code::Unauthenticated && revoked.message().contains("revoked"), "{revoked}");
+        let revoked = access
+            .check(&bearer(&all[0]), Needed::Role(Role::Read), "c", Caller::default())
+            .unwrap_err();
+        assert!(
+            revoked.code() == Code::Unauthenticated && revoked.message().contains("revoked"),
+            "{revoked}"
+        );
         let usage = |key: &str| keys.usage().into_iter().find(|usage| key.contains(&usage.id)).unwrap();
         // Counts outlive the record that they began with.
         assert_eq!(usage(&all[0]).calls.map(|(_, count)| count), [1, 1, 0, 0]);

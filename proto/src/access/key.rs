@@ -44,7 +44,9 @@ impl AcceptedKey {
     /// `before`: the key of this id until now, whose calls still count.
     pub(super) fn new(record: &KeyRecord, before: Option<&Self>) -> Result<Self, String> {
         let places = |most: usize| {
-            let same = before.and_then(|before| before.concurrency.clone()).filter(|(had, _)| *had == most);
+            let same = before
+                .and_then(|before| before.concurrency.clone())
+                .filter(|(had, _)| *had == most);
             same.unwrap_or_else(|| (most, Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS)))))
         };
         Ok(Self {

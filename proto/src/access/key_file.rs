@@ -102,7 +102,10 @@ pub struct KeyFile {
 impl KeyFile {
     /// Reads a file and checks every key of it.
     pub fn read(path: &Path) -> Result<Self, KeyFileError> {
-        let wrong = |reason: String| KeyFileError::Wrong { path: path.to_owned(), reason };
+        let wrong = |reason: String| KeyFileError::Wrong {
+            path: path.to_owned(),
+            reason,
+        };
         let bytes = fs_err::metadata(path)?.len();
         if bytes > LARGEST {
             return Err(wrong(format!("expected at most {LARGEST} bytes, got {bytes}")));
@@ -128,8 +131,18 @@ impl KeyFile {
             getrandom::fill(random).map_err(|error| KeyFileError::Io(io::Error::other(error)))?;
         }
         let (id, secret) = (hex(&id), hex(&secret));
-        let NewKey { name, role, indexes, filter, concurrency } = new;
-        let filter = filter.as_ref().map(filter_to_json).transpose().map_err(KeyFileError::New)?;
+        let NewKey {
+            name,
+            role,
+            indexes,
+            filter,
+            concurrency,
+        } = new;
+        let filter = filter
+            .as_ref()
+            .map(filter_to_json)
+            .transpose()
+            .map_err(KeyFileError::New)?;
         let record = KeyRecord {
             sha256: hex(&digest(&secret)),
             created_unix_s: now(),
@@ -159,8 +172,15 @@ impl KeyFile {
                 key.revoked_unix_s = Some(now());
                 Ok(key)
             }
-            Some(_) => Err(KeyFileError::Ambiguous { path: path.to_owned(), wanted: wanted.to_owned(), count }),
-            None => Err(KeyFileError::NoKey { path: path.to_owned(), wanted: wanted.to_owned() }),
+            Some(_) => Err(KeyFileError::Ambiguous {
+                path: path.to_owned(),
+                wanted: wanted.to_owned(),
+                count,
+            }),
+            None => Err(KeyFileError::NoKey {
+                path: path.to_owned(),
+                wanted: wanted.to_owned(),
+            }),
         }
     }
 
@@ -177,7 +197,10 @@ impl KeyFile {
         // A file of its own, because the other one is replaced.
         let mut lock_path = path.as_os_str().to_owned();
         lock_path.push(".lock");
-        let lock = fs_err::OpenOptions::new().create(true).append(true).open(PathBuf::from(lock_path))?;
+        let lock = fs_err::OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(PathBuf::from(lock_path))?;
         let until = Instant::now() + LOCK_TIME;
         while let Err(error) = lock.file().try_lock() {
             if Instant::now() >= until {
@@ -196,15 +219,22 @@ impl KeyFile {
 
     /// Replaces the file; it, and the new name, are on the disk when this returns.
     fn write(&self, path: &Path) -> Result<(), KeyFileError> {
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        // Readable by the owner alone; one that is replaced keeps its owner and mode, so that its server can still read it.
+        let folder = path
+            .parent()
+            .filter(|folder| !folder.as_os_str().is_empty())
+            .unwrap_or(Path::new("."));
+        // Readable by the owner alone; one that is replaced keeps its owner and mode, so that its server can still read
+        // it.
         let mut file = tempfile::NamedTempFile::new_in(folder)?;
         if let Ok(before) = fs_err::metadata(path) {
             let new = file.as_file().metadata()?;
             if (before.uid(), before.gid()) != (new.uid(), new.gid()) {
                 std::os::unix::fs::fchown(file.as_file(), Some(before.uid()), Some(before.gid())).map_err(|error| {
                     let fix = "Run this as its owner, or as root";
-                    io::Error::new(error.kind(), format!("`{}` cannot keep its owner: {error}. {fix}", path.display()))
+                    io::Error::new(
+                        error.kind(),
+                        format!("`{}` cannot keep its owner: {error}. {fix}", path.display()),
+                    )
                 })?;
             }
             file.as_file().set_permissions(before.permissions())?;
@@ -230,11 +260,15 @@ pub(super) fn digest(secret: &str) -> [u8; 32] {
 fn hex(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
-    digits.filter_map(|digit| DIGITS.get(usize::from(digit)).copied().map(char::from)).collect()
+    digits
+        .filter_map(|digit| DIGITS.get(usize::from(digit)).copied().map(char::from))
+        .collect()
 }
 
 fn now() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs())
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |time| time.as_secs())
 }
 
 #[cfg(test)]
@@ -244,7 +278,13 @@ mod tests {
     use super::*;
 
     fn new_key(name: &str, role: Role) -> NewKey {
-        NewKey { name: name.into(), role, indexes: Vec::new(), filter: None, concurrency: None }
+        NewKey {
+            name: name.into(),
+            role,
+            indexes: Vec::new(),
+            filter: None,
+            concurrency: None,
+        }
     }
 
     #[test]
@@ -252,19 +292,31 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("keys.json");
         let condition = v1::filter::Condition::Exists(v1::FieldExists { field: "tenant".into() });
-        let filter = Some(v1::Filter { condition: Some(condition) });
-        let restricted =
-            NewKey { indexes: vec!["wiki".into()], filter, concurrency: Some(2), ..new_key("a", Role::Read) };
+        let filter = Some(v1::Filter {
+            condition: Some(condition),
+        });
+        let restricted = NewKey {
+            indexes: vec!["wiki".into()],
+            filter,
+            concurrency: Some(2),
+            ..new_key("a", Role::Read)
+        };
         let create = |new| KeyFile::change(&path, |file| file.create(new)).unwrap();
         let keys = [create(restricted), create(new_key("b", Role::Admin))];
         let text = fs_err::read_to_string(&path).unwrap();
         for key in &keys {
             let (id, secret) = parts(key).unwrap();
-            assert!(text.contains(id) && !text.contains(secret) && secret.len() == 64, "{key}");
+            assert!(
+                text.contains(id) && !text.contains(secret) && secret.len() == 64,
+                "{key}"
+            );
         }
         assert_eq!(fs_err::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         let read = KeyFile::read(&path).unwrap();
-        assert_eq!(read.keys[0].filter, Some(serde_json::json!({"exists": {"field": "tenant"}})));
+        assert_eq!(
+            read.keys[0].filter,
+            Some(serde_json::json!({"exists": {"field": "tenant"}}))
+        );
         assert_eq!(read.keys[0].digest(), digest(parts(&keys[0]).unwrap().1));
         assert_ne!(keys[0], keys[1]);
     }
@@ -328,18 +380,51 @@ mod tests {
         for (text, expected) in [
             ("", "EOF"),
             (r#"{"keys": [], "more": 1}"#, "unknown field `more`"),
-            (&format!(r#"{{"keys": [{}]}}"#, key(r#", "rol": 1"#)), "unknown field `rol`"),
-            (&format!(r#"{{"keys": [{0}, {0}]}}"#, key("")), "keys[1] (`n`): `id`: `ab` is that of another key"),
-            (&format!(r#"{{"keys": [{}]}}"#, key(r#", "concurrency": 0"#)), "`concurrency`: expected at least 1"),
-            (&format!(r#"{{"keys": [{}]}}"#, key(r#", "indexes": ["a b"]"#)), "`indexes`: expected the name"),
-            (&format!(r#"{{"keys": [{}]}}"#, key(r#", "filter": {"exist": 1}"#)), "`filter`: "),
+            (
+                &format!(r#"{{"keys": [{}]}}"#, key(r#", "rol": 1"#)),
+                "unknown field `rol`",
+            ),
+            (
+                &format!(r#"{{"keys": [{0}, {0}]}}"#, key("")),
+                "keys[1] (`n`): `id`: `ab` is that of another key",
+            ),
+            (
+                &format!(r#"{{"keys": [{}]}}"#, key(r#", "concurrency": 0"#)),
+                "`concurrency`: expected at least 1",
+            ),
+            (
+                &format!(r#"{{"keys": [{}]}}"#, key(r#", "indexes": ["a b"]"#)),
+                "`indexes`: expected the name",
+            ),
+            (
+                &format!(r#"{{"keys": [{}]}}"#, key(r#", "filter": {"exist": 1}"#)),
+                "`filter`: ",
+            ),
             (&format!(r#"{{"keys": [{}]}}"#, key(r#", "filter": {}"#)), "`filter`: "),
-            (&format!(r#"{{"keys": [{}]}}"#, key(r#", "filter": null"#)), "`filter`: expected a value, got null"),
-            (&format!(r#"{{"keys": [{}]}}"#, key(r#", "indexes": null"#)), "`indexes`: expected a value, got null"),
-            (&format!(r#"{{"keys": [{}]}}"#, key(r#", "indexes": []"#)), "`indexes`: expected at least one name"),
-            (&format!(r#"{{"keys": [{}]}}"#, key(r#", "concurrency": null"#)), "`concurrency`: expected a value"),
-            (&format!(r#"{{"keys": [{}]}}"#, key(r#", "revoked_unix_s": null"#)), "`revoked_unix_s`: expected a value"),
-            (&format!(r#"{{"keys": [{}]}}"#, key("").replace(r#""read""#, "null")), "expected value at line 1"),
+            (
+                &format!(r#"{{"keys": [{}]}}"#, key(r#", "filter": null"#)),
+                "`filter`: expected a value, got null",
+            ),
+            (
+                &format!(r#"{{"keys": [{}]}}"#, key(r#", "indexes": null"#)),
+                "`indexes`: expected a value, got null",
+            ),
+            (
+                &format!(r#"{{"keys": [{}]}}"#, key(r#", "indexes": []"#)),
+                "`indexes`: expected at least one name",
+            ),
+            (
+                &format!(r#"{{"keys": [{}]}}"#, key(r#", "concurrency": null"#)),
+                "`concurrency`: expected a value",
+            ),
+            (
+                &format!(r#"{{"keys": [{}]}}"#, key(r#", "revoked_unix_s": null"#)),
+                "`revoked_unix_s`: expected a value",
+            ),
+            (
+                &format!(r#"{{"keys": [{}]}}"#, key("").replace(r#""read""#, "null")),
+                "expected value at line 1",
+            ),
             (r#"{"keys": null}"#, "invalid type: null"),
             ("{}", "missing field `keys`"),
             (
@@ -377,7 +462,10 @@ mod tests {
                 ),
                 "`filter`: invalid type",
             ),
-            (&format!(r#"{{"keys": [{}]}}"#, key("").replace("read", "root")), "unknown variant `root`"),
+            (
+                &format!(r#"{{"keys": [{}]}}"#, key("").replace("read", "root")),
+                "unknown variant `root`",
+            ),
             (
                 &format!(
                     r#"{{"keys": [{}]}}"#,
@@ -388,7 +476,10 @@ mod tests {
         ] {
             fs_err::write(&path, text).unwrap();
             let error = KeyFile::read(&path).unwrap_err().to_string();
-            assert!(error.contains(expected) && error.contains("keys.json"), "{text}: {error}");
+            assert!(
+                error.contains(expected) && error.contains("keys.json"),
+                "{text}: {error}"
+            );
         }
     }
 }

@@ -26,7 +26,11 @@ pub struct KeyRecord {
     /// When it was created.
     pub created_unix_s: u64,
     /// When it was revoked, if it was: it stays in the file, so that its id is not given again.
-    #[serde(default, deserialize_with = "given::revoked", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "given::revoked",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub revoked_unix_s: Option<u64>,
     /// Indexes that its holder may name; all where the file has no such field, which an empty list is not.
     #[serde(default, deserialize_with = "given::indexes", skip_serializing_if = "Vec::is_empty")]
@@ -35,13 +39,20 @@ pub struct KeyRecord {
     #[serde(default, deserialize_with = "given::filter", skip_serializing_if = "Option::is_none")]
     pub filter: Option<serde_json::Value>,
     /// Calls that its holder may have under way; any number where absent.
-    #[serde(default, deserialize_with = "given::concurrency", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "given::concurrency",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub concurrency: Option<usize>,
 }
 
 impl KeyRecord {
     pub(super) fn check(&self) -> Result<(), String> {
-        let is_hex = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte));
+        let is_hex = |text: &str| {
+            text.bytes()
+                .all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
+        };
         if self.id.is_empty() || self.id.len() > 64 || !is_hex(&self.id) {
             return Err(format!("`id`: expected 1 to 64 hexadecimal digits, got `{}`", self.id));
         }
@@ -59,7 +70,10 @@ impl KeyRecord {
         }
         if self.filter.is_some() && self.role != Role::Read {
             let why = "changes and generations are of whole indexes";
-            return Err(format!("`filter`: expected only with role read, got role {}: {why}", self.role));
+            return Err(format!(
+                "`filter`: expected only with role read, got role {}: {why}",
+                self.role
+            ));
         }
         self.parsed_filter().map(drop)
     }
@@ -76,8 +90,10 @@ impl KeyRecord {
         let descriptor = filter_descriptor()?;
         let options = DeserializeOptions::new();
         let message = DynamicMessage::deserialize_with_options(descriptor, json, &options);
-        let filter: v1::Filter =
-            message.map_err(|error| wrong(&error))?.transcode_to().map_err(|error| wrong(&error))?;
+        let filter: v1::Filter = message
+            .map_err(|error| wrong(&error))?
+            .transcode_to()
+            .map_err(|error| wrong(&error))?;
         validate::key_filter(&filter).map_err(|error| error.to_string())?;
         Ok(Some(filter))
     }
@@ -87,7 +103,10 @@ impl KeyRecord {
         let mut bytes = [0; 32];
         for (byte, pair) in bytes.iter_mut().zip(self.sha256.as_bytes().chunks(2)) {
             // Checked when the file was read.
-            *byte = std::str::from_utf8(pair).ok().and_then(|pair| u8::from_str_radix(pair, 16).ok()).unwrap_or(0);
+            *byte = std::str::from_utf8(pair)
+                .ok()
+                .and_then(|pair| u8::from_str_radix(pair, 16).ok())
+                .unwrap_or(0);
         }
         bytes
     }
@@ -103,7 +122,8 @@ fn has_null(json: &serde_json::Value) -> bool {
     }
 }
 
-/// Fields that restrict a key, or end it, where they are in the file: null and an empty list are not read as their absence.
+/// Fields that restrict a key, or end it, where they are in the file: null and an empty list are not read as their
+/// absence.
 mod given {
     use serde::de::Error as _;
     use serde::{Deserialize, Deserializer};
@@ -130,7 +150,9 @@ mod given {
         let indexes: Vec<String> = field("indexes", from)?.unwrap_or_default();
         if indexes.is_empty() {
             let fix = "revoke the key if it is to have no index, and leave the field out if it is to have all";
-            return Err(D::Error::custom(format!("`indexes`: expected at least one name, got none; {fix}")));
+            return Err(D::Error::custom(format!(
+                "`indexes`: expected at least one name, got none; {fix}"
+            )));
         }
         Ok(indexes)
     }
@@ -141,7 +163,8 @@ fn filter_descriptor() -> Result<prost_reflect::MessageDescriptor, String> {
     static POOL: LazyLock<Result<DescriptorPool, String>> =
         LazyLock::new(|| DescriptorPool::decode(v1::FILE_DESCRIPTOR_SET).map_err(|error| error.to_string()));
     let pool = POOL.as_ref().map_err(Clone::clone)?;
-    pool.get_message_by_name(FILTER).ok_or_else(|| format!("no descriptor of {FILTER}"))
+    pool.get_message_by_name(FILTER)
+        .ok_or_else(|| format!("no descriptor of {FILTER}"))
 }
 
 pub(super) fn filter_to_json(filter: &v1::Filter) -> Result<serde_json::Value, String> {

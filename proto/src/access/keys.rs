@@ -43,10 +43,18 @@ impl ApiKeys {
 
     /// Reads a file of keys for a server of these indexes.
     pub fn open_for(path: &Path, served: Option<ServedIndexes>) -> Result<Self, KeyFileError> {
-        let keys = Self { path: path.to_owned(), served, by_id: ArcSwap::default(), unknown: AtomicU64::new(0) };
+        let keys = Self {
+            path: path.to_owned(),
+            served,
+            by_id: ArcSwap::default(),
+            unknown: AtomicU64::new(0),
+        };
         let file = KeyFile::read(path)?;
         if let Some(Err(reason)) = keys.served.as_ref().map(|served| served.check(&file)) {
-            return Err(KeyFileError::Elsewhere { path: path.to_owned(), reason });
+            return Err(KeyFileError::Elsewhere {
+                path: path.to_owned(),
+                reason,
+            });
         }
         keys.take_over(&file)?;
         Ok(keys)
@@ -59,7 +67,8 @@ impl ApiKeys {
 
     /// Reads the file again; where it cannot be read, the keys stay as they are. Returns the keys that are accepted.
     ///
-    /// A file with which the server would not have started is taken over all the same: it may be the one in which a key was revoked.
+    /// A file with which the server would not have started is taken over all the same: it may be the one in which a key
+    /// was revoked.
     pub fn reload(&self) -> Result<usize, KeyFileError> {
         let file = KeyFile::read(&self.path)?;
         if let Some(Err(reason)) = self.served.as_ref().map(|served| served.check(&file)) {
@@ -71,8 +80,15 @@ impl ApiKeys {
 
     fn take_over(&self, file: &KeyFile) -> Result<usize, KeyFileError> {
         let before = self.by_id.load();
-        let wrong = |reason| KeyFileError::Wrong { path: self.path.clone(), reason };
-        let elsewhere = self.served.as_ref().map(|served| served.elsewhere(file)).unwrap_or_default();
+        let wrong = |reason| KeyFileError::Wrong {
+            path: self.path.clone(),
+            reason,
+        };
+        let elsewhere = self
+            .served
+            .as_ref()
+            .map(|served| served.elsewhere(file))
+            .unwrap_or_default();
         if let (Some(served), Some(first)) = (&self.served, elsewhere.first()) {
             let (served, count) = (served.names.join(", "), elsewhere.len());
             tracing::warn!(served, count, first, "keys are for indexes that are not served here");
@@ -80,7 +96,11 @@ impl ApiKeys {
         let mut by_id = BTreeMap::new();
         // An index without a name is none of those that a key names.
         let is_unnamed = self.served.as_ref().is_some_and(|served| served.names.is_empty());
-        for record in file.keys.iter().filter(|record| !is_unnamed || record.indexes.is_empty()) {
+        for record in file
+            .keys
+            .iter()
+            .filter(|record| !is_unnamed || record.indexes.is_empty())
+        {
             let key = match before.get(&record.id) {
                 Some(same) if same.is_of(record) => Arc::clone(same),
                 other => Arc::new(AcceptedKey::new(record, other.map(|key| &**key)).map_err(wrong)?),
@@ -108,7 +128,12 @@ impl ApiKeys {
     pub fn usage(&self) -> Vec<KeyUsage> {
         let keys = self.by_id.load();
         let of = |key: &Arc<AcceptedKey>| {
-            let calls = [&key.calls.allowed, &key.calls.revoked, &key.calls.denied, &key.calls.busy];
+            let calls = [
+                &key.calls.allowed,
+                &key.calls.revoked,
+                &key.calls.denied,
+                &key.calls.busy,
+            ];
             let [allowed, revoked, denied, busy] = calls.map(|count| count.load(Ordering::Relaxed));
             let under_way =
                 |(most, places): &(usize, Arc<Semaphore>)| (most.saturating_sub(places.available_permits()), *most);
@@ -124,7 +149,10 @@ impl ApiKeys {
                 under_way: key.concurrency.as_ref().map(under_way),
             }
         };
-        keys.values().map(of).filter(|usage| usage.calls.iter().any(|(_, count)| *count > 0)).collect()
+        keys.values()
+            .map(of)
+            .filter(|usage| usage.calls.iter().any(|(_, count)| *count > 0))
+            .collect()
     }
 
     /// The key that a request brings, if it was not revoked.
@@ -139,8 +167,12 @@ impl ApiKeys {
         let keys = self.by_id.load();
         let found = parts(given).and_then(|(id, secret)| Some((keys.get(id)?, digest(secret))));
         // In constant time, so that how far a guess was right cannot be measured.
-        let found = found.filter(|(key, digest)| key.digest.ct_eq(digest).into()).map(|(key, _)| key);
-        found.cloned().ok_or_else(|| Status::unauthenticated(format!("the API key is not one of this server's. {HOW}")))
+        let found = found
+            .filter(|(key, digest)| key.digest.ct_eq(digest).into())
+            .map(|(key, _)| key);
+        found
+            .cloned()
+            .ok_or_else(|| Status::unauthenticated(format!("the API key is not one of this server's. {HOW}")))
     }
 
     pub(super) fn check(
@@ -188,11 +220,15 @@ fn revoked(key: &AcceptedKey) -> Status {
 
 /// One of the places of a key, where it has a limit.
 fn place(key: &AcceptedKey) -> Result<Option<OwnedSemaphorePermit>, Status> {
-    let Some((most, places)) = &key.concurrency else { return Ok(None) };
+    let Some((most, places)) = &key.concurrency else {
+        return Ok(None);
+    };
     let place = Arc::clone(places).try_acquire_owned().map_err(|_| {
         let message = format!("the API key has {most} calls under way, as many as it may. Try again in {BUSY_MS} ms");
         let mut status = Status::resource_exhausted(message);
-        status.metadata_mut().insert(RETRY_PUSHBACK, tonic::metadata::MetadataValue::from_static(BUSY_MS));
+        status
+            .metadata_mut()
+            .insert(RETRY_PUSHBACK, tonic::metadata::MetadataValue::from_static(BUSY_MS));
         status
     })?;
     Ok(Some(place))
@@ -204,7 +240,9 @@ fn given(headers: &HeaderMap) -> Result<&str, Status> {
         let mut all = headers.get_all(name).iter();
         let first = all.next();
         if all.next().is_some() {
-            return Err(Status::unauthenticated(format!("header `{name}`: expected one, got several")));
+            return Err(Status::unauthenticated(format!(
+                "header `{name}`: expected one, got several"
+            )));
         }
         let wrong = |_| Status::unauthenticated(format!("header `{name}`: expected visible ASCII characters"));
         first.map(|value| value.to_str().map_err(wrong)).transpose()

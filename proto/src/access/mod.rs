@@ -1,7 +1,8 @@
 //! Who may call what: API keys with roles, and what they restrict their holders to.
 //!
-//! A key is `dyad_ID_SECRET`: the id finds it, the secret has 256 random bits. The file of keys has the secret's SHA-256 alone; a secret
-//! of that length needs no slow hash. A request carries it as `authorization: Bearer KEY`, or as `x-api-key: KEY`.
+//! A key is `dyad_ID_SECRET`: the id finds it, the secret has 256 random bits. The file of keys has the secret's
+//! SHA-256 alone; a secret of that length needs no slow hash. A request carries it as `authorization: Bearer KEY`, or
+//! as `x-api-key: KEY`.
 //!
 //! | file | contents |
 //! |---|---|

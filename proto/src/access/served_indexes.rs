@@ -14,14 +14,19 @@ pub struct ServedIndexes {
 }
 
 impl ServedIndexes {
-    /// Refuses a file in which keys are for indexes by name where the server's index has none, and one in which all keys are for other
-    /// indexes. Keys for other indexes are otherwise accepted: several servers may have one file.
+    /// Refuses a file in which keys are for indexes by name where the server's index has none, and one in which all
+    /// keys are for other indexes. Keys for other indexes are otherwise accepted: several servers may have one file.
     pub(super) fn check(&self, file: &KeyFile) -> Result<(), String> {
         let is_usable = |key: &&KeyRecord| key.revoked_unix_s.is_none() && key.role >= self.role;
         let usable: Vec<&KeyRecord> = file.keys.iter().filter(is_usable).collect();
         let restricted: Vec<&KeyRecord> = usable.iter().copied().filter(|key| !key.indexes.is_empty()).collect();
         let Some(first) = restricted.first() else { return Ok(()) };
-        let of_first = format!("key `{}` ({}) is for the index `{}`", first.name, first.id, first.indexes.join("`, `"));
+        let of_first = format!(
+            "key `{}` ({}) is for the index `{}`",
+            first.name,
+            first.id,
+            first.indexes.join("`, `")
+        );
         if self.names.is_empty() {
             let fix = "Give `--index NAME=DIR`, with the name by which the searcher serves it";
             return Err(format!(
@@ -45,7 +50,11 @@ impl ServedIndexes {
             let is_for_none = !key.indexes.iter().any(|name| self.names.contains(name));
             key.revoked_unix_s.is_none() && !key.indexes.is_empty() && is_for_none
         };
-        file.keys.iter().filter(is_elsewhere).map(|key| format!("{} ({})", key.name, key.id)).collect()
+        file.keys
+            .iter()
+            .filter(is_elsewhere)
+            .map(|key| format!("{} ({})", key.name, key.id))
+            .collect()
     }
 }
 
@@ -62,14 +71,23 @@ mod tests {
         let mut file = KeyFile::default();
         for (number, (role, indexes)) in keys.iter().enumerate() {
             let indexes = indexes.iter().map(|name| (*name).to_owned()).collect();
-            let new = NewKey { name: format!("k{number}"), role: *role, indexes, filter: None, concurrency: None };
+            let new = NewKey {
+                name: format!("k{number}"),
+                role: *role,
+                indexes,
+                filter: None,
+                concurrency: None,
+            };
             file.create(new).unwrap();
         }
         file
     }
 
     fn served(names: &[&str], role: Role) -> ServedIndexes {
-        ServedIndexes { names: names.iter().map(|name| (*name).to_owned()).collect(), role }
+        ServedIndexes {
+            names: names.iter().map(|name| (*name).to_owned()).collect(),
+            role,
+        }
     }
 
     #[test]
@@ -98,15 +116,27 @@ mod tests {
         revoked.keys[2].revoked_unix_s = Some(1);
         assert_eq!(wiki(write).check(&revoked), Ok(()), "nobody can be meant");
         assert_eq!(wiki(write).elsewhere(&others).len(), 2);
-        assert!(wiki(write).elsewhere(&file(&[(write, &["news", "wiki"]), (read, &[])])).is_empty());
+        assert!(
+            wiki(write)
+                .elsewhere(&file(&[(write, &["news", "wiki"]), (read, &[])]))
+                .is_empty()
+        );
     }
 
     #[test]
     fn an_index_without_a_name_is_for_no_key_that_names_one() {
         let unnamed = served(&[], Role::Write);
-        assert_eq!(unnamed.check(&file(&[(Role::Write, &[]), (Role::Read, &["wiki"])])), Ok(()));
-        let refused = unnamed.check(&file(&[(Role::Admin, &[]), (Role::Write, &["wiki"])])).unwrap_err();
-        assert!(refused.contains("--index NAME=DIR") && refused.contains("`k1`"), "{refused}");
+        assert_eq!(
+            unnamed.check(&file(&[(Role::Write, &[]), (Role::Read, &["wiki"])])),
+            Ok(())
+        );
+        let refused = unnamed
+            .check(&file(&[(Role::Admin, &[]), (Role::Write, &["wiki"])]))
+            .unwrap_err();
+        assert!(
+            refused.contains("--index NAME=DIR") && refused.contains("`k1`"),
+            "{refused}"
+        );
     }
 
     /// A server that has started goes on with a file that would not have let it start: a key was revoked in it.
@@ -115,15 +145,25 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("keys.json");
         let create = |index: &str| {
-            let indexes = Some(index.to_owned()).filter(|name| !name.is_empty()).into_iter().collect();
-            let new = NewKey { name: "k".into(), role: Role::Write, indexes, filter: None, concurrency: None };
+            let indexes = Some(index.to_owned())
+                .filter(|name| !name.is_empty())
+                .into_iter()
+                .collect();
+            let new = NewKey {
+                name: "k".into(),
+                role: Role::Write,
+                indexes,
+                filter: None,
+                concurrency: None,
+            };
             KeyFile::change(&path, |file| file.create(new)).unwrap()
         };
         let revoke =
             |key: &str| KeyFile::change(&path, |file| file.revoke(&path, parts(key).unwrap().0).map(drop)).unwrap();
         let code = |keys: &ApiKeys, key: &str| {
             let headers = HeaderMap::from_iter([(header::AUTHORIZATION, format!("Bearer {key}").parse().unwrap())]);
-            keys.check(&headers, Role::Write, "delete").map_or_else(|status| status.code(), |_| Code::Ok)
+            keys.check(&headers, Role::Write, "delete")
+                .map_or_else(|status| status.code(), |_| Code::Ok)
         };
         let (wiki, _news) = (create("wiki"), create("news"));
         let keys = ApiKeys::open_for(&path, Some(served(&["wiki"], Role::Write))).unwrap();

@@ -56,7 +56,8 @@ impl ClientConfig {
     }
 }
 
-/// Transient failures: a server that restarts, a connection that ends before the call was sent, or one that is full and does not rule out a retry.
+/// Transient failures: a server that restarts, a connection that ends before the call was sent, or one that is full and
+/// does not rule out a retry.
 fn passes(status: &Status, config: &ClientConfig) -> bool {
     let told_not_to = pushback(status).is_some_and(|millis| millis < 0);
     match status.code() {
@@ -71,7 +72,10 @@ fn passes(status: &Status, config: &ClientConfig) -> bool {
 fn was_not_sent(status: &Status) -> bool {
     let mut cause = status.source();
     while let Some(error) = cause {
-        if error.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_canceled) {
+        if error
+            .downcast_ref::<hyper::Error>()
+            .is_some_and(hyper::Error::is_canceled)
+        {
             return true;
         }
         cause = error.source();
@@ -79,8 +83,9 @@ fn was_not_sent(status: &Status) -> bool {
     false
 }
 
-/// Whether a server has certainly done nothing about a call: it says itself when to send it again, or was never sent the call. A connection
-/// that is lost, or a status that a proxy or tonic has made of HTTP's, leaves open what the server has done.
+/// Whether a server has certainly done nothing about a call: it says itself when to send it again, or was never sent
+/// the call. A connection that is lost, or a status that a proxy or tonic has made of HTTP's, leaves open what the
+/// server has done.
 fn was_not_made(status: &Status) -> bool {
     let mut cause = status.source();
     let is_of_server = pushback(status).is_some();
@@ -93,9 +98,12 @@ fn was_not_made(status: &Status) -> bool {
     is_of_server || was_not_sent(status)
 }
 
-/// Wait before attempt `attempt` (from 1): doubles from `first` up to `longest`, of which `jitter` in [0, 1) takes up to half.
+/// Wait before attempt `attempt` (from 1): doubles from `first` up to `longest`, of which `jitter` in [0, 1) takes up
+/// to half.
 fn wait(attempt: u32, first: Duration, longest: Duration, jitter: f64) -> Duration {
-    let full = first.saturating_mul(1 << attempt.saturating_sub(1).min(16)).min(longest);
+    let full = first
+        .saturating_mul(1 << attempt.saturating_sub(1).min(16))
+        .min(longest);
     full.mul_f64(1.0 - jitter.clamp(0.0, 1.0) / 2.0)
 }
 
@@ -114,8 +122,8 @@ fn jitter() -> f64 {
 /// Longest time after an attempt's deadline for the server's or the transport's own error, which says more.
 const GRACE: Duration = Duration::from_millis(500);
 
-/// Runs a call until it succeeds, fails for good, or the attempts are used up. Each attempt has `time`: the transport's own timeout covers
-/// neither the connection before the call nor the body of its reply.
+/// Runs a call until it succeeds, fails for good, or the attempts are used up. Each attempt has `time`: the transport's
+/// own timeout covers neither the connection before the call nor the body of its reply.
 pub(super) async fn retry<T, F>(
     config: &ClientConfig,
     url: &str,
@@ -128,8 +136,8 @@ where
     retry_if(passes, config, url, time, call).await
 }
 
-/// The same for calls that change something, which are not repeated where the server may have made the change: by then others may have
-/// changed the same again.
+/// The same for calls that change something, which are not repeated where the server may have made the change: by then
+/// others may have changed the same again.
 pub(super) async fn retry_unmade<T, F>(
     config: &ClientConfig,
     url: &str,
@@ -139,7 +147,14 @@ pub(super) async fn retry_unmade<T, F>(
 where
     F: Future<Output = Result<T, Status>>,
 {
-    retry_if(|status, config| passes(status, config) && was_not_made(status), config, url, time, call).await
+    retry_if(
+        |status, config| passes(status, config) && was_not_made(status),
+        config,
+        url,
+        time,
+        call,
+    )
+    .await
 }
 
 async fn retry_if<T, F>(
@@ -171,7 +186,8 @@ where
 /// The longest deadline that is sent; the header has no room for some durations.
 pub(super) const LONGEST: Duration = Duration::from_hours(24);
 
-/// Begins a call of many requests and replies, once. The server gets the deadline; the call ends here where it has not begun by then.
+/// Begins a call of many requests and replies, once. The server gets the deadline; the call ends here where it has not
+/// begun by then.
 pub(super) async fn begin<Q, R>(
     url: &str,
     requests: Q,
@@ -219,8 +235,16 @@ mod tests {
 
     #[tokio::test]
     async fn only_passing_failures_are_tried_again() {
-        let config = ClientConfig { attempts: 3, first_wait: Duration::from_millis(1), ..ClientConfig::default() };
-        for (code, tries) in [(Code::Unavailable, 3), (Code::ResourceExhausted, 3), (Code::InvalidArgument, 1)] {
+        let config = ClientConfig {
+            attempts: 3,
+            first_wait: Duration::from_millis(1),
+            ..ClientConfig::default()
+        };
+        for (code, tries) in [
+            (Code::Unavailable, 3),
+            (Code::ResourceExhausted, 3),
+            (Code::InvalidArgument, 1),
+        ] {
             let mut calls = 0;
             let result: Result<(), _> = retry(&config, "http://x", Duration::from_mins(1), || {
                 calls += 1;
@@ -236,8 +260,9 @@ mod tests {
     async fn a_call_that_its_connection_has_not_sent_is_sent_again() {
         let (ours, _theirs) = tokio::io::duplex(1 << 16);
         let (executor, ours) = (hyper_util::rt::TokioExecutor::new(), hyper_util::rt::TokioIo::new(ours));
-        let (mut sender, connection) =
-            hyper::client::conn::http2::handshake::<_, _, tonic::body::Body>(executor, ours).await.unwrap();
+        let (mut sender, connection) = hyper::client::conn::http2::handshake::<_, _, tonic::body::Body>(executor, ours)
+            .await
+            .unwrap();
         drop(connection);
         let request = hyper::Request::new(tonic::body::Body::empty());
         let not_sent = Status::from_error(Box::new(sender.send_request(request).await.unwrap_err()));
@@ -251,7 +276,9 @@ mod tests {
     async fn a_change_that_the_server_may_have_made_is_not_sent_again() {
         let lost = || {
             let mut status = Status::unavailable("connection reset");
-            status.set_source(std::sync::Arc::new(std::io::Error::from(std::io::ErrorKind::ConnectionReset)));
+            status.set_source(std::sync::Arc::new(std::io::Error::from(
+                std::io::ErrorKind::ConnectionReset,
+            )));
             status
         };
         let refused = || {
@@ -265,7 +292,11 @@ mod tests {
             status.metadata_mut().insert(RETRY_PUSHBACK, 0.into());
             status
         };
-        let config = ClientConfig { attempts: 3, first_wait: Duration::from_millis(1), ..ClientConfig::default() };
+        let config = ClientConfig {
+            attempts: 3,
+            first_wait: Duration::from_millis(1),
+            ..ClientConfig::default()
+        };
         let cases: [(&dyn Fn() -> Status, usize, usize); 4] =
             [(&lost, 3, 1), (&of_proxy, 3, 1), (&refused, 3, 3), (&of_server, 3, 3)];
         for (failure, reads, changes) in cases {
@@ -297,10 +328,17 @@ mod tests {
             assert!(result.is_err());
             (calls, began.elapsed() >= Duration::from_millis(30))
         };
-        let config = ClientConfig { attempts: 2, first_wait: Duration::from_millis(1), ..ClientConfig::default() };
+        let config = ClientConfig {
+            attempts: 2,
+            first_wait: Duration::from_millis(1),
+            ..ClientConfig::default()
+        };
         assert_eq!(tries(&config, "30").await, (2, true));
         assert_eq!(tries(&config, "-1").await.0, 1, "never");
-        let once = ClientConfig { retry_when_full: false, ..config };
+        let once = ClientConfig {
+            retry_when_full: false,
+            ..config
+        };
         assert_eq!(tries(&once, "30").await.0, 1);
     }
 }

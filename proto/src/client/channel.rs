@@ -14,9 +14,13 @@ use super::error::ClientError;
 /// A connection to a server: every request carries the client's API key, if it has one. Clones share it.
 pub type ClientConnection = InterceptedService<Channel, ApiKey>;
 
-/// Connects to `http://` or `https://`, with bounded retries. For callers that encode messages themselves: all others have a client.
+/// Connects to `http://` or `https://`, with bounded retries. For callers that encode messages themselves: all others
+/// have a client.
 pub async fn connect(url: &str, config: &ClientConfig) -> Result<ClientConnection, ClientError> {
-    let invalid = |reason: String| ClientError::Url { url: url.to_owned(), reason };
+    let invalid = |reason: String| ClientError::Url {
+        url: url.to_owned(),
+        reason,
+    };
     let endpoint = Endpoint::from_shared(url.to_owned()).map_err(|error| invalid(error.to_string()))?;
     let endpoint = match (endpoint.uri().scheme_str(), endpoint.uri().host()) {
         (Some("http"), Some(host)) => {
@@ -26,10 +30,14 @@ pub async fn connect(url: &str, config: &ClientConfig) -> Result<ClientConnectio
             endpoint
         }
         (Some("https"), Some(_)) => {
-            let reason =
-                |error: tonic::transport::Error| ClientError::Tls { url: url.to_owned(), reason: chain(&error) };
+            let reason = |error: tonic::transport::Error| ClientError::Tls {
+                url: url.to_owned(),
+                reason: chain(&error),
+            };
             // The timeout of the connection does not hold for the handshake.
-            endpoint.tls_config(config.credentials.tls().timeout(config.connect_timeout)).map_err(reason)?
+            endpoint
+                .tls_config(config.credentials.tls().timeout(config.connect_timeout))
+                .map_err(reason)?
         }
         _ => return Err(invalid("scheme or host is missing".to_owned())),
     };
@@ -56,7 +64,10 @@ pub async fn connect(url: &str, config: &ClientConfig) -> Result<ClientConnectio
 
 fn is_loopback(host: &str) -> bool {
     let address = host.trim_matches(['[', ']']).parse::<std::net::IpAddr>();
-    address.map_or_else(|_| host.eq_ignore_ascii_case("localhost"), |address| address.to_canonical().is_loopback())
+    address.map_or_else(
+        |_| host.eq_ignore_ascii_case("localhost"),
+        |address| address.to_canonical().is_loopback(),
+    )
 }
 
 /// An error and its causes in one line.

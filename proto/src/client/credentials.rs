@@ -20,13 +20,25 @@ pub struct CredentialOptions {
     #[arg(long, value_name = "FILE", env = "DYAD_CA", global = true)]
     pub ca: Option<PathBuf>,
     /// PEM file of this client's own certificate, for servers that want one.
-    #[arg(long, value_name = "FILE", requires = "client_key", env = "DYAD_CLIENT_CERT", global = true)]
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "client_key",
+        env = "DYAD_CLIENT_CERT",
+        global = true
+    )]
     pub client_cert: Option<PathBuf>,
     /// PEM file of its private key.
-    #[arg(long, value_name = "FILE", requires = "client_cert", env = "DYAD_CLIENT_KEY", global = true)]
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "client_cert",
+        env = "DYAD_CLIENT_KEY",
+        global = true
+    )]
     pub client_key: Option<PathBuf>,
-    /// File of the API key, which may be in the variable `DYAD_API_KEY` too. There is no option for the key itself: everybody on the machine
-    /// sees a command's options.
+    /// File of the API key, which may be in the variable `DYAD_API_KEY` too. There is no option for the key itself:
+    /// everybody on the machine sees a command's options.
     #[arg(long, value_name = "FILE", env = "DYAD_API_KEY_FILE", global = true)]
     pub api_key_file: Option<PathBuf>,
 }
@@ -58,7 +70,9 @@ pub struct Credentials {
 
 impl std::fmt::Debug for Credentials {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Credentials").field("has_api_key", &self.has_api_key()).finish_non_exhaustive()
+        f.debug_struct("Credentials")
+            .field("has_api_key", &self.has_api_key())
+            .finish_non_exhaustive()
     }
 }
 
@@ -75,13 +89,19 @@ impl Credentials {
             // No option of the command line, on purpose.
             None => std::env::var_os(API_KEY).map(|key| (key.into_encoded_bytes(), API_KEY)),
         };
-        let api_key = api_key.map(|(key, source)| ApiKey::new(&key, source)).transpose()?.unwrap_or_default();
+        let api_key = api_key
+            .map(|(key, source)| ApiKey::new(&key, source))
+            .transpose()?
+            .unwrap_or_default();
         Ok(Self { ca, identity, api_key })
     }
 
     /// With this API key, as [`Credentials::open`] reads it from a file.
     pub fn with_api_key(self, key: &str) -> Result<Self, CredentialError> {
-        Ok(Self { api_key: ApiKey::new(key.as_bytes(), "the API key")?, ..self })
+        Ok(Self {
+            api_key: ApiKey::new(key.as_bytes(), "the API key")?,
+            ..self
+        })
     }
 
     pub(super) fn has_api_key(&self) -> bool {
@@ -120,9 +140,14 @@ impl std::fmt::Debug for ApiKey {
 
 impl ApiKey {
     fn new(key: &[u8], source: &'static str) -> Result<Self, CredentialError> {
-        let key = std::str::from_utf8(key).map_err(|_| CredentialError::ApiKey(source))?.trim();
+        let key = std::str::from_utf8(key)
+            .map_err(|_| CredentialError::ApiKey(source))?
+            .trim();
         let is_key = !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
-        let value = format!("Bearer {key}").parse::<MetadataValue<Ascii>>().ok().filter(|_| is_key);
+        let value = format!("Bearer {key}")
+            .parse::<MetadataValue<Ascii>>()
+            .ok()
+            .filter(|_| is_key);
         let mut value = value.ok_or(CredentialError::ApiKey(source))?;
         // So that no log of headers shows it.
         value.set_sensitive(true);
@@ -149,14 +174,19 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("key");
         fs_err::write(&path, "dyad_ab_secret\n").unwrap();
-        let options = CredentialOptions { api_key_file: Some(path.clone()), ..CredentialOptions::default() };
+        let options = CredentialOptions {
+            api_key_file: Some(path.clone()),
+            ..CredentialOptions::default()
+        };
         let credentials = Credentials::open(&options).unwrap();
         let request = credentials.api_key().call(Request::new(())).unwrap();
         let sent = request.metadata().get("authorization").unwrap();
         assert_eq!(sent.to_str().unwrap(), "Bearer dyad_ab_secret");
-        for shown in
-            [format!("{credentials:?}"), format!("{:?}", credentials.api_key()), format!("{:?}", request.metadata())]
-        {
+        for shown in [
+            format!("{credentials:?}"),
+            format!("{:?}", credentials.api_key()),
+            format!("{:?}", request.metadata()),
+        ] {
             assert!(!shown.contains("secret"), "{shown}");
         }
         for wrong in ["", "two keys", "a\nb", "\u{e9}"] {
@@ -164,7 +194,15 @@ mod tests {
             let error = Credentials::open(&options).unwrap_err().to_string();
             assert!(error.contains("--api-key-file: expected an API key"), "{error}");
         }
-        let missing = CredentialOptions { ca: Some(folder.path().join("none")), ..CredentialOptions::default() };
-        assert!(Credentials::open(&missing).unwrap_err().to_string().starts_with("--ca: "));
+        let missing = CredentialOptions {
+            ca: Some(folder.path().join("none")),
+            ..CredentialOptions::default()
+        };
+        assert!(
+            Credentials::open(&missing)
+                .unwrap_err()
+                .to_string()
+                .starts_with("--ca: ")
+        );
     }
 }

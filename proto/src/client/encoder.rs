@@ -26,7 +26,11 @@ impl EncoderClient {
         let inner = Generated::new(connect(url, &config).await?)
             .max_decoding_message_size(MAX_MESSAGE_BYTES)
             .max_encoding_message_size(MAX_MESSAGE_BYTES);
-        Ok(Self { inner, config, url: url.to_owned() })
+        Ok(Self {
+            inner,
+            config,
+            url: url.to_owned(),
+        })
     }
 
     /// The server's URL.
@@ -40,10 +44,13 @@ impl EncoderClient {
             let mut inner = self.inner.clone();
             async move { inner.info(v1::InfoRequest {}).await }
         };
-        let reply = retry(&self.config, &self.url, self.config.call_timeout, call).await?.into_inner();
-        reply
-            .model
-            .ok_or_else(|| ClientError::Contract { url: self.url.clone(), reason: "`model` is missing".to_owned() })
+        let reply = retry(&self.config, &self.url, self.config.call_timeout, call)
+            .await?
+            .into_inner();
+        reply.model.ok_or_else(|| ClientError::Contract {
+            url: self.url.clone(),
+            reason: "`model` is missing".to_owned(),
+        })
     }
 
     /// Embeds one batch; the reply holds one finite vector per text.
@@ -78,14 +85,21 @@ impl EncoderClient {
         let texts = request.texts.len();
         let call = |mut inner: Generated<ClientConnection>, request| async move { inner.score(request).await };
         let reply = self.call(request, deadline, call).await?;
-        let contract = |reason| ClientError::Contract { url: self.url.clone(), reason };
+        let contract = |reason| ClientError::Contract {
+            url: self.url.clone(),
+            reason,
+        };
         if reply.scores.len() != texts {
-            return Err(contract(format!("`scores`: expected {texts}, one per text, got {}", reply.scores.len())));
+            return Err(contract(format!(
+                "`scores`: expected {texts}, one per text, got {}",
+                reply.scores.len()
+            )));
         }
         match reply.scores.iter().position(|score| !score.is_finite()) {
-            Some(text) => {
-                Err(contract(format!("`scores[{text}]`: expected a finite number, got {}", reply.scores[text])))
-            }
+            Some(text) => Err(contract(format!(
+                "`scores[{text}]`: expected a finite number, got {}",
+                reply.scores[text]
+            ))),
             None => Ok(reply),
         }
     }
@@ -108,18 +122,23 @@ impl EncoderClient {
             method(self.inner.clone(), request)
         };
         // Boxed: it is large, and its callers hold it next to much else.
-        Ok(Box::pin(retry(&self.config, &self.url, deadline, call)).await?.into_inner())
+        Ok(Box::pin(retry(&self.config, &self.url, deadline, call))
+            .await?
+            .into_inner())
     }
 
-    /// Embeds many batches over one call; replies keep the order of the requests. Nothing is retried. No request is answered after `deadline`; one of 10 minutes or more is for each
-    /// request.
+    /// Embeds many batches over one call; replies keep the order of the requests. Nothing is retried. No request is
+    /// answered after `deadline`; one of 10 minutes or more is for each request.
     pub async fn stream(
         &self,
         requests: impl Stream<Item = v1::EncodeRequest> + Send + 'static,
         deadline: Duration,
     ) -> Result<Streaming<v1::EncodeResponse>, ClientError> {
         let mut inner = self.inner.clone();
-        begin(&self.url, requests, deadline, async |request| inner.encode_stream(request).await).await
+        begin(&self.url, requests, deadline, async |request| {
+            inner.encode_stream(request).await
+        })
+        .await
     }
 
     /// A status of this server as an error that names it.
@@ -131,6 +150,9 @@ impl EncoderClient {
     pub fn check(&self, reply: &v1::EncodeResponse, texts: usize) -> Result<(), ClientError> {
         crate::vector::unpack(&reply.vectors, texts, reply.dim as usize, "vectors")
             .map(drop)
-            .map_err(|error| ClientError::Contract { url: self.url.clone(), reason: error.to_string() })
+            .map_err(|error| ClientError::Contract {
+                url: self.url.clone(),
+                reason: error.to_string(),
+            })
     }
 }

@@ -109,7 +109,11 @@ impl ClientError {
         let (url, message) = (url.to_owned(), status.message().to_owned());
         match status.code() {
             // A status without a local cause came over the wire: a server did answer.
-            Code::Unavailable if status.source().is_some() => Self::Unreachable { url, attempts, reason: message },
+            Code::Unavailable if status.source().is_some() => Self::Unreachable {
+                url,
+                attempts,
+                reason: message,
+            },
             Code::DeadlineExceeded => Self::Deadline { url, reason: message },
             Code::Cancelled if message.to_lowercase().contains("timeout") => Self::Deadline { url, reason: message },
             // What the transport reports of a broken connection has several codes.
@@ -118,7 +122,12 @@ impl ClientError {
             }
             code => {
                 let pushback = pushback(status).and_then(|millis| u64::try_from(millis).ok());
-                Self::Refused { url, code, message, retry_after: pushback.map(Duration::from_millis) }
+                Self::Refused {
+                    url,
+                    code,
+                    message,
+                    retry_after: pushback.map(Duration::from_millis),
+                }
             }
         }
     }
@@ -147,7 +156,11 @@ pub(super) fn fits(url: &str, message: &impl prost::Message, limit: usize) -> Re
 pub(super) fn fits_in_all(url: &str, parts: impl IntoIterator<Item = usize>, limit: usize) -> Result<(), ClientError> {
     let bytes = parts.into_iter().sum();
     if bytes > limit {
-        return Err(ClientError::TooLarge { url: url.to_owned(), bytes, limit });
+        return Err(ClientError::TooLarge {
+            url: url.to_owned(),
+            bytes,
+            limit,
+        });
     }
     Ok(())
 }

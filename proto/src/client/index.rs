@@ -23,27 +23,36 @@ impl IndexClient {
         let inner = GeneratedIndex::new(connect(url, &config).await?)
             .max_decoding_message_size(MAX_MESSAGE_BYTES)
             .max_encoding_message_size(MAX_MESSAGE_BYTES);
-        Ok(Self { inner, config, url: url.to_owned() })
+        Ok(Self {
+            inner,
+            config,
+            url: url.to_owned(),
+        })
     }
 
-    /// Adds or replaces documents, as one change. Sent again after a transient failure, unless the server may have made the change: where
-    /// the connection was lost, the error leaves that open, and the same call may be sent again where nobody else changes these
-    /// documents. It would bring back what others have deleted since, and undo what they have replaced.
+    /// Adds or replaces documents, as one change. Sent again after a transient failure, unless the server may have made
+    /// the change: where the connection was lost, the error leaves that open, and the same call may be sent again where
+    /// nobody else changes these documents. It would bring back what others have deleted since, and undo what they have
+    /// replaced.
     pub async fn upsert(&self, documents: &[v1::Document]) -> Result<v1::ChangeResponse, ClientError> {
         fits_in_all(&self.url, documents.iter().map(bytes_of), MAX_CHANGE_BYTES)?;
         let call = || {
             let some = messages(documents, bytes_of, MAX_ENCODE_BYTES);
-            let requests = some.into_iter().map(|some| v1::UpsertRequest { documents: some.to_vec() });
+            let requests = some.into_iter().map(|some| v1::UpsertRequest {
+                documents: some.to_vec(),
+            });
             let (mut inner, requests) = (self.inner.clone(), requests.collect::<Vec<_>>());
             let mut request = Request::new(tokio_stream::iter(requests));
             request.set_timeout(self.config.call_timeout);
             async move { inner.upsert(request).await }
         };
-        Ok(retry_unmade(&self.config, &self.url, self.config.call_timeout, call).await?.into_inner())
+        Ok(retry_unmade(&self.config, &self.url, self.config.call_timeout, call)
+            .await?
+            .into_inner())
     }
 
-    /// Deletes documents, as one change. Sent again as [`Self::upsert`] is: a call that was made already would delete what others have
-    /// added since.
+    /// Deletes documents, as one change. Sent again as [`Self::upsert`] is: a call that was made already would delete
+    /// what others have added since.
     pub async fn delete(&self, keys: &[String]) -> Result<v1::ChangeResponse, ClientError> {
         fits_in_all(&self.url, keys.iter().map(String::len), MAX_CHANGE_BYTES)?;
         let call = || {
@@ -54,13 +63,20 @@ impl IndexClient {
             request.set_timeout(self.config.call_timeout);
             async move { inner.delete(request).await }
         };
-        Ok(retry_unmade(&self.config, &self.url, self.config.call_timeout, call).await?.into_inner())
+        Ok(retry_unmade(&self.config, &self.url, self.config.call_timeout, call)
+            .await?
+            .into_inner())
     }
 }
 
 /// What a server counts of a document.
 fn bytes_of(document: &v1::Document) -> usize {
-    let v1::Document { key, title, text, metadata_json } = document;
+    let v1::Document {
+        key,
+        title,
+        text,
+        metadata_json,
+    } = document;
     key.len() + title.len() + text.len() + metadata_json.len()
 }
 
@@ -90,13 +106,20 @@ mod tests {
 
     #[test]
     fn a_message_holds_what_a_server_takes() {
-        let lengths =
-            |all: &[usize]| messages(all, |bytes| *bytes, 1000).iter().map(|some| some.len()).collect::<Vec<_>>();
+        let lengths = |all: &[usize]| {
+            messages(all, |bytes| *bytes, 1000)
+                .iter()
+                .map(|some| some.len())
+                .collect::<Vec<_>>()
+        };
         assert_eq!(lengths(&[]), [0; 0]);
         assert_eq!(lengths(&[100; 7]), [6, 1]);
         assert_eq!(lengths(&[10, 5000, 10, 10]), [1, 1, 2]);
         let many = vec![0; 3 * MAX_CHANGED + 1];
-        let counts: Vec<usize> = messages(&many, |_| 0, usize::MAX).iter().map(|some| some.len()).collect();
+        let counts: Vec<usize> = messages(&many, |_| 0, usize::MAX)
+            .iter()
+            .map(|some| some.len())
+            .collect();
         assert_eq!(counts, [MAX_CHANGED, MAX_CHANGED, MAX_CHANGED, 1]);
     }
 }

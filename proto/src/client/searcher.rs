@@ -52,7 +52,11 @@ impl SearcherClient {
         let inner = GeneratedSearcher::new(connect(url, &config).await?)
             .max_decoding_message_size(MAX_MESSAGE_BYTES)
             .max_encoding_message_size(MAX_MESSAGE_BYTES);
-        Ok(Self { inner, config, url: url.to_owned() })
+        Ok(Self {
+            inner,
+            config,
+            url: url.to_owned(),
+        })
     }
 
     /// The server's URL.
@@ -73,15 +77,18 @@ impl SearcherClient {
         explain(ExplainRequest, MAX_SEARCH_BYTES) -> ExplainResponse;
     }
 
-    /// Many questions over one call; replies keep the order of the requests. Nothing is retried. No request is answered after `deadline`; one of 10 minutes or more is for each
-    /// request.
+    /// Many questions over one call; replies keep the order of the requests. Nothing is retried. No request is answered
+    /// after `deadline`; one of 10 minutes or more is for each request.
     pub async fn search_stream(
         &self,
         requests: impl Stream<Item = v1::SearchRequest> + Send + 'static,
         deadline: Duration,
     ) -> Result<Streaming<v1::SearchStreamResponse>, ClientError> {
         let mut inner = self.inner.clone();
-        begin(&self.url, requests, deadline, async |request| inner.search_stream(request).await).await
+        begin(&self.url, requests, deadline, async |request| {
+            inner.search_stream(request).await
+        })
+        .await
     }
 }
 
@@ -91,7 +98,11 @@ impl AdminClient {
         let inner = GeneratedAdmin::new(connect(url, &config).await?)
             .max_decoding_message_size(MAX_MESSAGE_BYTES)
             .max_encoding_message_size(MAX_MESSAGE_BYTES);
-        Ok(Self { inner, config, url: url.to_owned() })
+        Ok(Self {
+            inner,
+            config,
+            url: url.to_owned(),
+        })
     }
 
     unary! {

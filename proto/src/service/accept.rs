@@ -35,7 +35,9 @@ impl Failures {
 
     /// Whether to warn now: at once, then after [`WARNING_PAUSE`].
     fn is_due(&mut self, now: Instant) -> bool {
-        let due = self.warned.is_none_or(|last| now.saturating_duration_since(last) >= WARNING_PAUSE);
+        let due = self
+            .warned
+            .is_none_or(|last| now.saturating_duration_since(last) >= WARNING_PAUSE);
         if due {
             self.warned = Some(now);
         }
@@ -50,7 +52,9 @@ mod tests {
     #[test]
     fn a_trouble_that_lasts_is_told_now_and_then() {
         let (start, mut failures) = (Instant::now(), Failures::default());
-        let told = (0..250_u32).filter(|tenth| failures.is_due(start + ACCEPT_PAUSE * *tenth)).collect::<Vec<_>>();
+        let told = (0..250_u32)
+            .filter(|tenth| failures.is_due(start + ACCEPT_PAUSE * *tenth))
+            .collect::<Vec<_>>();
         assert_eq!(told, [0, 100, 200]);
     }
 }

@@ -1,5 +1,5 @@
-//! The layer around every gRPC service: checks the caller, bounds and checks request bodies, tracks reply bodies per connection, and
-//! counts requests in flight.
+//! The layer around every gRPC service: checks the caller, bounds and checks request bodies, tracks reply bodies per
+//! connection, and counts requests in flight.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -25,9 +25,9 @@ use crate::trace_context;
 
 /// Told of the calls of dyad's own services, and of those for which there is no method.
 pub trait CallObserver: std::fmt::Debug + Send + Sync {
-    /// A unary call was answered, refused, or left by its client (`Cancelled`); or a stream of requests was refused before the first of
-    /// them. `path` is `/dyad.v1.Searcher/Search`, or absent where there is no such method. The time is from the call's headers to the
-    /// reply's.
+    /// A unary call was answered, refused, or left by its client (`Cancelled`); or a stream of requests was refused
+    /// before the first of them. `path` is `/dyad.v1.Searcher/Search`, or absent where there is no such method. The
+    /// time is from the call's headers to the reply's.
     fn answered(&self, path: Option<&str>, status: Code, time: Duration);
 }
 
@@ -60,7 +60,8 @@ impl Drop for Observed {
     fn drop(&mut self) {
         // The requests of a stream are counted by the service, one by one.
         if !(self.streams && self.status == Code::Ok) {
-            self.observer.answered(self.path.as_deref(), self.status, self.came.elapsed());
+            self.observer
+                .answered(self.path.as_deref(), self.status, self.came.elapsed());
         }
     }
 }
@@ -71,14 +72,18 @@ const ACCEPT_ENCODING: &str = "grpc-accept-encoding";
 
 /// How the messages of a request are compressed; the name, where that is not known.
 fn encoding(headers: &http::HeaderMap) -> Result<Option<Encoding>, String> {
-    let Some(name) = headers.get(ENCODING) else { return Ok(None) };
+    let Some(name) = headers.get(ENCODING) else {
+        return Ok(None);
+    };
     let name = String::from_utf8_lossy(name.as_bytes());
     Encoding::named(&name).map_err(|()| name.into_owned())
 }
 
 fn unknown_encoding(name: &str) -> Status {
     let got = name.escape_debug();
-    Status::unimplemented(format!("header `grpc-encoding`: expected one of {ACCEPTED}, got `{got}`"))
+    Status::unimplemented(format!(
+        "header `grpc-encoding`: expected one of {ACCEPTED}, got `{got}`"
+    ))
 }
 
 /// The layer that wraps services.
@@ -99,7 +104,14 @@ impl BoundedLayer {
         in_flight: Arc<AtomicUsize>,
         (access, observer): (AccessControl, Option<Arc<dyn CallObserver>>),
     ) -> Self {
-        Self { schema: Arc::new(schema), inbox: inbox(), draining, in_flight, access, observer }
+        Self {
+            schema: Arc::new(schema),
+            inbox: inbox(),
+            draining,
+            in_flight,
+            access,
+            observer,
+        }
     }
 }
 
@@ -114,7 +126,10 @@ impl<S> Layer<S> for BoundedLayer {
     type Service = Bounded<S>;
 
     fn layer(&self, inner: S) -> Bounded<S> {
-        Bounded { inner, bounds: self.clone() }
+        Bounded {
+            inner,
+            bounds: self.clone(),
+        }
     }
 }
 
@@ -155,19 +170,39 @@ where
     }
 
     fn call(&mut self, mut request: http::Request<Body>) -> Self::Future {
-        let BoundedLayer { schema, inbox, draining, in_flight, access, observer } = &self.bounds;
+        let BoundedLayer {
+            schema,
+            inbox,
+            draining,
+            in_flight,
+            access,
+            observer,
+        } = &self.bounds;
         let counted = Counted::new(in_flight);
         let held = HeldBody::default();
-        let Client { owed, address, is_known } = request.extensions().get::<Client>().cloned().unwrap_or_default();
+        let Client {
+            owed,
+            address,
+            is_known,
+        } = request.extensions().get::<Client>().cloned().unwrap_or_default();
         let (path, id) = (request.uri().path(), request_id(request.headers()));
         // Paths that lead nowhere are one call, so that strangers cannot write what they like into logs.
         let method = schema.method(path);
-        let call = if method.is_some() { name(path) } else { "unknown".to_owned() };
+        let call = if method.is_some() {
+            name(path)
+        } else {
+            "unknown".to_owned()
+        };
         let mut observed = Observed::new(observer.as_ref(), path, method);
         let id_header = header_value(&id);
         let span = tracing::info_span!("request", %id, call);
         trace_context::continue_from(&span, request.headers());
-        let checked = access.check(request.headers(), Needed::of_grpc(path), &call, Caller::new(address, id));
+        let checked = access.check(
+            request.headers(),
+            Needed::of_grpc(path),
+            &call,
+            Caller::new(address, id),
+        );
         let encoding = encoding(request.headers()).map_err(|name| unknown_encoding(&name));
         let (caller, place, encoding) = match checked.and_then(|(caller, place)| Ok((caller, place, encoding?))) {
             Ok(checked) => checked,
@@ -178,7 +213,9 @@ where
                 }
                 let mut refusal = status.into_http();
                 refusal.headers_mut().insert(REQUEST_ID, id_header);
-                refusal.headers_mut().insert(ACCEPT_ENCODING, http::HeaderValue::from_static(ACCEPTED));
+                refusal
+                    .headers_mut()
+                    .insert(ACCEPT_ENCODING, http::HeaderValue::from_static(ACCEPTED));
                 return Box::pin(async move { Ok(refusal) });
             }
         };
@@ -197,7 +234,14 @@ where
                     let _ = draining.wait_for(|begun| *begun).await;
                 });
                 let memory = (inbox.clone(), Arc::clone(&held));
-                Body::new(ReceivedRequest::new(body, Arc::clone(schema), method, memory, drain, encoding))
+                Body::new(ReceivedRequest::new(
+                    body,
+                    Arc::clone(schema),
+                    method,
+                    memory,
+                    drain,
+                    encoding,
+                ))
             }),
             None => request,
         };

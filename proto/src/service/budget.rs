@@ -19,7 +19,10 @@ impl ByteBudget {
     /// `beginnings` bytes for the first 64 KiB of every request, and `rest` bytes for all that follows them.
     pub fn new(beginnings: usize, rest: usize) -> Self {
         let places = |bytes: usize| Arc::new(Semaphore::new(bytes / KIB));
-        Self { beginnings: places(beginnings), rest: places(rest) }
+        Self {
+            beginnings: places(beginnings),
+            rest: places(rest),
+        }
     }
 
     /// Waits until `bytes` are free, and holds them; first come, first served. Waits for ever where the budget
@@ -35,7 +38,10 @@ impl ByteBudget {
 
 /// KiB of the beginning, and of the rest.
 fn parts(bytes: usize) -> [usize; 2] {
-    [bytes.min(BEGINNING).div_ceil(KIB), bytes.saturating_sub(BEGINNING).div_ceil(KIB)]
+    [
+        bytes.min(BEGINNING).div_ceil(KIB),
+        bytes.saturating_sub(BEGINNING).div_ceil(KIB),
+    ]
 }
 
 /// Bytes of a budget that one request holds; released when dropped.
@@ -59,7 +65,9 @@ fn raise(held: &mut Option<OwnedSemaphorePermit>, wanted: usize, places: &Arc<Se
     if more == 0 {
         return true;
     }
-    let Some(permit) = u32::try_from(more).ok().and_then(|more| Arc::clone(places).try_acquire_many_owned(more).ok())
+    let Some(permit) = u32::try_from(more)
+        .ok()
+        .and_then(|more| Arc::clone(places).try_acquire_many_owned(more).ok())
     else {
         return false;
     };

@@ -1,7 +1,7 @@
 //! Bounds the number of connections; idle ones are closed in favour of new ones.
 //!
-//! Idle connections cost their clients nothing, so a bound alone would let one client lock out the others. Where no slot is
-//! free, the connections that have been idle longest are closed; a request in flight is never cut off.
+//! Idle connections cost their clients nothing, so a bound alone would let one client lock out the others. Where no
+//! slot is free, the connections that have been idle longest are closed; a request in flight is never cut off.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -41,7 +41,10 @@ pub(super) struct ConnectionSlot {
 
 impl ConnectionSlots {
     pub(super) fn new(slots: usize) -> Self {
-        Self { free: Arc::new(Semaphore::new(slots)), idle: Arc::default() }
+        Self {
+            free: Arc::new(Semaphore::new(slots)),
+            idle: Arc::default(),
+        }
     }
 
     /// Waits for a slot, and closes idle connections where none is free.
@@ -68,7 +71,12 @@ impl ConnectionSlots {
 
 impl ConnectionSlot {
     fn new(idle: Arc<Mutex<Idle>>, permit: OwnedSemaphorePermit) -> Self {
-        let slot = Self { idle, turn: Mutex::default(), close: Arc::default(), _permit: permit };
+        let slot = Self {
+            idle,
+            turn: Mutex::default(),
+            close: Arc::default(),
+            _permit: permit,
+        };
         slot.set_idle();
         slot
     }

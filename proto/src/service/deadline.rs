@@ -12,7 +12,8 @@ pub fn timeout(metadata: &MetadataMap) -> Option<Duration> {
     Some(parse(metadata.get("grpc-timeout")?.to_str().ok()?)?.min(LONGEST))
 }
 
-/// A little less than the timeout, so that a late call ends with our status: the transport cancels late calls without one.
+/// A little less than the timeout, so that a late call ends with our status: the transport cancels late calls without
+/// one.
 pub fn within_deadline(timeout: Duration) -> Duration {
     timeout.saturating_sub((timeout / 20).min(Duration::from_millis(50)))
 }
@@ -58,6 +59,9 @@ mod tests {
         assert_eq!(timeout(&metadata).map(within_deadline), Some(Duration::from_millis(95)));
         metadata.insert("grpc-timeout", "9000S".parse().unwrap());
         assert_eq!(timeout(&metadata), Some(LONGEST));
-        assert_eq!(LONGEST.saturating_sub(within_deadline(LONGEST)), Duration::from_millis(50));
+        assert_eq!(
+            LONGEST.saturating_sub(within_deadline(LONGEST)),
+            Duration::from_millis(50)
+        );
     }
 }

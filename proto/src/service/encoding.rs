@@ -1,5 +1,5 @@
-//! Requests that a client has compressed, over gRPC (`grpc-encoding`) and HTTP (`Content-Encoding`): gzip and Zstandard, unpacked off the
-//! runtime's threads, into no more bytes than a plain request may have.
+//! Requests that a client has compressed, over gRPC (`grpc-encoding`) and HTTP (`Content-Encoding`): gzip and
+//! Zstandard, unpacked off the runtime's threads, into no more bytes than a plain request may have.
 
 use std::io::Read;
 
@@ -21,7 +21,9 @@ pub(super) async fn when_there_is_room<T: Send + 'static>(
 ) -> Result<T, UnpackError> {
     let ended = |_| UnpackError::Damaged("unpacked by a thread that has ended".to_owned());
     let permit = UNPACKING.acquire().await.map_err(|_| UnpackError::Full)?;
-    let unpacked = tokio::task::spawn_blocking(move || (unpack(), permit)).await.map_err(ended)?;
+    let unpacked = tokio::task::spawn_blocking(move || (unpack(), permit))
+        .await
+        .map_err(ended)?;
     Ok(unpacked.0)
 }
 
@@ -64,8 +66,9 @@ impl Encoding {
         }
     }
 
-    /// Adds what was packed to `plain`, `limit` bytes at most. `reserve` holds memory for that number of bytes of `plain`, or says that
-    /// there is none, or no more need of it. Gzip has one member: empty ones would take time without bytes.
+    /// Adds what was packed to `plain`, `limit` bytes at most. `reserve` holds memory for that number of bytes of
+    /// `plain`, or says that there is none, or no more need of it. Gzip has one member: empty ones would take time
+    /// without bytes.
     pub(super) fn unpack(
         self,
         packed: &[u8],
@@ -95,7 +98,9 @@ impl Encoding {
                 }
                 plain.reserve_exact(grown - plain.len());
             }
-            let read = Read::take(&mut reader, most as u64).read_to_end(&mut plain).map_err(damaged)?;
+            let read = Read::take(&mut reader, most as u64)
+                .read_to_end(&mut plain)
+                .map_err(damaged)?;
             if plain.len() - before > limit {
                 return Err(UnpackError::TooLarge);
             }
@@ -160,7 +165,10 @@ mod tests {
                 let refused = encoding.unpack(&twice, Vec::new(), 100, |_| true);
                 assert!(matches!(refused, Err(UnpackError::Damaged(reason)) if reason.contains("first member")));
             }
-            assert!(matches!(encoding.unpack(b"plain text", Vec::new(), 100, |_| true), Err(UnpackError::Damaged(_))));
+            assert!(matches!(
+                encoding.unpack(b"plain text", Vec::new(), 100, |_| true),
+                Err(UnpackError::Damaged(_))
+            ));
         }
     }
 
@@ -173,15 +181,24 @@ mod tests {
             held = bytes;
             bytes <= 1 << 20
         };
-        assert_eq!(Encoding::Zstd.unpack(&bomb, Vec::new(), usize::MAX >> 1, reserve), Err(UnpackError::Full));
+        assert_eq!(
+            Encoding::Zstd.unpack(&bomb, Vec::new(), usize::MAX >> 1, reserve),
+            Err(UnpackError::Full)
+        );
         assert!(held <= 2 << 20, "refused before it is taken");
-        assert_eq!(Encoding::Zstd.unpack(&bomb, Vec::new(), 1 << 20, |_| true), Err(UnpackError::TooLarge));
+        assert_eq!(
+            Encoding::Zstd.unpack(&bomb, Vec::new(), 1 << 20, |_| true),
+            Err(UnpackError::TooLarge)
+        );
     }
 
     #[test]
     fn names_are_those_of_the_headers() {
         assert_eq!(Encoding::named(" GZIP "), Ok(Some(Encoding::Gzip)));
         assert_eq!(Encoding::named("zstd"), Ok(Some(Encoding::Zstd)));
-        assert_eq!((Encoding::named("identity"), Encoding::named("br")), (Ok(None), Err(())));
+        assert_eq!(
+            (Encoding::named("identity"), Encoding::named("br")),
+            (Ok(None), Err(()))
+        );
     }
 }

@@ -1,5 +1,5 @@
-//! Files that are read again when they change: looked at once a second by a thread of their own, by what the system says of them, so that
-//! renames and links that are turned (as Kubernetes does) count too.
+//! Files that are read again when they change: looked at once a second by a thread of their own, by what the system
+//! says of them, so that renames and links that are turned (as Kubernetes does) count too.
 
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
@@ -28,15 +28,21 @@ pub(super) enum Look {
     Retry,
 }
 
-/// Device, inode, size, and times of the last change of contents and of owner or mode; none where the file cannot be found.
+/// Device, inode, size, and times of the last change of contents and of owner or mode; none where the file cannot be
+/// found.
 type Stamp = Option<(u64, u64, u64, [i64; 4])>;
 
 impl Followed {
-    /// From what the files are now: create it before they are read for the last time at the start. `changed` returns whether it has taken
-    /// them over.
+    /// From what the files are now: create it before they are read for the last time at the start. `changed` returns
+    /// whether it has taken them over.
     pub(super) fn new(files: Vec<PathBuf>, changed: impl FnMut(Look) -> bool + Send + 'static) -> Self {
         let seen = stamps(&files);
-        Self { files, seen, has_failed: false, changed: Box::new(changed) }
+        Self {
+            files,
+            seen,
+            has_failed: false,
+            changed: Box::new(changed),
+        }
     }
 
     fn look(&mut self) {
@@ -68,7 +74,9 @@ pub(super) struct Follow {
 impl Follow {
     pub(super) fn start(all: Vec<Followed>) -> io::Result<Self> {
         let (stop, stopped) = channel();
-        std::thread::Builder::new().name("dyad-follow".to_owned()).spawn(move || run(all, &stopped))?;
+        std::thread::Builder::new()
+            .name("dyad-follow".to_owned())
+            .spawn(move || run(all, &stopped))?;
         Ok(Self { _stop: stop })
     }
 }

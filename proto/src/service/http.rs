@@ -1,5 +1,5 @@
-//! HTTP/1.1 next to gRPC, on a listener of its own: plain or with TLS, bounded connections, a timeout for headers, idle connections closed in favour
-//! of new ones, drain with a deadline.
+//! HTTP/1.1 next to gRPC, on a listener of its own: plain or with TLS, bounded connections, a timeout for headers, idle
+//! connections closed in favour of new ones, drain with a deadline.
 
 use std::future::Future;
 use std::io;
@@ -33,11 +33,11 @@ const MAX_HEAD: usize = 64 << 10;
 pub struct HttpConfig {
     /// Time for running requests to finish after the signal to stop.
     pub drain: Duration,
-    /// Connections at once. A connection has at most one request in flight. Idle ones are closed in favour of new ones; where
-    /// none is idle, new ones wait in the system's queue.
+    /// Connections at once. A connection has at most one request in flight. Idle ones are closed in favour of new ones;
+    /// where none is idle, new ones wait in the system's queue.
     pub connections: usize,
-    /// Longest time from the start of a connection, or from the previous reply, to the end of a request's headers. Less than
-    /// `drain`, so that incomplete headers do not delay the drain.
+    /// Longest time from the start of a connection, or from the previous reply, to the end of a request's headers. Less
+    /// than `drain`, so that incomplete headers do not delay the drain.
     pub header_timeout: Duration,
     /// Longest pauses of a client that reads a reply, in all. After it the connection is closed.
     pub reply_stall: Duration,
@@ -133,7 +133,11 @@ async fn connection(
         }
         let (reply, slot) = (routes.call(request), IdleOnDrop(Arc::clone(&of_request)));
         // Until the body is sent, or dropped.
-        async move { reply.await.map(|reply| reply.map(|body| Answering { body, _slot: slot })) }
+        async move {
+            reply
+                .await
+                .map(|reply| reply.map(|body| Answering { body, _slot: slot }))
+        }
     });
     let transport = Transport::new(stream, config.security.tls.as_ref(), Protocol::Http);
     let mut connection = pin!(

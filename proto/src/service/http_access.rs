@@ -24,8 +24,9 @@ pub struct Checked {
     place: Option<OwnedSemaphorePermit>,
 }
 
-/// The check of every request: of its caller, and, where nobody needs a key, of where it comes from. A page of a stranger in a browser of
-/// this machine could otherwise let a name of its own point here and read what the browser may read (DNS rebinding), or send what it likes.
+/// The check of every request: of its caller, and, where nobody needs a key, of where it comes from. A page of a
+/// stranger in a browser of this machine could otherwise let a name of its own point here and read what the browser may
+/// read (DNS rebinding), or send what it likes.
 #[derive(Debug, Clone, Default)]
 pub struct HttpAccess {
     control: AccessControl,
@@ -35,7 +36,10 @@ pub struct HttpAccess {
 impl HttpAccess {
     /// `hosts`: names by which the server may be called without keys, next to addresses and `localhost`.
     pub fn new(control: AccessControl, hosts: Vec<String>) -> Self {
-        Self { control, hosts: hosts.into() }
+        Self {
+            control,
+            hosts: hosts.into(),
+        }
     }
 
     /// Whether calls need API keys.
@@ -43,8 +47,8 @@ impl HttpAccess {
         self.control.has_keys()
     }
 
-    /// Checks a request for `call`, as the log names it, and puts its caller into it. The id is for the reply, refusal or not:
-    /// [`Checked::answer`].
+    /// Checks a request for `call`, as the log names it, and puts its caller into it. The id is for the reply, refusal
+    /// or not: [`Checked::answer`].
     pub fn check(&self, needed: Needed, call: &str, request: &mut Request) -> (Checked, Result<(), Status>) {
         let id = request_id(request.headers());
         let span = tracing::info_span!("request", %id, call);
@@ -61,18 +65,23 @@ impl HttpAccess {
         }
     }
 
-    /// Whether the request says once which server it is for, and a server without keys may be called by this name, from this page.
+    /// Whether the request says once which server it is for, and a server without keys may be called by this name, from
+    /// this page.
     fn check_host(&self, request: &Request) -> Result<(), Status> {
         let headers = request.headers();
         let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
         let host = host_of(request)?;
-        let (false, Some(host)) = (self.has_keys(), host) else { return Ok(()) };
+        let (false, Some(host)) = (self.has_keys(), host) else {
+            return Ok(());
+        };
         let is_known = |name: &str| {
             name.trim_matches(['[', ']']).parse::<IpAddr>().is_ok()
                 || name.eq_ignore_ascii_case("localhost")
                 || self.hosts.iter().any(|known| known.eq_ignore_ascii_case(name))
         };
-        let without_port = host.rsplit_once(':').filter(|(_, port)| port.bytes().all(|byte| byte.is_ascii_digit()));
+        let without_port = host
+            .rsplit_once(':')
+            .filter(|(_, port)| port.bytes().all(|byte| byte.is_ascii_digit()));
         if !is_known(&host) && !without_port.is_some_and(|(name, _)| is_known(name)) {
             let expected = "an address, `localhost`, or a name that `--http-host` gives";
             let message = format!("header `Host`: expected {expected}, got `{}`", host.escape_debug());
@@ -80,7 +89,11 @@ impl HttpAccess {
         }
         // Only browsers send it.
         match headers.get(ORIGIN).map(text) {
-            Some(origin) if origin.split_once("://").is_none_or(|(_, from)| !from.eq_ignore_ascii_case(&host)) => {
+            Some(origin)
+                if origin
+                    .split_once("://")
+                    .is_none_or(|(_, from)| !from.eq_ignore_ascii_case(&host)) =>
+            {
                 let message = format!(
                     "header `Origin`: a server without API keys answers no page of another server, got `{}`",
                     origin.escape_debug()
@@ -92,20 +105,26 @@ impl HttpAccess {
     }
 }
 
-/// The host that a request is for, as RFC 9112 has it: one header `Host`, and where the request's target is a whole URI, its authority. None
-/// for HTTP/1.0, which has no host, and which no browser speaks.
+/// The host that a request is for, as RFC 9112 has it: one header `Host`, and where the request's target is a whole
+/// URI, its authority. None for HTTP/1.0, which has no host, and which no browser speaks.
 fn host_of(request: &Request) -> Result<Option<String>, Status> {
     let refused = |message: String| Err(Status::invalid_argument(format!("header `Host`: {message}")));
     let mut hosts = request.headers().get_all(HOST).iter();
-    let (first, second) =
-        (hosts.next().map(|host| String::from_utf8_lossy(host.as_bytes()).into_owned()), hosts.next());
+    let (first, second) = (
+        hosts
+            .next()
+            .map(|host| String::from_utf8_lossy(host.as_bytes()).into_owned()),
+        hosts.next(),
+    );
     if second.is_some() {
         return refused("expected one, got several".to_owned());
     }
     match (first, request.uri().authority()) {
-        (Some(host), Some(target)) if !host.eq_ignore_ascii_case(target.as_str()) => {
-            refused(format!("expected `{}` as in the request's target, got `{}`", target, host.escape_debug()))
-        }
+        (Some(host), Some(target)) if !host.eq_ignore_ascii_case(target.as_str()) => refused(format!(
+            "expected `{}` as in the request's target, got `{}`",
+            target,
+            host.escape_debug()
+        )),
         (Some(host), _) => Ok(Some(host)),
         // HTTP/2 has no such header.
         (None, Some(target)) if request.version() != Version::HTTP_11 => Ok(Some(target.to_string())),
@@ -125,7 +144,9 @@ impl Checked {
         let Self { id, place, .. } = self;
         let (mut head, body) = reply.into_parts();
         head.headers.insert(REQUEST_ID, header_value(&id));
-        let Some(place) = place else { return Response::from_parts(head, body) };
+        let Some(place) = place else {
+            return Response::from_parts(head, body);
+        };
         let body = body.into_data_stream().map(move |piece| {
             let _held = &place;
             piece
@@ -164,8 +185,11 @@ mod tests {
         let with_keys = AccessControl::new(Some(Arc::new(ApiKeys::open(&keys).unwrap())), None);
         for access in [AccessControl::default(), with_keys] {
             let access = HttpAccess::new(access, Vec::new());
-            let code =
-                |request: &Request| access.check_host(request).map_or_else(|status| status.code(), |()| Code::Ok);
+            let code = |request: &Request| {
+                access
+                    .check_host(request)
+                    .map_or_else(|status| status.code(), |()| Code::Ok)
+            };
             for (target, hosts) in [
                 ("/v1/search", &[][..]),
                 ("/v1/search", &["localhost", "localhost"]),
@@ -175,13 +199,24 @@ mod tests {
                 ("http://localhost:81/v1/search", &["localhost:80"]),
                 ("http://localhost/v1/search", &[]),
             ] {
-                assert_eq!(code(&request(target, hosts)), Code::InvalidArgument, "{target} {hosts:?}");
+                assert_eq!(
+                    code(&request(target, hosts)),
+                    Code::InvalidArgument,
+                    "{target} {hosts:?}"
+                );
             }
             for (target, hosts) in [("/", &["localhost"][..]), ("http://localhost:80/", &["LocalHost:80"])] {
                 assert_eq!(code(&request(target, hosts)), Code::Ok, "{target} {hosts:?}");
             }
             let foreign = code(&request("http://evil.example/", &["evil.example"]));
-            assert_eq!(foreign, if access.has_keys() { Code::Ok } else { Code::PermissionDenied });
+            assert_eq!(
+                foreign,
+                if access.has_keys() {
+                    Code::Ok
+                } else {
+                    Code::PermissionDenied
+                }
+            );
             let mut old = request("/", &[]);
             *old.version_mut() = Version::HTTP_10;
             assert_eq!(code(&old), Code::Ok);
@@ -208,12 +243,23 @@ mod tests {
             assert!(allows(&access, host, None), "{host}");
             assert!(allows(&access, host, Some(&format!("http://{host}"))), "{host}");
         }
-        for host in
-            ["evil.example", "localhost.evil.example", "127.0.0.1.evil.example", "evil.example:127", "", "a:b:7"]
-        {
+        for host in [
+            "evil.example",
+            "localhost.evil.example",
+            "127.0.0.1.evil.example",
+            "evil.example:127",
+            "",
+            "a:b:7",
+        ] {
             assert!(!allows(&access, host, None), "{host}");
         }
-        for origin in ["http://evil.example", "null", "http://127.0.0.1:7780", "http://localhost", ""] {
+        for origin in [
+            "http://evil.example",
+            "null",
+            "http://127.0.0.1:7780",
+            "http://localhost",
+            "",
+        ] {
             assert!(!allows(&access, "localhost:7780", Some(origin)), "{origin}");
         }
     }

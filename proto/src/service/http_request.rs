@@ -1,5 +1,5 @@
-//! What a route reads of an HTTP request, within bounds: its body, of which the bytes of one, of all that are under way, and the time
-//! are bounded; and the time that the caller gives.
+//! What a route reads of an HTTP request, within bounds: its body, of which the bytes of one, of all that are under
+//! way, and the time are bounded; and the time that the caller gives.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -25,8 +25,11 @@ struct Arrival {
 }
 
 /// A body that dribbles is not waited for as long as a large one.
-const ARRIVAL: Arrival =
-    Arrival { first: Duration::from_secs(5), per_second: 64 << 10, longest: Duration::from_mins(1) };
+const ARRIVAL: Arrival = Arrival {
+    first: Duration::from_secs(5),
+    per_second: 64 << 10,
+    longest: Duration::from_mins(1),
+};
 
 /// The header of [`timeout`].
 const TIMEOUT: &str = "x-request-timeout";
@@ -80,7 +83,9 @@ pub async fn read_body(
         Some(encoding) => {
             let room = Arc::clone(room);
             let unpacked = when_there_is_room(move || unpack(encoding, &received, limit, &room));
-            let unpacked = tokio::time::timeout_at(deadline.into(), unpacked).await.map_err(|_| BodyError::Late)?;
+            let unpacked = tokio::time::timeout_at(deadline.into(), unpacked)
+                .await
+                .map_err(|_| BodyError::Late)?;
             unpacked.map_err(|error| BodyError::Broken(format!("{error:?}")))?
         }
     }
@@ -122,11 +127,13 @@ fn unpack(
         }
         true
     };
-    let bytes = encoding.unpack(&packed.bytes, Vec::new(), limit, reserve).map_err(|error| match error {
-        UnpackError::TooLarge => BodyError::TooLarge { limit },
-        UnpackError::Full => BodyError::Full,
-        UnpackError::Damaged(reason) => BodyError::Damaged(reason),
-    })?;
+    let bytes = encoding
+        .unpack(&packed.bytes, Vec::new(), limit, reserve)
+        .map_err(|error| match error {
+            UnpackError::TooLarge => BodyError::TooLarge { limit },
+            UnpackError::Full => BodyError::Full,
+            UnpackError::Damaged(reason) => BodyError::Damaged(reason),
+        })?;
     Ok(ReceivedBody { bytes, room: held })
 }
 
@@ -145,17 +152,24 @@ async fn collect(
     arrival: Arrival,
 ) -> Result<ReceivedBody, BodyError> {
     let began = Instant::now();
-    let mut received = ReceivedBody { bytes: Vec::new(), room: None };
+    let mut received = ReceivedBody {
+        bytes: Vec::new(),
+        room: None,
+    };
     let mut chunks = body.into_data_stream();
     loop {
         let until = deadline.min(began + arrival.of(received.bytes.len()));
-        let chunk = tokio::time::timeout_at(until.into(), chunks.next()).await.map_err(|_| BodyError::Late)?;
+        let chunk = tokio::time::timeout_at(until.into(), chunks.next())
+            .await
+            .map_err(|_| BodyError::Late)?;
         let Some(chunk) = chunk else { return Ok(received) };
         let chunk = chunk.map_err(|error| BodyError::Broken(error.to_string()))?;
         if received.bytes.len() + chunk.len() > limit {
             return Err(BodyError::TooLarge { limit });
         }
-        let share = Arc::clone(room).try_acquire_many_owned(chunk.len() as u32).map_err(|_| BodyError::Full)?;
+        let share = Arc::clone(room)
+            .try_acquire_many_owned(chunk.len() as u32)
+            .map_err(|_| BodyError::Full)?;
         match &mut received.room {
             Some(room) => room.merge(share),
             none => *none = Some(share),
@@ -172,18 +186,22 @@ impl Arrival {
     }
 }
 
-/// The time that a caller gives, in the header `X-Request-Timeout`: seconds, with a fraction where wanted, at most [`LONGEST`]; none
-/// where it is absent. The error says what is wrong.
+/// The time that a caller gives, in the header `X-Request-Timeout`: seconds, with a fraction where wanted, at most
+/// [`LONGEST`]; none where it is absent. The error says what is wrong.
 pub fn timeout(headers: &HeaderMap) -> Result<Option<Duration>, String> {
-    let Some(value) = headers.get(TIMEOUT) else { return Ok(None) };
+    let Some(value) = headers.get(TIMEOUT) else {
+        return Ok(None);
+    };
     let seconds = value.to_str().ok().and_then(|text| text.trim().parse::<f64>().ok());
     match seconds {
-        Some(seconds) if seconds > 0.0 => {
-            Ok(Some(Duration::try_from_secs_f64(seconds).unwrap_or(LONGEST).min(LONGEST)))
-        }
+        Some(seconds) if seconds > 0.0 => Ok(Some(
+            Duration::try_from_secs_f64(seconds).unwrap_or(LONGEST).min(LONGEST),
+        )),
         _ => {
             let got = String::from_utf8_lossy(value.as_bytes());
-            Err(format!("header `X-Request-Timeout` must be seconds above 0, got: {got}"))
+            Err(format!(
+                "header `X-Request-Timeout` must be seconds above 0, got: {got}"
+            ))
         }
     }
 }
@@ -200,12 +218,21 @@ mod tests {
         let soon = Instant::now() + Duration::from_mins(1);
         let first = read(Body::from("1234567"), LIMIT, &room, soon).await.unwrap();
         assert_eq!((first.bytes.as_slice(), room.available_permits()), (&b"1234567"[..], 3));
-        assert_eq!(read(Body::from("1234567"), LIMIT, &room, soon).await.unwrap_err(), BodyError::Full);
+        assert_eq!(
+            read(Body::from("1234567"), LIMIT, &room, soon).await.unwrap_err(),
+            BodyError::Full
+        );
         drop(first);
         assert_eq!(room.available_permits(), 10);
-        let streamed = Body::from_stream(futures_util::stream::iter([Ok::<_, std::io::Error>("1234"), Ok("5678")]));
+        let streamed = Body::from_stream(futures_util::stream::iter([
+            Ok::<_, std::io::Error>("1234"),
+            Ok("5678"),
+        ]));
         let refused = read(streamed, 7, &room, soon).await.unwrap_err();
-        assert_eq!((refused, room.available_permits()), (BodyError::TooLarge { limit: 7 }, 10));
+        assert_eq!(
+            (refused, room.available_permits()),
+            (BodyError::TooLarge { limit: 7 }, 10)
+        );
         let refused = read(Body::from("12345678"), 7, &room, soon).await.unwrap_err();
         assert_eq!(refused, BodyError::TooLarge { limit: 7 });
     }
@@ -217,12 +244,17 @@ mod tests {
         let request = |encodings: &[&str]| {
             let mut request = Request::new(Body::from("1234567"));
             for encoding in encodings {
-                request.headers_mut().append(CONTENT_ENCODING, encoding.parse().unwrap());
+                request
+                    .headers_mut()
+                    .append(CONTENT_ENCODING, encoding.parse().unwrap());
             }
             request
         };
         for fine in [&[][..], &["identity"], &["Identity"]] {
-            assert_eq!(read_body(request(fine), LIMIT, &room, soon).await.unwrap().bytes, b"1234567");
+            assert_eq!(
+                read_body(request(fine), LIMIT, &room, soon).await.unwrap().bytes,
+                b"1234567"
+            );
         }
         for (encodings, told) in [
             (&["deflate"][..], "deflate"),
@@ -236,7 +268,10 @@ mod tests {
         assert_eq!(room.available_permits(), 10);
         let room = Arc::new(Semaphore::new(1 << 20));
         let refused = read_body(request(&["gzip"]), LIMIT, &room, soon).await.unwrap_err();
-        assert!(matches!(&refused, BodyError::Damaged(reason) if reason.contains("no gzip")), "{refused}");
+        assert!(
+            matches!(&refused, BodyError::Damaged(reason) if reason.contains("no gzip")),
+            "{refused}"
+        );
         assert_eq!(room.available_permits(), 1 << 20);
     }
 
@@ -246,7 +281,9 @@ mod tests {
         let packed = zstd::encode_all(&vec![b'x'; 1 << 16][..], 1).unwrap();
         let request = || {
             let mut request = Request::new(Body::from(packed.clone()));
-            request.headers_mut().insert(CONTENT_ENCODING, "ZSTD, identity".parse().unwrap());
+            request
+                .headers_mut()
+                .insert(CONTENT_ENCODING, "ZSTD, identity".parse().unwrap());
             request
         };
         let room = Arc::new(Semaphore::new(1 << 18));
@@ -258,7 +295,10 @@ mod tests {
         let refused = read_body(request(), (1 << 16) - 1, &room, soon).await.unwrap_err();
         assert_eq!(refused, BodyError::TooLarge { limit: (1 << 16) - 1 });
         let small = Arc::new(Semaphore::new(1 << 12));
-        assert_eq!(read_body(request(), LIMIT, &small, soon).await.unwrap_err(), BodyError::Full);
+        assert_eq!(
+            read_body(request(), LIMIT, &small, soon).await.unwrap_err(),
+            BodyError::Full
+        );
         assert_eq!(small.available_permits(), 1 << 12);
     }
 
@@ -266,15 +306,20 @@ mod tests {
     async fn a_body_that_does_not_come_has_a_deadline() {
         let room = Arc::new(Semaphore::new(10));
         let body = Body::from_stream(futures_util::stream::pending::<Result<Vec<u8>, std::io::Error>>());
-        let refused = read(body, LIMIT, &room, Instant::now() + Duration::from_millis(20)).await.unwrap_err();
+        let refused = read(body, LIMIT, &room, Instant::now() + Duration::from_millis(20))
+            .await
+            .unwrap_err();
         assert_eq!(refused, BodyError::Late);
     }
 
     #[tokio::test]
     async fn a_body_that_dribbles_is_given_up_and_one_that_flows_is_not() {
         let room = Arc::new(Semaphore::new(1 << 20));
-        let arrival =
-            Arrival { first: Duration::from_millis(100), per_second: 10_000, longest: Duration::from_mins(1) };
+        let arrival = Arrival {
+            first: Duration::from_millis(100),
+            per_second: 10_000,
+            longest: Duration::from_mins(1),
+        };
         let pieces = |bytes: usize| {
             Body::from_stream(futures_util::stream::unfold(10_u32, move |left| async move {
                 tokio::time::sleep(Duration::from_millis(40)).await;
@@ -285,7 +330,14 @@ mod tests {
         // 10 bytes each 40 ms add 1 ms; 1,000 add 100.
         let refused = collect(pieces(10), LIMIT, &room, far, arrival).await.unwrap_err();
         assert_eq!(refused, BodyError::Late);
-        assert_eq!(collect(pieces(1000), LIMIT, &room, far, arrival).await.unwrap().bytes.len(), 10_000);
+        assert_eq!(
+            collect(pieces(1000), LIMIT, &room, far, arrival)
+                .await
+                .unwrap()
+                .bytes
+                .len(),
+            10_000
+        );
         // No body is waited for longer than the longest, nor beyond the caller's time.
         assert_eq!(ARRIVAL.of(usize::MAX >> 12), ARRIVAL.longest);
         let soon = Instant::now() + Duration::from_millis(60);

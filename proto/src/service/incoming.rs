@@ -1,5 +1,5 @@
-//! Connections of a gRPC server: without Nagle's algorithm, plain or with TLS, bounded in number, closed when they are silent or when
-//! their client does not read its replies. What is written until a flush goes out together.
+//! Connections of a gRPC server: without Nagle's algorithm, plain or with TLS, bounded in number, closed when they are
+//! silent or when their client does not read its replies. What is written until a flush goes out together.
 
 use std::io;
 use std::net::SocketAddr;
@@ -60,43 +60,54 @@ pub(super) fn incoming(
 ) -> impl Stream<Item = io::Result<BufferedConnection>> {
     let free = Arc::new(Semaphore::new(bounds.connections));
     let full = Arc::new(AtomicBool::new(false));
-    stream::unfold((listener, free, Failures::default(), bounds), move |(listener, free, mut failures, bounds)| {
-        let full = Arc::clone(&full);
-        async move {
-            loop {
-                let permit = if let Ok(permit) = Arc::clone(&free).try_acquire_owned() {
-                    permit
-                } else {
-                    failures.warn(&format!("{} gRPC connections are open, and more wait", bounds.connections));
-                    full.store(true, Ordering::Relaxed);
-                    let permit = Arc::clone(&free).acquire_owned().await.ok()?;
-                    full.store(false, Ordering::Relaxed);
-                    permit
-                };
-                match listener.accept().await {
-                    Ok((stream, address)) => {
-                        // The status of a call goes out in a write of its own after a message of a kilobyte or more, which Nagle's algorithm
-                        // keeps back until the client's system has acknowledged the reply: 40 ms.
-                        if let Err(error) = stream.set_nodelay(true) {
-                            tracing::debug!(%error, "no TCP_NODELAY");
+    stream::unfold(
+        (listener, free, Failures::default(), bounds),
+        move |(listener, free, mut failures, bounds)| {
+            let full = Arc::clone(&full);
+            async move {
+                loop {
+                    let permit = if let Ok(permit) = Arc::clone(&free).try_acquire_owned() {
+                        permit
+                    } else {
+                        failures.warn(&format!(
+                            "{} gRPC connections are open, and more wait",
+                            bounds.connections
+                        ));
+                        full.store(true, Ordering::Relaxed);
+                        let permit = Arc::clone(&free).acquire_owned().await.ok()?;
+                        full.store(false, Ordering::Relaxed);
+                        permit
+                    };
+                    match listener.accept().await {
+                        Ok((stream, address)) => {
+                            // The status of a call goes out in a write of its own after a message of a kilobyte or
+                            // more, which Nagle's algorithm keeps back until the client's system has acknowledged the
+                            // reply: 40 ms.
+                            if let Err(error) = stream.set_nodelay(true) {
+                                tracing::debug!(%error, "no TCP_NODELAY");
+                            }
+                            let full = bounds.has_keys.then(|| Arc::clone(&full));
+                            let connection = ServerConnection::new(stream, address, &bounds, (permit, full));
+                            return Some((
+                                Ok(BufferedConnection::new(connection)),
+                                (listener, free, failures, bounds),
+                            ));
                         }
-                        let full = bounds.has_keys.then(|| Arc::clone(&full));
-                        let connection = ServerConnection::new(stream, address, &bounds, (permit, full));
-                        return Some((Ok(BufferedConnection::new(connection)), (listener, free, failures, bounds)));
+                        Err(error) => failures.pause_after(&error, "gRPC").await,
                     }
-                    Err(error) => failures.pause_after(&error, "gRPC").await,
                 }
             }
-        }
-    })
+        },
+    )
 }
 
-/// A client's connection, whose writes are gathered until they are flushed: the headers, the message and the status of a small reply are three
-/// frames.
+/// A client's connection, whose writes are gathered until they are flushed: the headers, the message and the status of
+/// a small reply are three frames.
 ///
-/// `h2` writes the payload of a frame apart, and flushes before it takes the next frame, where the payload has 256 bytes or more; 1,024 where
-/// the stream takes no several slices at once, as this one says. Below that, all frames that are ready go out in one system call. Deadlines are those
-/// of the connection inside, which sees only what is really written: what fills the buffer while the client reads nothing is no progress.
+/// `h2` writes the payload of a frame apart, and flushes before it takes the next frame, where the payload has 256
+/// bytes or more; 1,024 where the stream takes no several slices at once, as this one says. Below that, all frames that
+/// are ready go out in one system call. Deadlines are those of the connection inside, which sees only what is really
+/// written: what fills the buffer while the client reads nothing is no progress.
 #[derive(Debug)]
 pub(super) struct BufferedConnection(BufWriter<ServerConnection>);
 
@@ -145,7 +156,8 @@ struct ServerConnection {
     blocked: Option<Instant>,
     /// Deadline of the preface, and the bytes of it received so far.
     preface: (Instant, usize),
-    /// When a client that has shown no API key may be closed, and whether others wait for its place; none where no keys are needed.
+    /// When a client that has shown no API key may be closed, and whether others wait for its place; none where no keys
+    /// are needed.
     stranger: Option<(Instant, Arc<AtomicBool>)>,
     tick: Pin<Box<Sleep>>,
     _permit: OwnedSemaphorePermit,
@@ -160,7 +172,11 @@ impl ServerConnection {
     ) -> Self {
         Self {
             stream: Transport::new(stream, bounds.tls.as_ref(), Protocol::Grpc),
-            client: Client { owed: Owed::new(bounds.reply_stall), address: Some(address), is_known: Arc::default() },
+            client: Client {
+                owed: Owed::new(bounds.reply_stall),
+                address: Some(address),
+                is_known: Arc::default(),
+            },
             reply_stall: bounds.reply_stall,
             draining: bounds.draining.clone(),
             blocked: None,
@@ -181,13 +197,16 @@ impl ServerConnection {
         polled
     }
 
-    /// An error where the client has missed a deadline. Checked by reads and writes: a connection that cannot write is not
-    /// read.
+    /// An error where the client has missed a deadline. Checked by reads and writes: a connection that cannot write is
+    /// not read.
     fn check(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
         while self.tick.as_mut().poll(cx).is_ready() {
             let (deadline, received) = self.preface;
             if received < PREFACE && (Instant::now() >= deadline || *self.draining.borrow()) {
-                return Err(io::Error::new(io::ErrorKind::TimedOut, "the client sent no HTTP/2 preface"));
+                return Err(io::Error::new(
+                    io::ErrorKind::TimedOut,
+                    "the client sent no HTTP/2 preface",
+                ));
             }
             if let Some((until, full)) = &self.stranger
                 && Instant::now() >= *until
@@ -203,7 +222,10 @@ impl ServerConnection {
             if blocked || self.client.owed.is_overdue() {
                 let client = self.client.address.map(|address| address.to_string());
                 tracing::info!(client, "closed a connection: its client does not read its replies");
-                return Err(io::Error::new(io::ErrorKind::TimedOut, "the client does not read its replies"));
+                return Err(io::Error::new(
+                    io::ErrorKind::TimedOut,
+                    "the client does not read its replies",
+                ));
             }
             self.tick.as_mut().reset(Instant::now() + TICK);
         }
@@ -254,8 +276,14 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (_begun, draining) = watch::channel(false);
-        let bounds =
-            ConnectionBounds { connections: 2, preface: HOUR, reply_stall, draining, tls: None, has_keys: false };
+        let bounds = ConnectionBounds {
+            connections: 2,
+            preface: HOUR,
+            reply_stall,
+            draining,
+            tls: None,
+            has_keys: false,
+        };
         let (accepted, client) = tokio::join!(
             async { Box::pin(incoming(listener, bounds)).next().await.unwrap().unwrap() },
             TcpStream::connect(address)

@@ -1,5 +1,5 @@
-//! Services with dyad's message limits instead of gRPC's 4 MiB. Each method's own limit is checked earlier, while its bytes
-//! arrive.
+//! Services with dyad's message limits instead of gRPC's 4 MiB. Each method's own limit is checked earlier, while its
+//! bytes arrive.
 
 use crate::limits::MAX_MESSAGE_BYTES;
 use crate::v1::admin_server::{Admin, AdminServer};
@@ -23,10 +23,14 @@ pub fn searcher<T: Searcher>(service: T) -> SearcherServer<T> {
 
 /// An admin service that sends up to [`MAX_MESSAGE_BYTES`].
 pub fn admin<T: Admin>(service: T) -> AdminServer<T> {
-    AdminServer::new(service).max_decoding_message_size(MAX_MESSAGE_BYTES).max_encoding_message_size(MAX_MESSAGE_BYTES)
+    AdminServer::new(service)
+        .max_decoding_message_size(MAX_MESSAGE_BYTES)
+        .max_encoding_message_size(MAX_MESSAGE_BYTES)
 }
 
 /// An index service that takes messages of up to [`MAX_MESSAGE_BYTES`].
 pub fn index<T: Index>(service: T) -> IndexServer<T> {
-    IndexServer::new(service).max_decoding_message_size(MAX_MESSAGE_BYTES).max_encoding_message_size(MAX_MESSAGE_BYTES)
+    IndexServer::new(service)
+        .max_decoding_message_size(MAX_MESSAGE_BYTES)
+        .max_encoding_message_size(MAX_MESSAGE_BYTES)
 }

@@ -1,7 +1,7 @@
 //! Request bodies: one message at a time, bounded in bytes and in time, checked before it is decoded.
 //!
-//! The transport would reserve as many bytes as the message header announces. Here a message grows as its bytes arrive, and
-//! the decoder gets it whole.
+//! The transport would reserve as many bytes as the message header announces. Here a message grows as its bytes arrive,
+//! and the decoder gets it whole.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -102,13 +102,17 @@ impl ReceivedRequest {
 
     /// The next whole message with its header, if it has arrived.
     fn whole(&mut self) -> Result<Option<Whole>, Status> {
-        let Some(header) = self.gathered.first_chunk::<HEADER>() else { return Ok(None) };
+        let Some(header) = self.gathered.first_chunk::<HEADER>() else {
+            return Ok(None);
+        };
         let [flag, length @ ..] = *header;
         let encoding = match (flag, self.encoding) {
             (0, _) => None,
             (1, Some(encoding)) => Some(encoding),
             (1, None) => {
-                return Err(Status::internal("the message is compressed, and header `grpc-encoding` does not say how"));
+                return Err(Status::internal(
+                    "the message is compressed, and header `grpc-encoding` does not say how",
+                ));
             }
             (flag, _) => return Err(Status::internal(format!("the message's flag is 0 or 1, got {flag}"))),
         };
@@ -134,7 +138,9 @@ impl ReceivedRequest {
 
     /// Checks a message with its header, for the decoder.
     fn checked(&mut self, message: Bytes) -> Result<Frame<Bytes>, Status> {
-        let elements = self.schema.check(self.method, message.get(HEADER..).unwrap_or_default())?;
+        let elements = self
+            .schema
+            .check(self.method, message.get(HEADER..).unwrap_or_default())?;
         self.hold(message.len() + elements * ELEMENT_BYTES)?;
         self.messages += 1;
         self.begun = None;
@@ -147,7 +153,9 @@ impl ReceivedRequest {
         let (held, inbox, most) = (Arc::clone(&self.held), self.inbox.clone(), self.method.bytes);
         let unpacked = when_there_is_room(move || {
             let reserve = |bytes: usize| {
-                held.lock().unwrap_or_else(PoisonError::into_inner).raise_to(packed.len() + bytes, &inbox)
+                held.lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .raise_to(packed.len() + bytes, &inbox)
             };
             let body = packed.get(HEADER..).unwrap_or_default();
             encoding.unpack(body, vec![0; HEADER], most, reserve)
@@ -176,7 +184,12 @@ impl ReceivedRequest {
 
     /// Holds memory for `bytes`.
     fn hold(&self, bytes: usize) -> Result<(), Status> {
-        if self.held.lock().unwrap_or_else(PoisonError::into_inner).raise_to(bytes, &self.inbox) {
+        if self
+            .held
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .raise_to(bytes, &self.inbox)
+        {
             return Ok(());
         }
         Err(full())
@@ -195,13 +208,17 @@ impl ReceivedRequest {
 
     /// Whether the server is about to end.
     fn has_drained(&mut self, cx: &mut Context<'_>) -> bool {
-        self.draining.as_mut().is_some_and(|draining| draining.as_mut().poll(cx).is_ready())
+        self.draining
+            .as_mut()
+            .is_some_and(|draining| draining.as_mut().poll(cx).is_ready())
     }
 
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
         loop {
             if let Some(unpacking) = &mut self.unpacking {
-                let Poll::Ready(unpacked) = unpacking.as_mut().poll(cx) else { return Poll::Pending };
+                let Poll::Ready(unpacked) = unpacking.as_mut().poll(cx) else {
+                    return Poll::Pending;
+                };
                 self.unpacking = None;
                 return Poll::Ready(Some(Ok(self.unpacked(unpacked)?)));
             }
@@ -216,7 +233,8 @@ impl ReceivedRequest {
             if self.messages > 0 && self.method.streams {
                 // The previous message is with its reader, which bounds how many it holds.
                 *self.held.lock().unwrap_or_else(PoisonError::into_inner) = HeldBytes::default();
-                // A stream that always has another request would never end otherwise. One that has begun is not received.
+                // A stream that always has another request would never end otherwise. One that has begun is not
+                // received.
                 if self.has_drained(cx) {
                     return Poll::Ready(None);
                 }
@@ -318,14 +336,18 @@ mod tests {
         let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
         std::io::Write::write_all(&mut encoder, message).unwrap();
         let packed = encoder.finish().unwrap();
-        [&[1][..], &(packed.len() as u32).to_be_bytes(), &packed].concat().into()
+        [&[1][..], &(packed.len() as u32).to_be_bytes(), &packed]
+            .concat()
+            .into()
     }
 
     #[tokio::test]
     async fn a_compressed_message_comes_as_a_plain_one_would() {
         let next = async |message: Bytes| {
             let mut body = received(vec![message], &super::inbox());
-            std::future::poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await.unwrap()
+            std::future::poll_fn(|cx| Pin::new(&mut body).poll_frame(cx))
+                .await
+                .unwrap()
         };
         let text = [0x1a, 1, b'x'];
         let frame = next(packed(&text)).await.unwrap().into_data().unwrap();
@@ -357,13 +379,20 @@ mod tests {
         let inbox = super::inbox();
         let header = [&[0][..], &(32u32 << 20).to_be_bytes()].concat();
         let piece = Bytes::from(vec![0; 1 << 20]);
-        let pieces = |count: usize| std::iter::once(header.clone().into()).chain(vec![piece.clone(); count]).collect();
+        let pieces = |count: usize| {
+            std::iter::once(header.clone().into())
+                .chain(vec![piece.clone(); count])
+                .collect()
+        };
         let mut large: Vec<_> = (0..4).map(|_| received(pieces(31), &inbox)).collect();
         assert!(large.iter_mut().all(|body| poll(body).is_pending()));
         let refused = |body: &mut ReceivedRequest| matches!(poll(body), Poll::Ready(Some(Err(status))) if status.code() == tonic::Code::ResourceExhausted);
         assert!(refused(&mut received(pieces(20), &inbox)));
         let small = [&[0, 0, 0, 0, 3][..], &[0x1a, 1, b'x']].concat();
-        assert!(matches!(poll(&mut received(vec![small.into()], &inbox)), Poll::Ready(Some(Ok(_)))));
+        assert!(matches!(
+            poll(&mut received(vec![small.into()], &inbox)),
+            Poll::Ready(Some(Ok(_)))
+        ));
         large.clear();
         assert!(poll(&mut received(pieces(8), &inbox)).is_pending());
     }
@@ -374,7 +403,9 @@ mod tests {
         assert!(poll(&mut body).is_pending());
         body.stall.as_mut().reset(Instant::now());
         tokio::time::sleep(Duration::from_millis(5)).await;
-        let Poll::Ready(Some(Err(status))) = poll(&mut body) else { panic!("expected an error") };
+        let Poll::Ready(Some(Err(status))) = poll(&mut body) else {
+            panic!("expected an error")
+        };
         assert_eq!(status.code(), tonic::Code::DeadlineExceeded);
     }
 }

@@ -1,7 +1,7 @@
 //! Reply bodies: sent in pieces, and tracked by their connection until the client has read them.
 //!
-//! HTTP/2 lets a client request a reply and never read it. A connection with a piece that is unread for too long is closed,
-//! with all of its replies.
+//! HTTP/2 lets a client request a reply and never read it. A connection with a piece that is unread for too long is
+//! closed, with all of its replies.
 
 use std::any::Any;
 use std::collections::HashMap;
@@ -20,8 +20,8 @@ use tonic::body::Body;
 const PIECE: usize = 64 << 10;
 /// Minimum rate at which a client must read a reply, in bytes per second.
 pub(super) const LEAST_RATE: usize = 512 << 10;
-/// Replies whose last byte is passed alone. The transport polls a piece before the client's window has room for it, and the
-/// next one only after: so a reply is held until all of it but one byte is sent.
+/// Replies whose last byte is passed alone. The transport polls a piece before the client's window has room for it, and
+/// the next one only after: so a reply is held until all of it but one byte is sent.
 const LAST_ALONE: usize = 1 << 10;
 
 /// A value that is kept until a reply is sent, such as its memory budget. Stored in the extensions of a response.
@@ -37,7 +37,9 @@ impl UntilSent {
 
 impl std::fmt::Debug for UntilSent {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("UntilSent").field("holders", &Arc::strong_count(&self.0)).finish()
+        f.debug_struct("UntilSent")
+            .field("holders", &Arc::strong_count(&self.0))
+            .finish()
     }
 }
 
@@ -52,7 +54,10 @@ pub(super) struct Owed {
 impl Owed {
     /// For a connection whose client may take this long to read a piece.
     pub(super) fn new(stall: Duration) -> Self {
-        Self { stall, ..Self::default() }
+        Self {
+            stall,
+            ..Self::default()
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<u64, Instant>> {
@@ -85,7 +90,15 @@ impl SentReply {
         let number = owed.next.fetch_add(1, Ordering::Relaxed);
         let frame_until = Instant::now() + owed.stall;
         owed.lock().insert(number, frame_until);
-        Self { inner, rest: Bytes::new(), frame_until, owed, number, _kept: kept, _counted: counted }
+        Self {
+            inner,
+            rest: Bytes::new(),
+            frame_until,
+            owed,
+            number,
+            _kept: kept,
+            _counted: counted,
+        }
     }
 
     fn piece(&mut self) -> Frame<Bytes> {
@@ -120,8 +133,8 @@ impl http_body::Body for SentReply {
         let polled = self.poll_next(cx);
         let (number, until) = (self.number, (Instant::now() + self.owed.stall).min(self.frame_until));
         let mut owed = self.owed.lock();
-        // The transport polls again only when the client has read some of the last piece; while there is none, the client waits
-        // for the server.
+        // The transport polls again only when the client has read some of the last piece; while there is none, the
+        // client waits for the server.
         match &polled {
             Poll::Ready(Some(Ok(_))) => drop(owed.insert(number, until)),
             Poll::Ready(_) | Poll::Pending => drop(owed.remove(&number)),
@@ -135,7 +148,11 @@ impl http_body::Body for SentReply {
     }
 
     fn size_hint(&self) -> SizeHint {
-        if self.rest.is_empty() { self.inner.size_hint() } else { SizeHint::default() }
+        if self.rest.is_empty() {
+            self.inner.size_hint()
+        } else {
+            SizeHint::default()
+        }
     }
 }
 

@@ -11,7 +11,8 @@ pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// Bytes of the longest id that is taken over.
 const LONGEST: usize = 128;
 
-/// The caller's id, where it is 1 to 128 letters, digits and `-_.:/+=@`; else a new one: the process's own random number, and a count.
+/// The caller's id, where it is 1 to 128 letters, digits and `-_.:/+=@`; else a new one: the process's own random
+/// number, and a count.
 pub(super) fn request_id(headers: &HeaderMap) -> Arc<str> {
     static PROCESS: OnceLock<u32> = OnceLock::new();
     static NEXT: AtomicU64 = AtomicU64::new(0);

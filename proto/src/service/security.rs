@@ -1,5 +1,5 @@
-//! The security of a server: TLS, API keys and the audit log by its options, read again when their files change, and the refusal to listen
-//! to strangers without them.
+//! The security of a server: TLS, API keys and the audit log by its options, read again when their files change, and
+//! the refusal to listen to strangers without them.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,8 @@ use crate::access::{AccessControl, ApiKeys, Audit, AuditError, KeyFileError, Ser
 #[derive(Debug, Clone, Default, clap::Args)]
 #[command(next_help_heading = "Security")]
 pub struct SecurityOptions {
-    /// PEM file of the server's certificate, followed by those between it and the CA's. Files that change are taken over without a restart.
+    /// PEM file of the server's certificate, followed by those between it and the CA's. Files that change are taken
+    /// over without a restart.
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     pub tls_cert: Option<PathBuf>,
     /// PEM file of the certificate's private key.
@@ -25,13 +26,15 @@ pub struct SecurityOptions {
     /// PEM file of CAs: only clients with a certificate of one of them can connect.
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub tls_client_ca: Option<PathBuf>,
-    /// File of API keys, as `dyad-searcher keys create` writes it: requests need one of them. Changes are taken over without a restart.
+    /// File of API keys, as `dyad-searcher keys create` writes it: requests need one of them. Changes are taken over
+    /// without a restart.
     #[arg(long, value_name = "FILE")]
     pub keys: Option<PathBuf>,
     /// Append a line of JSON to this file for each call that changes something, and for each that was refused.
     #[arg(long, value_name = "FILE")]
     pub audit_log: Option<PathBuf>,
-    /// Listen at addresses that other machines can reach even without TLS and API keys: whoever reaches them can do everything.
+    /// Listen at addresses that other machines can reach even without TLS and API keys: whoever reaches them can do
+    /// everything.
     #[arg(long)]
     pub insecure: bool,
 }
@@ -83,7 +86,8 @@ pub struct Security {
 }
 
 impl Security {
-    /// Opens all files, and refuses addresses of `listeners`, each with the option that gave it, that strangers could reach.
+    /// Opens all files, and refuses addresses of `listeners`, each with the option that gave it, that strangers could
+    /// reach.
     pub fn open(options: &SecurityOptions, listeners: &[(&TcpListener, &'static str)]) -> Result<Self, SecurityError> {
         Self::open_for(options, listeners, None)
     }
@@ -105,22 +109,39 @@ impl Security {
         };
         let tls = match (&options.tls_cert, &options.tls_key) {
             (Some(cert), Some(key)) => {
-                let files = TlsFiles { cert: cert.clone(), key: key.clone(), client_ca: options.tls_client_ca.clone() };
+                let files = TlsFiles {
+                    cert: cert.clone(),
+                    key: key.clone(),
+                    client_ca: options.tls_client_ca.clone(),
+                };
                 Some(follow_tls(files, &mut followed, counts("tls"))?)
             }
             _ => None,
         };
         let keys = match &options.keys {
-            Some(path) => Some(follow_keys(ApiKeys::open_for(path, served.cloned())?, &mut followed, counts("keys"))?),
+            Some(path) => Some(follow_keys(
+                ApiKeys::open_for(path, served.cloned())?,
+                &mut followed,
+                counts("keys"),
+            )?),
             None => None,
         };
-        let audit = options.audit_log.as_ref().map(|path| follow_audit(path, &mut followed)).transpose()?;
+        let audit = options
+            .audit_log
+            .as_ref()
+            .map(|path| follow_audit(path, &mut followed))
+            .transpose()?;
         let follow = if followed.is_empty() {
             None
         } else {
             Some(Arc::new(Follow::start(followed).map_err(SecurityError::Thread)?))
         };
-        Ok(Self { tls, access: AccessControl::new(keys, audit), reloads: reloads.into(), _follow: follow })
+        Ok(Self {
+            tls,
+            access: AccessControl::new(keys, audit),
+            reloads: reloads.into(),
+            _follow: follow,
+        })
     }
 
     /// The check of requests.
@@ -142,13 +163,19 @@ impl Security {
 // Each file is opened, followed, and opened again, so that no change in between is missed.
 
 fn follow_tls(files: TlsFiles, followed: &mut Vec<Followed>, counts: Arc<Reloads>) -> Result<Arc<Tls>, SecurityError> {
-    let paths = [&files.cert, &files.key].into_iter().chain(&files.client_ca).cloned().collect();
+    let paths = [&files.cert, &files.key]
+        .into_iter()
+        .chain(&files.client_ca)
+        .cloned()
+        .collect();
     let tls = Arc::new(Tls::open(files)?);
     let following = Arc::clone(&tls);
     followed.push(Followed::new(paths, move |look| {
         let reloaded = following.reload();
         counts.count(&reloaded, look);
-        taken_over(reloaded, look, "the TLS files", |()| "new connections use them".to_owned())
+        taken_over(reloaded, look, "the TLS files", |()| {
+            "new connections use them".to_owned()
+        })
     }));
     tls.reload()?;
     Ok(tls)
@@ -164,7 +191,9 @@ fn follow_keys(
     followed.push(Followed::new(vec![path], move |look| {
         let reloaded = following.reload();
         counts.count(&reloaded, look);
-        taken_over(reloaded, look, "the file of API keys", |accepted| format!("{accepted} keys are accepted"))
+        taken_over(reloaded, look, "the file of API keys", |accepted| {
+            format!("{accepted} keys are accepted")
+        })
     }));
     keys.reload()?;
     Ok(keys)
@@ -222,5 +251,10 @@ fn check_address(options: &SecurityOptions, address: SocketAddr, option: &'stati
         );
         return Ok(());
     }
-    Err(SecurityError::Open { option, address, missing, fix })
+    Err(SecurityError::Open {
+        option,
+        address,
+        missing,
+        fix,
+    })
 }

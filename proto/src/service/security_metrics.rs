@@ -1,4 +1,5 @@
-//! Metrics of a server's keys, TLS and audit log, read at each scrape: register a clone of its [`Security`] as a collector.
+//! Metrics of a server's keys, TLS and audit log, read at each scrape: register a clone of its [`Security`] as a
+//! collector.
 
 use std::fmt::Error;
 use std::sync::atomic::Ordering;
@@ -25,7 +26,12 @@ impl Collector for Security {
             }
             stale.push(([("of", *of)], i64::from(counts.are_stale.load(Ordering::Relaxed))));
         }
-        counters(&mut encoder, "security_reloads", "Changes of the files of keys and of TLS.", &reloads)?;
+        counters(
+            &mut encoder,
+            "security_reloads",
+            "Changes of the files of keys and of TLS.",
+            &reloads,
+        )?;
         let help = "Whether these files have changed and cannot be used, so that the old ones are.";
         gauges(&mut encoder, "security_files_stale", help, &stale)?;
         if let Some(audit) = self.access().audit() {
@@ -44,11 +50,21 @@ impl Collector for Security {
 fn encode_keys(encoder: &mut DescriptorEncoder<'_>, keys: &ApiKeys) -> Result<(), Error> {
     let usage = keys.usage();
     let call = |id: &str, name: &str, code| {
-        [("key", id.to_owned()), ("name", name.to_owned()), ("status", status_name(code).to_owned())]
+        [
+            ("key", id.to_owned()),
+            ("name", name.to_owned()),
+            ("status", status_name(code).to_owned()),
+        ]
     };
     let mut calls = vec![(call("", "", Code::Unauthenticated), keys.unknown())];
     let (mut under_way, mut limits) = (Vec::new(), Vec::new());
-    for KeyUsage { id, name, calls: counted, under_way: limited } in usage {
+    for KeyUsage {
+        id,
+        name,
+        calls: counted,
+        under_way: limited,
+    } in usage
+    {
         let counted = counted.into_iter().filter(|(_, count)| *count > 0);
         calls.extend(counted.map(|(code, count)| (call(&id, &name, code), count)));
         if let Some((now, most)) = limited {
@@ -59,7 +75,12 @@ fn encode_keys(encoder: &mut DescriptorEncoder<'_>, keys: &ApiKeys) -> Result<()
     }
     let help = "Calls by API key and the status of its check: OK let the call through. Without id: no key, or none of this server's.";
     counters(encoder, "api_key_requests", help, &calls)?;
-    gauges(encoder, "api_key_requests_under_way", "Calls under way of keys that have a limit.", &under_way)?;
+    gauges(
+        encoder,
+        "api_key_requests_under_way",
+        "Calls under way of keys that have a limit.",
+        &under_way,
+    )?;
     gauges(encoder, "api_key_requests_limit", "That limit.", &limits)
 }
 
@@ -78,9 +99,11 @@ fn counters<L: EncodeLabelSet>(
         return Ok(());
     }
     let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
-    series
-        .iter()
-        .try_for_each(|(labels, value)| metric.encode_family(labels)?.encode_counter::<NoLabelSet, _, u64>(value, None))
+    series.iter().try_for_each(|(labels, value)| {
+        metric
+            .encode_family(labels)?
+            .encode_counter::<NoLabelSet, _, u64>(value, None)
+    })
 }
 
 fn gauges<L: EncodeLabelSet>(
@@ -93,5 +116,7 @@ fn gauges<L: EncodeLabelSet>(
         return Ok(());
     }
     let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
-    series.iter().try_for_each(|(labels, value)| metric.encode_family(labels)?.encode_gauge(value))
+    series
+        .iter()
+        .try_for_each(|(labels, value)| metric.encode_family(labels)?.encode_gauge(value))
 }

@@ -58,7 +58,8 @@ pub struct ServerConfig {
     pub drain: Duration,
     /// Connections at once; more wait in the system's queue.
     pub connections: usize,
-    /// Age at which a connection ends, once its calls have: its client connects again, which a balancer of connections may send to another server.
+    /// Age at which a connection ends, once its calls have: its client connects again, which a balancer of connections
+    /// may send to another server.
     pub connection_age: Duration,
     /// Requests that one connection may have in flight.
     pub concurrency_per_connection: usize,
@@ -100,14 +101,20 @@ pub struct Health {
 
 impl std::fmt::Debug for Health {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Health").field("names", &self.names).finish_non_exhaustive()
+        f.debug_struct("Health")
+            .field("names", &self.names)
+            .finish_non_exhaustive()
     }
 }
 
 impl Health {
     /// Everything unknown until [`Health::serving`] names it.
     pub fn new() -> Self {
-        Self { reporter: HealthReporter::new(), names: Vec::new(), ready: watch::channel(true).1 }
+        Self {
+            reporter: HealthReporter::new(),
+            names: Vec::new(),
+            ready: watch::channel(true).1,
+        }
     }
 
     /// Reports a service as serving, until the drain begins.
@@ -127,7 +134,11 @@ impl Health {
 
 /// Reports everything as serving, or not.
 async fn report(reporter: &HealthReporter, names: &[&str], serving: bool) {
-    let status = if serving { ServingStatus::Serving } else { ServingStatus::NotServing };
+    let status = if serving {
+        ServingStatus::Serving
+    } else {
+        ServingStatus::NotServing
+    };
     for name in names.iter().copied().chain([""]) {
         reporter.set_service_status(name, status).await;
     }
@@ -162,7 +173,11 @@ pub async fn bind(address: &str) -> Result<TcpListener, ServeError> {
 
 /// As [`bind`], for an address that another option gave; errors name it.
 pub async fn bind_for(address: &str, option: &'static str) -> Result<TcpListener, ServeError> {
-    TcpListener::bind(address).await.map_err(|reason| ServeError::Bind { address: address.to_owned(), reason, option })
+    TcpListener::bind(address).await.map_err(|reason| ServeError::Bind {
+        address: address.to_owned(),
+        reason,
+        option,
+    })
 }
 
 /// The fix for an address that cannot be listened on.
@@ -180,9 +195,9 @@ fn hint(reason: &io::Error, option: &str) -> String {
 
 /// Serves until `shutdown` completes, then lets running requests finish within the drain deadline.
 ///
-/// Health becomes `NOT_SERVING` first, so that load balancers stop sending requests during the lame-duck pause. Then the port is closed, health watches
-/// end, and streams of requests end after the requests received so far. Connections that are merely open at the deadline
-/// are closed; a request that is cut off is an error.
+/// Health becomes `NOT_SERVING` first, so that load balancers stop sending requests during the lame-duck pause. Then
+/// the port is closed, health watches end, and streams of requests end after the requests received so far. Connections
+/// that are merely open at the deadline are closed; a request that is cut off is an error.
 pub async fn serve(
     listener: TcpListener,
     routes: Routes,
@@ -191,7 +206,11 @@ pub async fn serve(
     config: ServerConfig,
 ) -> Result<(), ServeError> {
     let address: Option<SocketAddr> = listener.local_addr().ok();
-    let Health { mut reporter, names, ready } = health;
+    let Health {
+        mut reporter,
+        names,
+        ready,
+    } = health;
     let health_service = tonic_health::pb::health_server::HealthServer::new(
         tonic_health::server::HealthService::from_health_reporter(reporter.clone()),
     );
@@ -201,7 +220,9 @@ pub async fn serve(
             .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
             .with_service_name("grpc.health.v1.Health");
         // The descriptors know every service of dyad; this server has these.
-        names.iter().fold(builder, |builder, name| builder.with_service_name(*name))
+        names
+            .iter()
+            .fold(builder, |builder, name| builder.with_service_name(*name))
     };
     // Older clients, such as Python's, know only the first name of the service.
     let (reflection, older_reflection) = (reflection().build_v1()?, reflection().build_v1alpha()?);
@@ -245,7 +266,12 @@ pub async fn serve(
         .timeout(config.timeout)
         .max_connection_age(config.connection_age)
         .http2_keepalive_interval(Some(Duration::from_secs(30)))
-        .layer(bounded::BoundedLayer::new(schema, drained, Arc::clone(&under_way), (access, config.observer)))
+        .layer(bounded::BoundedLayer::new(
+            schema,
+            drained,
+            Arc::clone(&under_way),
+            (access, config.observer),
+        ))
         .add_routes(routes)
         .add_service(health_service)
         .add_service(reflection)

@@ -1,5 +1,6 @@
-//! TLS of a server: certificate and private key from PEM files, client certificates where a CA is given, TLS 1.2 and 1.3 with the cipher
-//! suites that rustls has. Files that change are taken over; connections keep what they have begun with.
+//! TLS of a server: certificate and private key from PEM files, client certificates where a CA is given, TLS 1.2 and
+//! 1.3 with the cipher suites that rustls has. Files that change are taken over; connections keep what they have begun
+//! with.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -91,7 +92,11 @@ impl Tls {
     /// Reads the files.
     pub(super) fn open(files: TlsFiles) -> Result<Self, TlsError> {
         let loaded = ArcSwap::from_pointee(load(&files)?);
-        Ok(Self { files, loaded, failed: AtomicU64::new(0) })
+        Ok(Self {
+            files,
+            loaded,
+            failed: AtomicU64::new(0),
+        })
     }
 
     /// Reads the files again, for the connections from now on; where that fails, everything stays as it is.
@@ -133,8 +138,11 @@ fn load(TlsFiles { cert, key, client_ca }: &TlsFiles) -> Result<LoadedTls, TlsEr
         got: describe(&error),
     })?;
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let pair =
-        |error: rustls::Error| TlsError::Pair { cert: cert.clone(), key: key.clone(), reason: error.to_string() };
+    let pair = |error: rustls::Error| TlsError::Pair {
+        cert: cert.clone(),
+        key: key.clone(),
+        reason: error.to_string(),
+    };
     let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
         .map_err(pair)?;
@@ -161,7 +169,11 @@ fn load(TlsFiles { cert, key, client_ca }: &TlsFiles) -> Result<LoadedTls, TlsEr
         config.alpn_protocols = vec![protocol.to_vec()];
         config
     };
-    Ok(LoadedTls { grpc: Arc::new(with(b"h2")), http: Arc::new(with(b"http/1.1")), expires })
+    Ok(LoadedTls {
+        grpc: Arc::new(with(b"h2")),
+        http: Arc::new(with(b"http/1.1")),
+        expires,
+    })
 }
 
 fn read(path: &Path, option: &'static str) -> Result<Vec<u8>, TlsError> {
@@ -169,10 +181,19 @@ fn read(path: &Path, option: &'static str) -> Result<Vec<u8>, TlsError> {
 }
 
 fn certificates(path: &Path, option: &'static str) -> Result<Vec<CertificateDer<'static>>, TlsError> {
-    let wrong = |got| TlsError::Wrong { option, path: path.to_owned(), expected: "certificates in PEM (X.509)", got };
+    let wrong = |got| TlsError::Wrong {
+        option,
+        path: path.to_owned(),
+        expected: "certificates in PEM (X.509)",
+        got,
+    };
     let all = CertificateDer::pem_slice_iter(&read(path, option)?).collect::<Result<Vec<_>, _>>();
     let all = all.map_err(|error| wrong(describe(&error)))?;
-    if all.is_empty() { Err(wrong("none".to_owned())) } else { Ok(all) }
+    if all.is_empty() {
+        Err(wrong("none".to_owned()))
+    } else {
+        Ok(all)
+    }
 }
 
 fn describe(error: &pem::Error) -> String {
@@ -184,22 +205,36 @@ fn describe(error: &pem::Error) -> String {
 
 /// The end of the first certificate, which must not have come: clients would refuse it.
 fn check_validity(path: &Path, chain: &[CertificateDer<'_>]) -> Result<i64, TlsError> {
-    let wrong = |expected, got| TlsError::Wrong { option: "--tls-cert", path: path.to_owned(), expected, got };
+    let wrong = |expected, got| TlsError::Wrong {
+        option: "--tls-cert",
+        path: path.to_owned(),
+        expected,
+        got,
+    };
     let first = chain.first().map(|der| &**der).unwrap_or_default();
     let (_, certificate) = x509_parser::parse_x509_certificate(first)
         .map_err(|error| wrong("certificates in PEM (X.509)", error.to_string()))?;
     let (validity, now) = (certificate.validity(), unix_s());
     let expires = validity.not_after.timestamp();
     if now >= expires || now < validity.not_before.timestamp() {
-        let got = format!("one that is valid from {} to {}", validity.not_before, validity.not_after);
+        let got = format!(
+            "one that is valid from {} to {}",
+            validity.not_before, validity.not_after
+        );
         return Err(wrong("a certificate that is valid now", got));
     }
     if expires - now < SOON_DAYS * DAY_S {
-        tracing::warn!("--tls-cert `{}` ends on {}: replace it", path.display(), validity.not_after);
+        tracing::warn!(
+            "--tls-cert `{}` ends on {}: replace it",
+            path.display(),
+            validity.not_after
+        );
     }
     Ok(expires)
 }
 
 fn unix_s() -> i64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs() as i64)
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |time| time.as_secs() as i64)
 }

@@ -1,5 +1,5 @@
-//! A client's connection, plain or with TLS. The handshake is a part of the first read or write, so that the deadlines of these bound it
-//! and nothing waits for it before the next connection is accepted.
+//! A client's connection, plain or with TLS. The handshake is a part of the first read or write, so that the deadlines
+//! of these bound it and nothing waits for it before the next connection is accepted.
 
 use std::io;
 use std::pin::Pin;

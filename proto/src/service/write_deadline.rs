@@ -1,5 +1,5 @@
-//! Writes of an HTTP connection, with a deadline: a client that does not read its reply holds neither the reply's memory nor its
-//! connection for long.
+//! Writes of an HTTP connection, with a deadline: a client that does not read its reply holds neither the reply's
+//! memory nor its connection for long.
 
 use std::io;
 use std::pin::Pin;
@@ -23,7 +23,12 @@ pub(super) struct WriteDeadline<S> {
 
 impl<S> WriteDeadline<S> {
     pub(super) fn new(stream: S, stall: Duration) -> Self {
-        Self { stream, stall, until: None, sleep: Box::pin(tokio::time::sleep(stall)) }
+        Self {
+            stream,
+            stall,
+            until: None,
+            sleep: Box::pin(tokio::time::sleep(stall)),
+        }
     }
 
     fn written(&mut self, polled: Poll<io::Result<usize>>, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {

@@ -1,4 +1,5 @@
-//! Checks single fields by the rules of the `.proto` files: what each message's [`CheckFields`] does is written by `build.rs`.
+//! Checks single fields by the rules of the `.proto` files: what each message's [`CheckFields`] does is written by
+//! `build.rs`.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -75,9 +76,15 @@ impl Check {
         let least = rules.minimum.unwrap_or(f64::NEG_INFINITY);
         let most = rules.maximum.unwrap_or(f64::INFINITY);
         let zero = if rules.or_zero { "0 for none, or " } else { "" };
-        let range =
-            if rules.exclusive { format!("above {least} and below {most}") } else { format!("from {least} to {most}") };
-        self.fail(format!("{at}{name}"), format!("expected {zero}a number {range}, got {got}"));
+        let range = if rules.exclusive {
+            format!("above {least} and below {most}")
+        } else {
+            format!("from {least} to {most}")
+        };
+        self.fail(
+            format!("{at}{name}"),
+            format!("expected {zero}a number {range}, got {got}"),
+        );
     }
 
     /// A text.
@@ -90,7 +97,10 @@ impl Check {
             }
         } else if text.len() > rules.most_bytes() {
             let expected = rules.most_bytes();
-            self.fail(format!("{at}{name}"), format!("expected at most {expected} bytes, got {}", text.len()));
+            self.fail(
+                format!("{at}{name}"),
+                format!("expected at most {expected} bytes, got {}", text.len()),
+            );
         }
     }
 
@@ -98,9 +108,15 @@ impl Check {
     fn items(&mut self, at: &str, name: &str, got: usize, rules: &v1::FieldRules) {
         let most = rules.most_items();
         if rules.required && (got == 0 || got > most) {
-            self.fail(format!("{at}{name}"), format!("expected 1 to {most} entries, got {got}"));
+            self.fail(
+                format!("{at}{name}"),
+                format!("expected 1 to {most} entries, got {got}"),
+            );
         } else if got > most {
-            self.fail(format!("{at}{name}"), format!("expected at most {most} entries, got {got}"));
+            self.fail(
+                format!("{at}{name}"),
+                format!("expected at most {most} entries, got {got}"),
+            );
         }
     }
 
@@ -142,5 +158,9 @@ impl Check {
 fn is_between(value: f64, rules: &v1::FieldRules) -> bool {
     let least = rules.minimum.unwrap_or(f64::NEG_INFINITY);
     let most = rules.maximum.unwrap_or(f64::INFINITY);
-    if rules.exclusive { value > least && value < most } else { value >= least && value <= most }
+    if rules.exclusive {
+        value > least && value < most
+    } else {
+        value >= least && value <= most
+    }
 }

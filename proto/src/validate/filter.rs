@@ -35,20 +35,39 @@ pub(super) fn check(check: &mut Check, at: &str, filter: &v1::Filter) {
 }
 
 fn whole(check: &mut Check, at: &str, filter: &v1::Filter, of: FilterOwner) {
-    let mut count = Count { of, conditions: 0, values: 0 };
+    let mut count = Count {
+        of,
+        conditions: 0,
+        values: 0,
+    };
     one(check, at, filter, 1, &mut count);
     if count.conditions > MAX_FILTER_CONDITIONS {
-        check.fail(at, format!("expected at most {MAX_FILTER_CONDITIONS} conditions, got {}", count.conditions));
+        check.fail(
+            at,
+            format!(
+                "expected at most {MAX_FILTER_CONDITIONS} conditions, got {}",
+                count.conditions
+            ),
+        );
     }
     if count.values > MAX_FILTER_VALUES {
-        check.fail(at, format!("expected at most {MAX_FILTER_VALUES} values and keys in all, got {}", count.values));
+        check.fail(
+            at,
+            format!(
+                "expected at most {MAX_FILTER_VALUES} values and keys in all, got {}",
+                count.values
+            ),
+        );
     }
 }
 
 fn one(check: &mut Check, at: &str, filter: &v1::Filter, depth: usize, count: &mut Count) {
     count.conditions += 1;
     if depth > MAX_FILTER_DEPTH {
-        return check.fail(at, format!("expected at most {MAX_FILTER_DEPTH} nested filters, got more"));
+        return check.fail(
+            at,
+            format!("expected at most {MAX_FILTER_DEPTH} nested filters, got more"),
+        );
     }
     let Some(condition) = &filter.condition else {
         let names = "`all`, `any`, `not`, `equals`, `one_of`, `range`, `keys` or `exists`";
@@ -123,7 +142,10 @@ fn is_integer(text: &str) -> bool {
 }
 
 fn value(check: &mut Check, at: &str, value: &v1::FilterValue, of: FilterOwner) {
-    let (most_bytes, most_digits) = (rules::FILTER_VALUE_TEXT.most_bytes(), rules::FILTER_VALUE_INTEGER.most_bytes());
+    let (most_bytes, most_digits) = (
+        rules::FILTER_VALUE_TEXT.most_bytes(),
+        rules::FILTER_VALUE_INTEGER.most_bytes(),
+    );
     match &value.value {
         None => check.fail(at, "expected one of `text`, `number`, `flag`, `integer`, got none"),
         Some(Value::Integer(text)) if !is_integer(text) || text.len() > most_digits => {
@@ -143,7 +165,10 @@ fn value(check: &mut Check, at: &str, value: &v1::FilterValue, of: FilterOwner) 
         }
         Some(Value::Number(number)) if stands_for_several(*number, of) => {
             let why = "doubles do not tell whole numbers apart from 2^53 on";
-            check.fail(at, format!("expected `integer` with its digits as text, got `number` {number:e}: {why}"));
+            check.fail(
+                at,
+                format!("expected `integer` with its digits as text, got `number` {number:e}: {why}"),
+            );
         }
         Some(_) => {}
     }
@@ -161,7 +186,12 @@ fn kind(value: &Value) -> &'static str {
 fn between(check: &mut Check, at: &str, range: &v1::FieldRange, of: FilterOwner) {
     field(check, at, range, &range.field);
     let mut kinds = Vec::new();
-    for (name, end) in [("min", &range.min), ("above", &range.above), ("max", &range.max), ("below", &range.below)] {
+    for (name, end) in [
+        ("min", &range.min),
+        ("above", &range.above),
+        ("max", &range.max),
+        ("below", &range.below),
+    ] {
         if let Some(end) = end {
             let at = &format!("{at}.{name}");
             value(check, at, end, of);
@@ -171,14 +201,19 @@ fn between(check: &mut Check, at: &str, range: &v1::FieldRange, of: FilterOwner)
             kinds.push(end.value.as_ref().map(kind));
         }
     }
-    for (one, other) in [(("min", &range.min), ("above", &range.above)), (("max", &range.max), ("below", &range.below))]
-    {
+    for (one, other) in [
+        (("min", &range.min), ("above", &range.above)),
+        (("max", &range.max), ("below", &range.below)),
+    ] {
         if one.1.is_some() && other.1.is_some() {
             check.fail(at, format!("expected `{}` or `{}`, got both", one.0, other.0));
         }
     }
     if kinds.is_empty() {
-        check.fail(at, "expected `min` or `above`, `max` or `below`, or one of each, got neither");
+        check.fail(
+            at,
+            "expected `min` or `above`, `max` or `below`, or one of each, got neither",
+        );
     }
     // A missing value was reported above.
     let mut known = kinds.iter().flatten();
@@ -196,25 +231,38 @@ mod tests {
     fn said(condition: Option<Condition>) -> String {
         let mut all = Check::default();
         check(&mut all, "filter", &v1::Filter { condition });
-        all.done().map_or_else(|violations| violations.to_string(), |()| "fine".into())
+        all.done()
+            .map_or_else(|violations| violations.to_string(), |()| "fine".into())
     }
 
     #[expect(clippy::unnecessary_wraps, reason = "fields of a message are optional")]
     fn text(text: &str) -> Option<v1::FilterValue> {
-        Some(v1::FilterValue { value: Some(Value::Text(text.into())) })
+        Some(v1::FilterValue {
+            value: Some(Value::Text(text.into())),
+        })
     }
 
     #[expect(clippy::unnecessary_wraps, reason = "fields of a message are optional")]
     fn number(number: f64) -> Option<v1::FilterValue> {
-        Some(v1::FilterValue { value: Some(Value::Number(number)) })
+        Some(v1::FilterValue {
+            value: Some(Value::Number(number)),
+        })
     }
 
     fn equals(field: &str, value: Option<v1::FilterValue>) -> Condition {
-        Condition::Equals(v1::FieldEquals { field: field.into(), value })
+        Condition::Equals(v1::FieldEquals {
+            field: field.into(),
+            value,
+        })
     }
 
     fn list(conditions: Vec<Option<Condition>>) -> v1::FilterList {
-        v1::FilterList { filters: conditions.into_iter().map(|condition| v1::Filter { condition }).collect() }
+        v1::FilterList {
+            filters: conditions
+                .into_iter()
+                .map(|condition| v1::Filter { condition })
+                .collect(),
+        }
     }
 
     #[test]
@@ -227,7 +275,10 @@ mod tests {
             said(Some(equals("lang", None)))
                 .contains("`filter.equals.value`: expected one of `text`, `number`, `flag`, `integer`, got none")
         );
-        let inner = Condition::Any(list(vec![Some(equals("a", number(1.0))), Some(equals("b", number(f64::NAN)))]));
+        let inner = Condition::Any(list(vec![
+            Some(equals("a", number(1.0))),
+            Some(equals("b", number(f64::NAN))),
+        ]));
         let both = said(Some(Condition::All(list(vec![Some(inner), None]))));
         assert!(
             both.contains("`filter.all.filters[0].any.filters[1].equals.value`: expected a finite number"),
@@ -250,7 +301,13 @@ mod tests {
     #[test]
     fn a_range_has_an_end_and_one_type() {
         let ends = |min, max, above, below| {
-            said(Some(Condition::Range(v1::FieldRange { field: "year".into(), min, max, above, below })))
+            said(Some(Condition::Range(v1::FieldRange {
+                field: "year".into(),
+                min,
+                max,
+                above,
+                below,
+            })))
         };
         let range = |min, max| ends(min, max, None, None);
         assert_eq!(range(number(1.0), None), "fine");
@@ -265,7 +322,9 @@ mod tests {
         assert!(ends(None, number(1.0), None, number(1.0)).contains("expected `max` or `below`, got both"));
         assert!(ends(None, text("a"), number(1.0), None).contains("of one type"));
         assert!(ends(None, None, number(f64::NAN), None).contains("`filter.range.above`: expected a finite number"));
-        let flag = Some(v1::FilterValue { value: Some(Value::Flag(true)) });
+        let flag = Some(v1::FilterValue {
+            value: Some(Value::Flag(true)),
+        });
         assert!(range(flag, None).contains("`filter.range.min`: expected `number`, `integer` or `text`, got `flag`"));
     }
 
@@ -273,36 +332,88 @@ mod tests {
     fn doubles_that_stand_for_several_whole_numbers_equal_nothing() {
         let of_request = |value| said(Some(equals("id", value)));
         let of_key = |condition| {
-            let filter = v1::Filter { condition: Some(condition) };
+            let filter = v1::Filter {
+                condition: Some(condition),
+            };
             key_filter(&filter).map_or_else(|violations| violations.to_string(), |()| "fine".into())
         };
-        let integer = |digits: &str| Some(v1::FilterValue { value: Some(Value::Integer(digits.into())) });
+        let integer = |digits: &str| {
+            Some(v1::FilterValue {
+                value: Some(Value::Integer(digits.into())),
+            })
+        };
         for fine in [9_007_199_254_740_991.0, -9_007_199_254_740_991.0, 0.5, 0.0] {
             assert_eq!(of_request(number(fine)), "fine", "{fine}");
             assert_eq!(of_key(equals("id", number(fine))), "fine", "{fine}");
         }
         for wide in [1e20, 1e300, -1e19, 18_446_744_073_709_551_616.0] {
             assert_eq!(of_request(number(wide)), "fine", "{wide}");
-            assert!(of_key(equals("id", number(wide))).contains("expected `integer`"), "{wide}");
+            assert!(
+                of_key(equals("id", number(wide))).contains("expected `integer`"),
+                "{wide}"
+            );
         }
-        for several in [9_007_199_254_740_992.0, 1.234_567_890_123_456_8e18, -9_223_372_036_854_775_808.0, 1.8e19] {
+        for several in [
+            9_007_199_254_740_992.0,
+            1.234_567_890_123_456_8e18,
+            -9_223_372_036_854_775_808.0,
+            1.8e19,
+        ] {
             let refused = of_request(number(several));
-            assert!(refused.contains("`filter.equals.value`: expected `integer` with its digits"), "{refused}");
+            assert!(
+                refused.contains("`filter.equals.value`: expected `integer` with its digits"),
+                "{refused}"
+            );
             let values = vec![number(1.0).unwrap(), number(several).unwrap()];
-            let one_of = Condition::OneOf(v1::FieldOneOf { field: "id".into(), values });
+            let one_of = Condition::OneOf(v1::FieldOneOf {
+                field: "id".into(),
+                values,
+            });
             assert!(said(Some(one_of)).contains("`filter.one_of.values[1]`: expected `integer`"));
-            let range = v1::FieldRange { field: "id".into(), below: number(several), ..Default::default() };
+            let range = v1::FieldRange {
+                field: "id".into(),
+                below: number(several),
+                ..Default::default()
+            };
             assert!(said(Some(Condition::Range(range.clone()))).contains("`filter.range.below`: expected `integer`"));
             assert!(of_key(Condition::Range(range)).contains("`filter.range.below`: expected `integer`"));
         }
-        for fine in ["0", "7", "-7", "1234567890123456789", "18446744073709551615", "100000000000000000001"] {
+        for fine in [
+            "0",
+            "7",
+            "-7",
+            "1234567890123456789",
+            "18446744073709551615",
+            "100000000000000000001",
+        ] {
             assert_eq!(of_request(integer(fine)), "fine", "{fine}");
             assert_eq!(of_key(equals("id", integer(fine))), "fine", "{fine}");
         }
-        for wrong in ["", "-", "+1", "01", "-00", "1.0", "1e3", " 1", "1 ", "x", &"1".repeat(400), &"9".repeat(309)] {
-            assert!(of_request(integer(wrong)).contains("bytes of decimal digits"), "{wrong}");
+        for wrong in [
+            "",
+            "-",
+            "+1",
+            "01",
+            "-00",
+            "1.0",
+            "1e3",
+            " 1",
+            "1 ",
+            "x",
+            &"1".repeat(400),
+            &"9".repeat(309),
+        ] {
+            assert!(
+                of_request(integer(wrong)).contains("bytes of decimal digits"),
+                "{wrong}"
+            );
         }
-        let range = v1::FieldRange { field: "id".into(), min: integer("1"), max: number(2.0), ..Default::default() };
+        let range = v1::FieldRange {
+            field: "id".into(),
+            min: integer("1"),
+            max: number(2.0),
+            ..Default::default()
+        };
         assert_eq!(said(Some(Condition::Range(range))), "fine", "both are numbers");
     }
 
@@ -319,8 +430,16 @@ mod tests {
         assert_eq!(said(Some(wide(MAX_FILTER_CONDITIONS - 1))), "fine");
         assert!(said(Some(wide(MAX_FILTER_CONDITIONS))).contains("expected at most 256 conditions, got 257"));
         let values = vec![number(1.0).unwrap(); MAX_FILTER_VALUES / 2 + 1];
-        let half = || Some(Condition::OneOf(v1::FieldOneOf { field: "a".into(), values: values.clone() }));
+        let half = || {
+            Some(Condition::OneOf(v1::FieldOneOf {
+                field: "a".into(),
+                values: values.clone(),
+            }))
+        };
         let both = said(Some(Condition::Any(list(vec![half(), half()]))));
-        assert!(both.contains("`filter`: expected at most 10000 values and keys in all, got 10002"), "{both}");
+        assert!(
+            both.contains("`filter`: expected at most 10000 values and keys in all, got 10002"),
+            "{both}"
+        );
     }
 }

@@ -7,8 +7,8 @@ use crate::limits::MAX_INDEX_NAME;
 /// The name of an index whose folder's name is none.
 const UNNAMED: &str = "default";
 
-/// Checks the name of an index: 1 to 64 ASCII letters, digits, `.`, `_` and `-`, of which the first is no point. The error says what
-/// was expected and what came.
+/// Checks the name of an index: 1 to 64 ASCII letters, digits, `.`, `_` and `-`, of which the first is no point. The
+/// error says what was expected and what came.
 pub fn index_name(name: &str) -> Result<(), String> {
     let is_allowed = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '.' | '_' | '-');
     let got = match name.chars().find(|letter| !is_allowed(*letter)) {
@@ -19,7 +19,9 @@ pub fn index_name(name: &str) -> Result<(), String> {
         None => return Ok(()),
     };
     let letters = "ASCII letters, digits, `.`, `_` and `-`, the first of them not `.`";
-    Err(format!("expected the name of an index, 1 to {MAX_INDEX_NAME} {letters}, got {got}"))
+    Err(format!(
+        "expected the name of an index, 1 to {MAX_INDEX_NAME} {letters}, got {got}"
+    ))
 }
 
 /// The name of an index that is named by its folder; `default` where that is no name.
@@ -66,6 +68,11 @@ mod tests {
         }
         let named = |index: &str| fields(&v1::StatusRequest { index: index.into() });
         assert!(named("").is_ok() && named("a").is_ok());
-        assert!(named("a/b").unwrap_err().to_string().starts_with("invalid request: `index`: expected the name"));
+        assert!(
+            named("a/b")
+                .unwrap_err()
+                .to_string()
+                .starts_with("invalid request: `index`: expected the name")
+        );
     }
 }

@@ -54,7 +54,10 @@ pub fn explain_request(request: &v1::ExplainRequest) -> Result<(), Violations> {
         None => {}
         Some(search) if search.mode() == v1::Mode::Compare => {
             let modes = "MODE_DENSE (1), MODE_BM25 (2) or MODE_HYBRID (3)";
-            check.fail("search.mode", format!("expected {modes}: a comparison is of all three, explain each"));
+            check.fail(
+                "search.mode",
+                format!("expected {modes}: a comparison is of all three, explain each"),
+            );
         }
         Some(search) => {
             search_fields(&mut check, "search.", search);
@@ -71,7 +74,10 @@ pub fn rollback_request(request: &v1::RollbackRequest) -> Result<(), Violations>
     let mut check = Check::default();
     request.check_fields(&mut check, "");
     if request.generation == 0 {
-        check.fail("generation", "expected the number of a generation, got 0. `Status` names the previous one");
+        check.fail(
+            "generation",
+            "expected the number of a generation, got 0. `Status` names the previous one",
+        );
     }
     check.done()
 }
@@ -91,13 +97,23 @@ fn changed_document(check: &mut Check, at: &str, document: &v1::Document) {
     check.text(at, ".key", &document.key, &rules::EXPLAIN_REQUEST_KEY);
     if document.key.contains(['\n', '\r', '\0']) {
         let why = "files of keys have one in a line";
-        check.fail(format!("{at}.key"), format!("expected no line break and no zero byte: {why}"));
+        check.fail(
+            format!("{at}.key"),
+            format!("expected no line break and no zero byte: {why}"),
+        );
     }
-    let text = if document.text.trim().is_empty() { &document.title } else { &document.text };
+    let text = if document.text.trim().is_empty() {
+        &document.title
+    } else {
+        &document.text
+    };
     check.text(at, ".text", text, &rules::ENCODE_REQUEST_TEXTS);
     let (bytes, limit) = (document.title.len() + document.text.len(), limits::MAX_TEXT_BYTES);
     if bytes > limit {
-        check.fail(at, format!("expected title and text of at most {limit} bytes, got {bytes}"));
+        check.fail(
+            at,
+            format!("expected title and text of at most {limit} bytes, got {bytes}"),
+        );
     }
 }
 
@@ -113,7 +129,10 @@ mod tests {
         };
         assert!(fields(&keys(&["a", "b"])).is_ok());
         let error = fields(&keys(&["a", "b", "a"])).unwrap_err().to_string();
-        assert_eq!(error, "invalid request: `keys[2]`: expected each entry once, got that of `keys[0]` again");
+        assert_eq!(
+            error,
+            "invalid request: `keys[2]`: expected each entry once, got that of `keys[0]` again"
+        );
         let long = "x".repeat(limits::MAX_KEY_BYTES + 1);
         let error = fields(&keys(&[&long])).unwrap_err().to_string();
         assert!(error.contains("`keys[0]`: ") && error.len() < 200, "{error}");
@@ -122,7 +141,10 @@ mod tests {
     #[test]
     fn every_bad_field_of_a_sample_is_named() {
         let sample = |change: fn(&mut v1::SampleDocumentsRequest)| {
-            let mut request = v1::SampleDocumentsRequest { count: 1000, ..Default::default() };
+            let mut request = v1::SampleDocumentsRequest {
+                count: 1000,
+                ..Default::default()
+            };
             change(&mut request);
             sample_documents_request(&request).map_or_else(|violations| violations.to_string(), |()| "fine".into())
         };
@@ -137,8 +159,16 @@ mod tests {
     #[test]
     fn every_bad_field_of_an_explanation_is_named() {
         let explain = |change: fn(&mut v1::ExplainRequest)| {
-            let search = v1::SearchRequest { query: "why".into(), mode: 3, k: 10, ..Default::default() };
-            let mut request = v1::ExplainRequest { key: "k".into(), search: Some(search) };
+            let search = v1::SearchRequest {
+                query: "why".into(),
+                mode: 3,
+                k: 10,
+                ..Default::default()
+            };
+            let mut request = v1::ExplainRequest {
+                key: "k".into(),
+                search: Some(search),
+            };
             change(&mut request);
             explain_request(&request).map_or_else(|violations| violations.to_string(), |()| "fine".into())
         };
@@ -146,9 +176,17 @@ mod tests {
         assert!(explain(|r| r.key.clear()).contains("`key`: expected text, got none"));
         assert!(explain(|r| r.search = None).contains("`search`: expected a `SearchRequest`, got none"));
         let search = |change: fn(&mut v1::SearchRequest)| {
-            let mut search = v1::SearchRequest { query: "why".into(), mode: 1, k: 10, ..Default::default() };
+            let mut search = v1::SearchRequest {
+                query: "why".into(),
+                mode: 1,
+                k: 10,
+                ..Default::default()
+            };
             change(&mut search);
-            let request = v1::ExplainRequest { key: "k".into(), search: Some(search) };
+            let request = v1::ExplainRequest {
+                key: "k".into(),
+                search: Some(search),
+            };
             explain_request(&request).map_or_else(|violations| violations.to_string(), |()| "fine".into())
         };
         assert!(search(|r| r.k = 10_001).contains("`search.k`: expected 1 to 10000, got 10001"));
@@ -163,7 +201,13 @@ mod tests {
     fn bytes_around_a_passage_are_few_or_none() {
         let told = |surrounding_bytes| {
             let (query, mode, k) = ("why".into(), v1::Mode::Bm25.into(), 1);
-            let request = v1::SearchRequest { query, mode, k, surrounding_bytes, ..Default::default() };
+            let request = v1::SearchRequest {
+                query,
+                mode,
+                k,
+                surrounding_bytes,
+                ..Default::default()
+            };
             search_request(&request).map_or_else(|violations| violations.to_string(), |()| "fine".to_owned())
         };
         for bytes in [0, 16, 65_536] {
@@ -171,18 +215,37 @@ mod tests {
         }
         for bytes in [15, 65_537] {
             let told = told(bytes);
-            assert!(told.contains("`surrounding_bytes`: expected 0 for none, or 16 to 65536"), "{told}");
+            assert!(
+                told.contains("`surrounding_bytes`: expected 0 for none, or 16 to 65536"),
+                "{told}"
+            );
         }
     }
 
     #[test]
     fn texts_to_embed_are_checked_one_by_one() {
-        let request = v1::EncodeRequest { tower: 2, texts: vec!["a".into(), " ".into()], ..Default::default() };
+        let request = v1::EncodeRequest {
+            tower: 2,
+            texts: vec!["a".into(), " ".into()],
+            ..Default::default()
+        };
         let error = encode_request(&request).unwrap_err();
-        assert_eq!(error.to_string(), "invalid request: `texts[1]`: expected text, got none");
-        let many = v1::EncodeRequest { tower: 0, texts: vec![String::new(); 5000], ..Default::default() };
+        assert_eq!(
+            error.to_string(),
+            "invalid request: `texts[1]`: expected text, got none"
+        );
+        let many = v1::EncodeRequest {
+            tower: 0,
+            texts: vec![String::new(); 5000],
+            ..Default::default()
+        };
         assert_eq!(encode_request(&many).unwrap_err().0.len(), 16);
-        let torn = v1::EncodeRequest { tower: 2, texts: vec!["a".into()], truncation: 2, ..Default::default() };
+        let torn = v1::EncodeRequest {
+            tower: 2,
+            texts: vec!["a".into()],
+            truncation: 2,
+            ..Default::default()
+        };
         let message = encode_request(&torn).unwrap_err().to_string();
         assert!(message.contains("`truncation`: expected TRUNCATION_TRUNCATE (0)") && message.ends_with("got 2"));
         let status = tonic::Status::from(error);
@@ -192,7 +255,11 @@ mod tests {
     #[test]
     fn a_query_and_the_texts_to_score_for_it_are_checked_one_by_one() {
         let score = |change: fn(&mut v1::ScoreRequest)| {
-            let mut request = v1::ScoreRequest { query: "why".into(), texts: vec!["a".into()], ..Default::default() };
+            let mut request = v1::ScoreRequest {
+                query: "why".into(),
+                texts: vec!["a".into()],
+                ..Default::default()
+            };
             change(&mut request);
             fields(&request).map_or_else(|violations| violations.to_string(), |()| "fine".into())
         };

@@ -6,10 +6,18 @@ use crate::v1;
 
 /// Each text has to be a passage of one document, where there are documents.
 pub(super) fn passages(check: &mut Check, request: &v1::EncodeRequest) {
-    let v1::EncodeRequest { texts, documents, late_weight, .. } = request;
+    let v1::EncodeRequest {
+        texts,
+        documents,
+        late_weight,
+        ..
+    } = request;
     if documents.is_empty() {
         if *late_weight != 0.0 {
-            check.fail("late_weight", format!("expected 0, for there are no `documents`, got {late_weight}"));
+            check.fail(
+                "late_weight",
+                format!("expected 0, for there are no `documents`, got {late_weight}"),
+            );
         }
         return;
     }
@@ -17,7 +25,10 @@ pub(super) fn passages(check: &mut Check, request: &v1::EncodeRequest) {
         check.fail("late_weight", "expected a weight, for there are `documents`, got 0");
     }
     if request.dimensions > 0 {
-        check.fail("dimensions", format!("expected 0, for there are `documents`, got {}", request.dimensions));
+        check.fail(
+            "dimensions",
+            format!("expected 0, for there are `documents`, got {}", request.dimensions),
+        );
     }
     let mut is_passage = vec![false; texts.len()];
     for (at, document) in documents.iter().enumerate() {
@@ -26,9 +37,15 @@ pub(super) fn passages(check: &mut Check, request: &v1::EncodeRequest) {
         for (number, passage) in passages.iter().enumerate() {
             let field = |name: &str| format!("documents[{at}].passages[{number}].{name}");
             match is_passage.get_mut(passage.text as usize) {
-                None => check.fail(field("text"), format!("expected below {}, got {}", texts.len(), passage.text)),
+                None => check.fail(
+                    field("text"),
+                    format!("expected below {}, got {}", texts.len(), passage.text),
+                ),
                 Some(true) => {
-                    check.fail(field("text"), format!("expected each text once, got {} again", passage.text));
+                    check.fail(
+                        field("text"),
+                        format!("expected each text once, got {} again", passage.text),
+                    );
                 }
                 Some(is_passage) => *is_passage = true,
             }
@@ -60,7 +77,10 @@ mod tests {
     fn each_text_is_a_passage_of_one_document() {
         let passage = |text, start, end| v1::DocumentPassage { text, start, end };
         let told = |change: &dyn Fn(&mut v1::EncodeRequest)| {
-            let document = |text: &str, passages| v1::PassageDocument { text: text.into(), passages };
+            let document = |text: &str, passages| v1::PassageDocument {
+                text: text.into(),
+                passages,
+            };
             let mut request = v1::EncodeRequest {
                 tower: 2,
                 texts: vec!["Eins.".into(), "Zwei ß.".into(), "Drei.".into()],
@@ -76,13 +96,31 @@ mod tests {
         };
         assert_eq!(told(&|_| ()), "fine");
         let cases: [PassagesCase<'_>; 9] = [
-            (&|r| r.late_weight = 0.0, "`late_weight`: expected a weight, for there are `documents`, got 0"),
-            (&|r| r.late_weight = f32::NAN, "`late_weight`: expected 0 for none, or a number from 0.01 to 10, got NaN"),
-            (&|r| r.documents.clear(), "`late_weight`: expected 0, for there are no `documents`, got 0.5"),
+            (
+                &|r| r.late_weight = 0.0,
+                "`late_weight`: expected a weight, for there are `documents`, got 0",
+            ),
+            (
+                &|r| r.late_weight = f32::NAN,
+                "`late_weight`: expected 0 for none, or a number from 0.01 to 10, got NaN",
+            ),
+            (
+                &|r| r.documents.clear(),
+                "`late_weight`: expected 0, for there are no `documents`, got 0.5",
+            ),
             (&|r| r.dimensions = 8, "`dimensions`: expected 0"),
-            (&|r| _ = r.documents.pop(), "expected each text to be a passage of one of them, got none for texts[2]"),
-            (&|r| r.documents[1].passages[0].text = 3, "`documents[1].passages[0].text`: expected below 3, got 3"),
-            (&|r| r.documents[1].passages[0].text = 1, "expected each text once, got 1 again"),
+            (
+                &|r| _ = r.documents.pop(),
+                "expected each text to be a passage of one of them, got none for texts[2]",
+            ),
+            (
+                &|r| r.documents[1].passages[0].text = 3,
+                "`documents[1].passages[0].text`: expected below 3, got 3",
+            ),
+            (
+                &|r| r.documents[1].passages[0].text = 1,
+                "expected each text once, got 1 again",
+            ),
             (
                 &|r| r.documents[0].passages[0].end = 12,
                 "`documents[0].passages[0].start`: expected the bytes of characters within 14 bytes, got 6 to 12",

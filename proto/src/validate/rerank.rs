@@ -14,11 +14,20 @@ pub(super) fn check(check: &mut Check, at: &str, request: &v1::SearchRequest) {
         return;
     }
     if request.mode() == v1::Mode::Compare {
-        check.fail(field, "expected 0 in MODE_COMPARE, which compares the rankings as they are");
+        check.fail(
+            field,
+            "expected 0 in MODE_COMPARE, which compares the rankings as they are",
+        );
     } else if request.group_by.is_some() {
-        check.fail(field, "expected 0 with `group_by`, whose groups are made of the ranking as it is");
+        check.fail(
+            field,
+            "expected 0 with `group_by`, whose groups are made of the ranking as it is",
+        );
     } else if request.query.is_empty() {
-        check.fail(field, "expected 0 without `query`, which a cross encoder reads with each text");
+        check.fail(
+            field,
+            "expected 0 without `query`, which a cross encoder reads with each text",
+        );
     }
 }
 
@@ -30,7 +39,10 @@ fn weight(check: &mut Check, at: &str, request: &v1::SearchRequest) {
     if request.rerank_depth == 0 {
         check.fail(field, "expected none without `rerank_depth`, whose hits it orders");
     } else if weight < 1.0 && request.mode() != v1::Mode::Hybrid {
-        check.fail(field, format!("expected 1 or none in {}: {ADDS_NATS}", request.mode().as_str_name()));
+        check.fail(
+            field,
+            format!("expected 1 or none in {}: {ADDS_NATS}", request.mode().as_str_name()),
+        );
     } else if weight < 1.0 && !adds {
         let other = if is_rrf { "`rrf_k`" } else { fusion.as_str_name() };
         check.fail(field, format!("expected 1 or none with {other}: {ADDS_NATS}"));

@@ -27,10 +27,18 @@ pub fn search_batch_request(request: &v1::SearchBatchRequest) -> Result<(), Viol
     }
     // They are searched together, in one generation.
     let valid = |one: &v1::SearchRequest| one.index.is_empty() || index::index_name(&one.index).is_ok();
-    let said =
-        |one: &v1::SearchRequest| if one.index.is_empty() { "none".to_owned() } else { format!("`{}`", one.index) };
+    let said = |one: &v1::SearchRequest| {
+        if one.index.is_empty() {
+            "none".to_owned()
+        } else {
+            format!("`{}`", one.index)
+        }
+    };
     if let Some((first, others)) = request.requests.split_first().filter(|(first, _)| valid(first)) {
-        for (i, other) in (1..).zip(others).filter(|(_, other)| other.index != first.index && valid(other)) {
+        for (i, other) in (1..)
+            .zip(others)
+            .filter(|(_, other)| other.index != first.index && valid(other))
+        {
             let (expected, got) = (said(first), said(other));
             check.fail(
                 format!("requests[{i}].index"),
@@ -43,9 +51,17 @@ pub fn search_batch_request(request: &v1::SearchBatchRequest) -> Result<(), Viol
     // A fused ranking holds all hits of both rankings before the best k are kept.
     let depth = |one: &v1::SearchRequest| {
         let wanted = ranking_depth(one);
-        if one.mode().fuses() { wanted.max(one.fusion_depth) } else { wanted }
+        if one.mode().fuses() {
+            wanted.max(one.fusion_depth)
+        } else {
+            wanted
+        }
     };
-    let hits: u64 = request.requests.iter().map(|one| u64::from(depth(one)) * lists(one)).sum();
+    let hits: u64 = request
+        .requests
+        .iter()
+        .map(|one| u64::from(depth(one)) * lists(one))
+        .sum();
     if hits > limits::MAX_BATCH_HITS {
         let limit = limits::MAX_BATCH_HITS;
         check.fail(
@@ -77,24 +93,39 @@ pub(super) fn search_fields(check: &mut Check, at: &str, request: &v1::SearchReq
     }
     page(check, at, request);
     if request.keys_only && !request.fields.is_empty() {
-        check.fail(format!("{at}fields"), "expected none with `keys_only`, which leaves all of them out");
+        check.fail(
+            format!("{at}fields"),
+            "expected none with `keys_only`, which leaves all of them out",
+        );
     }
     if request.snippet_bytes > 0 && request.query.is_empty() {
-        check.fail(format!("{at}snippet_bytes"), "expected 0 without `query`, whose words snippets are chosen by");
+        check.fail(
+            format!("{at}snippet_bytes"),
+            "expected 0 without `query`, whose words snippets are chosen by",
+        );
     }
     if let Some(group_by) = &request.group_by {
         if request.mode() == v1::Mode::Compare {
-            check.fail(format!("{at}group_by"), "expected none in MODE_COMPARE, which compares rankings of documents");
+            check.fail(
+                format!("{at}group_by"),
+                "expected none in MODE_COMPARE, which compares rankings of documents",
+            );
         }
         group_by.check_fields(check, &format!("{at}group_by."));
     }
     rerank::check(check, at, request);
     if request.rrf_k > 0 && !matches!(request.fusion(), v1::Fusion::Unspecified | v1::Fusion::Rrf) {
         let fusion = request.fusion().as_str_name();
-        check.fail(format!("{at}rrf_k"), format!("expected 0 with {fusion}, which has no such constant"));
+        check.fail(
+            format!("{at}rrf_k"),
+            format!("expected 0 with {fusion}, which has no such constant"),
+        );
     }
     if request.target_recall.is_some() && (request.ef > 0 || request.exact) {
-        check.fail(format!("{at}target_recall"), "expected neither `ef` nor `exact` with it: it chooses `ef` itself");
+        check.fail(
+            format!("{at}target_recall"),
+            "expected neither `ef` nor `exact` with it: it chooses `ef` itself",
+        );
     }
     if let Some(filter) = &request.filter {
         filter::check(check, &format!("{at}filter"), filter);
@@ -111,13 +142,19 @@ fn page(check: &mut Check, at: &str, request: &v1::SearchRequest) {
             format!("expected 0 in MODE_COMPARE, which compares rankings from their beginning, got {offset}"),
         );
     } else if offset < limits::MAX_K && request.k <= limits::MAX_K && request.k + offset > limits::MAX_K {
-        check.fail(field, format!("expected at most {} together with `k`, got {offset}", limits::MAX_K));
+        check.fail(
+            field,
+            format!("expected at most {} together with `k`, got {offset}", limits::MAX_K),
+        );
     }
     let field = format!("{at}score_threshold");
     match request.score_threshold {
         Some(least) if !least.is_finite() => check.fail(field, format!("expected a finite number, got {least}")),
         Some(_) if compares => {
-            check.fail(field, "expected none in MODE_COMPARE, whose rankings have scores of three units");
+            check.fail(
+                field,
+                "expected none in MODE_COMPARE, whose rankings have scores of three units",
+            );
         }
         _ => {}
     }
@@ -126,9 +163,13 @@ fn page(check: &mut Check, at: &str, request: &v1::SearchRequest) {
 /// Hits that each ranking of a search is first asked for, at most: more are read where they are in too few groups.
 pub fn ranking_depth(request: &v1::SearchRequest) -> u32 {
     let wanted = request.offset.saturating_add(request.k).max(request.rerank_depth);
-    let Some(group_by) = &request.group_by else { return wanted };
+    let Some(group_by) = &request.group_by else {
+        return wanted;
+    };
     let members = wanted.saturating_mul(group_by.hits.max(1));
-    members.saturating_mul(GROUP_FACTOR).clamp(MIN_GROUPED, limits::MAX_K.max(wanted))
+    members
+        .saturating_mul(GROUP_FACTOR)
+        .clamp(MIN_GROUPED, limits::MAX_K.max(wanted))
 }
 
 /// What can be said of a vector without the index.
@@ -138,7 +179,10 @@ fn question_vector(check: &mut Check, at: &str, request: &v1::SearchRequest) {
     if request.mode() == v1::Mode::Bm25 {
         check.fail(&field, "expected none in MODE_BM25, which compares no vectors");
     } else if let Some(position) = values.iter().position(|value| !value.is_finite()) {
-        check.fail(&field, format!("expected finite values, got another at position {position}"));
+        check.fail(
+            &field,
+            format!("expected finite values, got another at position {position}"),
+        );
     } else if values.iter().all(|value| *value == 0.0) {
         check.fail(&field, "expected a direction, got zeros alone");
     }
@@ -156,7 +200,12 @@ mod tests {
     use super::*;
 
     fn search(change: impl FnOnce(&mut v1::SearchRequest)) -> String {
-        let mut request = v1::SearchRequest { query: "why".into(), mode: 1, k: 10, ..Default::default() };
+        let mut request = v1::SearchRequest {
+            query: "why".into(),
+            mode: 1,
+            k: 10,
+            ..Default::default()
+        };
         change(&mut request);
         search_request(&request).map_or_else(|violations| violations.to_string(), |()| "fine".into())
     }
@@ -165,7 +214,10 @@ mod tests {
     fn every_bad_field_of_a_search_is_named() {
         assert_eq!(search(|_| ()), "fine");
         assert_eq!(search(|r| r.k = 0), "invalid request: `k`: expected 1 to 10000, got 0");
-        assert_eq!(search(|r| r.k = 1_000_000), "invalid request: `k`: expected 1 to 10000, got 1000000");
+        assert_eq!(
+            search(|r| r.k = 1_000_000),
+            "invalid request: `k`: expected 1 to 10000, got 1000000"
+        );
         assert!(search(|r| r.mode = 77).contains("`mode`: expected MODE_DENSE (1)"));
         assert!(search(|r| r.fusion = 5).contains("`fusion`: expected FUSION_UNSPECIFIED (0)"));
         assert!(search(|r| (r.fusion, r.rrf_k) = (2, 60)).contains("`rrf_k`: expected 0 with FUSION_WEIGHTED_SUM"));
@@ -214,7 +266,10 @@ mod tests {
                 search(|r| r.snippet_bytes = bytes).contains("`snippet_bytes`: expected 0 for none, or 16 to 4096")
             );
         }
-        assert_eq!(search(|r| r.fields = vec!["title".into(), "author.name".into()]), "fine");
+        assert_eq!(
+            search(|r| r.fields = vec!["title".into(), "author.name".into()]),
+            "fine"
+        );
         assert!(search(|r| r.fields = vec!["a".into(), " ".into()]).contains("`fields[1]`: expected text, got none"));
         assert!(search(|r| r.fields = vec!["a".into(); 65]).contains("`fields`: expected at most 64 entries, got 65"));
         assert!(
@@ -241,13 +296,19 @@ mod tests {
         let hybrid = with(&[0.5, -2.0], |r| (r.mode, r.query) = (3, String::new()));
         assert!(hybrid.contains("`query`: expected text, got none"), "{hybrid}");
         let silent = with(&[0.5], |r| (r.query, r.snippet_bytes) = (String::new(), 100));
-        assert!(silent.contains("`snippet_bytes`: expected 0 without `query`"), "{silent}");
+        assert!(
+            silent.contains("`snippet_bytes`: expected 0 without `query`"),
+            "{silent}"
+        );
         assert!(with(&[1.0], |r| r.mode = 2).contains("`vector`: expected none in MODE_BM25"));
         assert!(with(&[1.0], |r| r.fingerprint.clear()).contains("`fingerprint`: expected that of the model"));
         assert!(with(&[1.0, f32::NAN], |_| ()).contains("`vector`: expected finite values, got another at position 1"));
         assert!(with(&[0.0, -0.0], |_| ()).contains("`vector`: expected a direction, got zeros alone"));
         let long = with(&vec![1.0; limits::MAX_DIM + 1], |_| ());
-        assert!(long.contains("`vector`: expected at most 65536 entries, got 65537"), "{long}");
+        assert!(
+            long.contains("`vector`: expected at most 65536 entries, got 65537"),
+            "{long}"
+        );
     }
 
     #[test]
@@ -267,8 +328,16 @@ mod tests {
     #[test]
     fn more_is_read_where_hits_are_grouped() {
         let depth = |k, offset, hits: Option<u32>| {
-            let group_by = hits.map(|hits| v1::GroupBy { field: "a".into(), hits });
-            ranking_depth(&v1::SearchRequest { k, offset, group_by, ..Default::default() })
+            let group_by = hits.map(|hits| v1::GroupBy {
+                field: "a".into(),
+                hits,
+            });
+            ranking_depth(&v1::SearchRequest {
+                k,
+                offset,
+                group_by,
+                ..Default::default()
+            })
         };
         assert_eq!(depth(10, 5, None), 15);
         assert_eq!(depth(10, 0, Some(0)), 100);
@@ -290,9 +359,15 @@ mod tests {
             search_batch_request(&v1::SearchBatchRequest { requests })
                 .map_or_else(|violations| violations.to_string(), |()| "fine".into())
         };
-        assert_eq!((batch(&["", ""]), batch(&["a", "a"])), ("fine".to_owned(), "fine".to_owned()));
+        assert_eq!(
+            (batch(&["", ""]), batch(&["a", "a"])),
+            ("fine".to_owned(), "fine".to_owned())
+        );
         let mixed = batch(&["a", "a", "b"]);
-        assert!(mixed.contains("`requests[2].index`: expected `a`, as `requests[0]` has, got `b`"), "{mixed}");
+        assert!(
+            mixed.contains("`requests[2].index`: expected `a`, as `requests[0]` has, got `b`"),
+            "{mixed}"
+        );
         assert!(batch(&["", "a"]).contains("`requests[1].index`: expected none, as"));
         assert!(batch(&["a/b"]).contains("`requests[0].index`: expected the name of an index"));
         assert!(search(|r| r.index = "..".into()).contains("`index`: expected the name of an index"));
@@ -303,20 +378,55 @@ mod tests {
 
     #[test]
     fn a_batch_names_the_request() {
-        let request = v1::SearchRequest { query: "why".into(), mode: 2, k: 10, ..Default::default() };
+        let request = v1::SearchRequest {
+            query: "why".into(),
+            mode: 2,
+            k: 10,
+            ..Default::default()
+        };
         let requests = vec![request.clone(), v1::SearchRequest { k: 0, ..request }];
         let error = search_batch_request(&v1::SearchBatchRequest { requests }).unwrap_err();
         assert_eq!(error.0[0].field, "requests[1].k");
         assert!(search_batch_request(&v1::SearchBatchRequest::default()).is_err());
-        let large = v1::SearchRequest { query: "why".into(), mode: 4, k: 10_000, ..Default::default() };
-        let error = search_batch_request(&v1::SearchBatchRequest { requests: vec![large; 7] }).unwrap_err();
-        assert!(error.to_string().contains("`requests`: expected at most 200000 hits in all, got 210000"), "{error}");
-        let late = v1::SearchRequest { query: "why".into(), mode: 1, k: 10, offset: 9_990, ..Default::default() };
-        let error = search_batch_request(&v1::SearchBatchRequest { requests: vec![late; 21] }).unwrap_err();
+        let large = v1::SearchRequest {
+            query: "why".into(),
+            mode: 4,
+            k: 10_000,
+            ..Default::default()
+        };
+        let error = search_batch_request(&v1::SearchBatchRequest {
+            requests: vec![large; 7],
+        })
+        .unwrap_err();
+        assert!(
+            error
+                .to_string()
+                .contains("`requests`: expected at most 200000 hits in all, got 210000"),
+            "{error}"
+        );
+        let late = v1::SearchRequest {
+            query: "why".into(),
+            mode: 1,
+            k: 10,
+            offset: 9_990,
+            ..Default::default()
+        };
+        let error = search_batch_request(&v1::SearchBatchRequest {
+            requests: vec![late; 21],
+        })
+        .unwrap_err();
         assert!(error.to_string().contains("got 210000"), "{error}");
-        let deep =
-            v1::SearchRequest { query: "why".into(), mode: 3, k: 10, fusion_depth: 10_000, ..Default::default() };
-        let error = search_batch_request(&v1::SearchBatchRequest { requests: vec![deep; 21] }).unwrap_err();
+        let deep = v1::SearchRequest {
+            query: "why".into(),
+            mode: 3,
+            k: 10,
+            fusion_depth: 10_000,
+            ..Default::default()
+        };
+        let error = search_batch_request(&v1::SearchBatchRequest {
+            requests: vec![deep; 21],
+        })
+        .unwrap_err();
         assert!(error.to_string().contains("got 210000"), "{error}");
     }
 }

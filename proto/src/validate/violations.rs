@@ -27,11 +27,18 @@ pub struct Check(Vec<Violation>);
 impl Check {
     pub(super) fn fail(&mut self, field: impl Into<String>, description: impl Into<String>) {
         if self.0.len() < 16 {
-            self.0.push(Violation { field: field.into(), description: description.into() });
+            self.0.push(Violation {
+                field: field.into(),
+                description: description.into(),
+            });
         }
     }
 
     pub(super) fn done(self) -> Result<(), Violations> {
-        if self.0.is_empty() { Ok(()) } else { Err(Violations(self.0)) }
+        if self.0.is_empty() {
+            Ok(())
+        } else {
+            Err(Violations(self.0))
+        }
     }
 }

@@ -44,8 +44,13 @@ impl v1::encoder_server::Encoder for Large {
 
     async fn encode(&self, _: Request<v1::EncodeRequest>) -> Result<Response<v1::EncodeResponse>, Status> {
         self.kept.fetch_add(1, Ordering::SeqCst);
-        let mut reply = Response::new(v1::EncodeResponse { vectors: vec![7; self.bytes], ..Default::default() });
-        reply.extensions_mut().insert(UntilSent::new(Kept(Arc::clone(&self.kept))));
+        let mut reply = Response::new(v1::EncodeResponse {
+            vectors: vec![7; self.bytes],
+            ..Default::default()
+        });
+        reply
+            .extensions_mut()
+            .insert(UntilSent::new(Kept(Arc::clone(&self.kept))));
         Ok(reply)
     }
 
@@ -57,7 +62,10 @@ impl v1::encoder_server::Encoder for Large {
 
     async fn encode_stream(&self, request: Request<Streaming<v1::EncodeRequest>>) -> Result<Response<Replies>, Status> {
         let reply = |request: Result<v1::EncodeRequest, Status>| {
-            request.map(|request| v1::EncodeResponse { id: request.id, ..Default::default() })
+            request.map(|request| v1::EncodeResponse {
+                id: request.id,
+                ..Default::default()
+            })
         };
         Ok(Response::new(Box::pin(request.into_inner().map(reply))))
     }
@@ -77,7 +85,10 @@ async fn start(bytes: usize, config: ServerConfig) -> Running {
     let (stop, stopped) = oneshot::channel();
     let (fail, failed) = oneshot::channel();
     let kept = Arc::new(AtomicUsize::new(0));
-    let routes = Routes::new(service::encoder(Large { bytes, kept: Arc::clone(&kept) }));
+    let routes = Routes::new(service::encoder(Large {
+        bytes,
+        kept: Arc::clone(&kept),
+    }));
     let health = Health::new().serving::<EncoderServer<Large>>().await;
     let (ready, follow) = watch::channel(true);
     let health = health.while_ready(follow);
@@ -99,7 +110,11 @@ async fn start(bytes: usize, config: ServerConfig) -> Running {
 /// An HTTP/2 client that reads a given part of a reply.
 async fn client(address: &str, window: u32) -> (SendRequest<Bytes>, tokio::task::JoinHandle<Result<(), h2::Error>>) {
     let stream = TcpStream::connect(address).await.unwrap();
-    let (sender, connection) = h2::client::Builder::new().initial_window_size(window).handshake(stream).await.unwrap();
+    let (sender, connection) = h2::client::Builder::new()
+        .initial_window_size(window)
+        .handshake(stream)
+        .await
+        .unwrap();
     (sender.ready().await.unwrap(), tokio::spawn(connection))
 }
 
@@ -113,8 +128,18 @@ fn framed(message: &[u8]) -> Bytes {
 
 async fn call(sender: &SendRequest<Bytes>, path: &str, body: Bytes) -> ResponseFuture {
     let request = http::Request::post(format!("http://dyad{path}"));
-    let request = request.header("content-type", "application/grpc").header("te", "trailers").body(()).unwrap();
-    let (reply, mut stream) = sender.clone().ready().await.unwrap().send_request(request, false).unwrap();
+    let request = request
+        .header("content-type", "application/grpc")
+        .header("te", "trailers")
+        .body(())
+        .unwrap();
+    let (reply, mut stream) = sender
+        .clone()
+        .ready()
+        .await
+        .unwrap()
+        .send_request(request, false)
+        .unwrap();
     stream.send_data(body, true).unwrap();
     reply
 }
@@ -122,7 +147,11 @@ async fn call(sender: &SendRequest<Bytes>, path: &str, body: Bytes) -> ResponseF
 const ENCODE: &str = "/dyad.v1.Encoder/Encode";
 
 fn one_text() -> Bytes {
-    let request = v1::EncodeRequest { tower: 1, texts: vec!["text".into()], ..Default::default() };
+    let request = v1::EncodeRequest {
+        tower: 1,
+        texts: vec!["text".into()],
+        ..Default::default()
+    };
     framed(&request.encode_to_vec())
 }
 
@@ -155,7 +184,10 @@ async fn the_status_of_a_call_does_not_wait_for_an_acknowledgement() {
 
 #[tokio::test]
 async fn a_client_that_takes_no_reply_loses_its_connection_and_the_reply_its_memory() {
-    let config = ServerConfig { reply_stall: Duration::from_secs(1), ..ServerConfig::default() };
+    let config = ServerConfig {
+        reply_stall: Duration::from_secs(1),
+        ..ServerConfig::default()
+    };
     let server = start(1 << 20, config).await;
     for window in [0, 1, 100_000] {
         let (sender, connection) = client(&server.address, window).await;
@@ -163,7 +195,12 @@ async fn a_client_that_takes_no_reply_loses_its_connection_and_the_reply_its_mem
         becomes(|| server.kept.load(Ordering::SeqCst) == 3).await;
         becomes(|| server.kept.load(Ordering::SeqCst) == 0).await;
         // Ended by the server, whatever it says of it.
-        drop(tokio::time::timeout(Duration::from_secs(20), connection).await.unwrap().unwrap());
+        drop(
+            tokio::time::timeout(Duration::from_secs(20), connection)
+                .await
+                .unwrap()
+                .unwrap(),
+        );
         drop(replies);
     }
     // A client that takes its time, but takes.
@@ -182,7 +219,10 @@ async fn a_client_that_takes_no_reply_loses_its_connection_and_the_reply_its_mem
 /// What the transport has buffered for a client that reads nothing at all, and asks for an answer to a ping.
 #[tokio::test]
 async fn a_client_that_reads_nothing_loses_its_connection() {
-    let config = ServerConfig { reply_stall: Duration::from_millis(300), ..ServerConfig::default() };
+    let config = ServerConfig {
+        reply_stall: Duration::from_millis(300),
+        ..ServerConfig::default()
+    };
     let server = start(8 << 20, config).await;
     let (ours, theirs) = tokio::io::duplex(1 << 20);
     let mut tcp = TcpStream::connect(&server.address).await.unwrap();
@@ -201,15 +241,20 @@ async fn a_client_that_reads_nothing_loses_its_connection() {
     drop(tokio::time::timeout(Duration::from_millis(300), from_client.read_to_end(&mut said)).await);
     tcp.write_all(&said).await.unwrap();
     becomes(|| server.kept.load(Ordering::SeqCst) == 8).await;
-    tcp.write_all(&[0, 0, 8, 6, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8]).await.unwrap();
+    tcp.write_all(&[0, 0, 8, 6, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8])
+        .await
+        .unwrap();
     becomes(|| server.kept.load(Ordering::SeqCst) == 0).await;
     drop((replies, connection, to_client));
 }
 
 #[tokio::test]
 async fn silent_connections_end_and_more_than_allowed_wait_for_it() {
-    let config =
-        ServerConfig { preface_timeout: Duration::from_millis(200), connections: 1, ..ServerConfig::default() };
+    let config = ServerConfig {
+        preface_timeout: Duration::from_millis(200),
+        connections: 1,
+        ..ServerConfig::default()
+    };
     let server = start(8, config).await;
     let mut silent = TcpStream::connect(&server.address).await.unwrap();
     // Half of HTTP/2's first words, and no more.
@@ -219,7 +264,11 @@ async fn silent_connections_end_and_more_than_allowed_wait_for_it() {
     assert_eq!(reply.status(), 200);
     // The server's own settings, and then the end.
     let mut rest = Vec::new();
-    drop(tokio::time::timeout(Duration::from_secs(20), silent.read_to_end(&mut rest)).await.unwrap());
+    drop(
+        tokio::time::timeout(Duration::from_secs(20), silent.read_to_end(&mut rest))
+            .await
+            .unwrap(),
+    );
 }
 
 #[tokio::test]
@@ -234,14 +283,37 @@ async fn what_is_no_request_is_an_invalid_argument() {
         ("of another type", framed(&[0x18, 0x01]), "3", "not of its type"),
         ("nothing", Bytes::new(), "3", "holds no message"),
         ("half", one_text().slice(..6), "3", "ends in the middle"),
-        ("empty texts", framed(&[0x1a, 0x00].repeat(1 << 20)), "3", "`texts`: expected at most 1024"),
-        ("too long", announced.into(), "3", "announces 67108864 bytes, expected at most 33554432"),
-        ("compressed", Bytes::from_static(&[1, 0, 0, 0, 0]), "13", "header `grpc-encoding` does not say how"),
+        (
+            "empty texts",
+            framed(&[0x1a, 0x00].repeat(1 << 20)),
+            "3",
+            "`texts`: expected at most 1024",
+        ),
+        (
+            "too long",
+            announced.into(),
+            "3",
+            "announces 67108864 bytes, expected at most 33554432",
+        ),
+        (
+            "compressed",
+            Bytes::from_static(&[1, 0, 0, 0, 0]),
+            "13",
+            "header `grpc-encoding` does not say how",
+        ),
     ];
     for (what, body, code, words) in cases {
         let reply = call(&sender, ENCODE, body).await.await.unwrap();
-        let header = |name: &str| reply.headers().get(name).map(|value| value.to_str().unwrap().to_owned());
-        let message = header("grpc-message").unwrap_or_default().replace("%20", " ").replace("%60", "`");
+        let header = |name: &str| {
+            reply
+                .headers()
+                .get(name)
+                .map(|value| value.to_str().unwrap().to_owned())
+        };
+        let message = header("grpc-message")
+            .unwrap_or_default()
+            .replace("%20", " ")
+            .replace("%60", "`");
         assert_eq!(header("grpc-status").as_deref(), Some(code), "{what}: {message}");
         assert!(message.contains(words), "{what}: {message}");
     }
@@ -249,29 +321,55 @@ async fn what_is_no_request_is_an_invalid_argument() {
 
 #[tokio::test]
 async fn a_drain_ends_watches_and_idle_streams_after_a_pause_without_health() {
-    let config = ServerConfig { lame_duck: Duration::from_millis(300), ..ServerConfig::default() };
+    let config = ServerConfig {
+        lame_duck: Duration::from_millis(300),
+        ..ServerConfig::default()
+    };
     let server = start(8, config).await;
     let channel = tonic::transport::Endpoint::from_shared(format!("http://{}", server.address)).unwrap();
     let channel = channel.connect().await.unwrap();
     let mut health = HealthClient::new(channel.clone());
     let mut encoder = v1::encoder_client::EncoderClient::new(channel);
-    let named = |service: &str| HealthCheckRequest { service: service.to_owned() };
+    let named = |service: &str| HealthCheckRequest {
+        service: service.to_owned(),
+    };
     let mut watched = health.watch(named("dyad.v1.Encoder")).await.unwrap().into_inner();
     assert_eq!(watched.next().await.unwrap().unwrap().status(), ServingStatus::Serving);
     // One request, and then nothing for ever.
-    let requests = tokio_stream::once(v1::EncodeRequest { id: 5, ..Default::default() });
-    let mut replies = encoder.encode_stream(requests.chain(tokio_stream::pending())).await.unwrap().into_inner();
+    let requests = tokio_stream::once(v1::EncodeRequest {
+        id: 5,
+        ..Default::default()
+    });
+    let mut replies = encoder
+        .encode_stream(requests.chain(tokio_stream::pending()))
+        .await
+        .unwrap()
+        .into_inner();
     assert_eq!(replies.next().await.unwrap().unwrap().id, 5);
 
     server.stop.send(()).unwrap();
-    assert_eq!(watched.next().await.unwrap().unwrap().status(), ServingStatus::NotServing);
-    assert_eq!(health.check(named("")).await.unwrap().into_inner().status(), ServingStatus::NotServing);
+    assert_eq!(
+        watched.next().await.unwrap().unwrap().status(),
+        ServingStatus::NotServing
+    );
+    assert_eq!(
+        health.check(named("")).await.unwrap().into_inner().status(),
+        ServingStatus::NotServing
+    );
     // Requests are still taken.
-    let request = v1::EncodeRequest { tower: 1, texts: vec!["text".into()], ..Default::default() };
+    let request = v1::EncodeRequest {
+        tower: 1,
+        texts: vec!["text".into()],
+        ..Default::default()
+    };
     assert!(encoder.encode(request).await.is_ok());
     assert!(replies.next().await.is_none());
     assert!(watched.next().await.is_none_or(|last| last.is_err()));
-    tokio::time::timeout(Duration::from_secs(10), server.task).await.unwrap().unwrap().unwrap();
+    tokio::time::timeout(Duration::from_secs(10), server.task)
+        .await
+        .unwrap()
+        .unwrap()
+        .unwrap();
 }
 
 #[tokio::test]
@@ -279,7 +377,10 @@ async fn a_drain_ends_a_stream_that_always_has_another_request() {
     let server = start(8, ServerConfig::default()).await;
     let url = format!("http://{}", server.address);
     let mut encoder = v1::encoder_client::EncoderClient::connect(url).await.unwrap();
-    let requests = tokio_stream::iter((0..).map(|id| v1::EncodeRequest { id, ..Default::default() }));
+    let requests = tokio_stream::iter((0..).map(|id| v1::EncodeRequest {
+        id,
+        ..Default::default()
+    }));
     let mut replies = encoder.encode_stream(requests).await.unwrap().into_inner();
     assert_eq!(replies.next().await.unwrap().unwrap().id, 0);
     server.stop.send(()).unwrap();
@@ -289,9 +390,15 @@ async fn a_drain_ends_a_stream_that_always_has_another_request() {
             last = reply.unwrap().id;
         }
     };
-    tokio::time::timeout(Duration::from_secs(15), read).await.expect("the stream goes on");
+    tokio::time::timeout(Duration::from_secs(15), read)
+        .await
+        .expect("the stream goes on");
     assert!(last > 0);
-    tokio::time::timeout(Duration::from_secs(10), server.task).await.unwrap().unwrap().unwrap();
+    tokio::time::timeout(Duration::from_secs(10), server.task)
+        .await
+        .unwrap()
+        .unwrap()
+        .unwrap();
 }
 
 #[tokio::test]
@@ -305,18 +412,34 @@ async fn a_silent_connection_does_not_hold_up_the_drain() {
     server.stop.send(()).unwrap();
     drop(sender);
     // Less than the preface's own time.
-    tokio::time::timeout(Duration::from_secs(8), server.task).await.unwrap().unwrap().unwrap();
+    tokio::time::timeout(Duration::from_secs(8), server.task)
+        .await
+        .unwrap()
+        .unwrap()
+        .unwrap();
 }
 
 #[tokio::test]
 async fn an_open_connection_at_the_end_of_the_drain_is_no_failure() {
-    let server = start(8, ServerConfig { drain: Duration::from_millis(300), ..ServerConfig::default() }).await;
+    let server = start(
+        8,
+        ServerConfig {
+            drain: Duration::from_millis(300),
+            ..ServerConfig::default()
+        },
+    )
+    .await;
     // It answers nothing, not even the ping that goes before the end of a connection.
     let mut deaf = TcpStream::connect(&server.address).await.unwrap();
-    deaf.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").await.unwrap();
+    deaf.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0")
+        .await
+        .unwrap();
     deaf.read_exact(&mut [0; 9]).await.unwrap();
     server.stop.send(()).unwrap();
-    let served = tokio::time::timeout(Duration::from_secs(10), server.task).await.unwrap().unwrap();
+    let served = tokio::time::timeout(Duration::from_secs(10), server.task)
+        .await
+        .unwrap()
+        .unwrap();
     assert!(served.is_ok(), "{served:?}");
 }
 
@@ -328,10 +451,22 @@ async fn health_falls_when_what_serves_has_failed() {
     let mut watched = health.watch(HealthCheckRequest::default()).await.unwrap().into_inner();
     assert_eq!(watched.next().await.unwrap().unwrap().status(), ServingStatus::Serving);
     server.fail.send(()).unwrap();
-    assert_eq!(watched.next().await.unwrap().unwrap().status(), ServingStatus::NotServing);
-    let named = HealthCheckRequest { service: "dyad.v1.Encoder".into() };
-    assert_eq!(health.check(named).await.unwrap().into_inner().status(), ServingStatus::NotServing);
+    assert_eq!(
+        watched.next().await.unwrap().unwrap().status(),
+        ServingStatus::NotServing
+    );
+    let named = HealthCheckRequest {
+        service: "dyad.v1.Encoder".into(),
+    };
+    assert_eq!(
+        health.check(named).await.unwrap().into_inner().status(),
+        ServingStatus::NotServing
+    );
     server.stop.send(()).unwrap();
     drop((health, watched));
-    tokio::time::timeout(Duration::from_secs(10), server.task).await.unwrap().unwrap().unwrap();
+    tokio::time::timeout(Duration::from_secs(10), server.task)
+        .await
+        .unwrap()
+        .unwrap()
+        .unwrap();
 }

@@ -27,12 +27,25 @@ async fn start(config: HttpConfig) -> Running {
     let pieces = async || {
         let pieces = futures_util::stream::unfold(0, |number| async move {
             tokio::time::sleep(Duration::from_millis(400)).await;
-            (number < 4).then(|| (Ok::<_, std::convert::Infallible>(format!("piece {number} ")), number + 1))
+            (number < 4).then(|| {
+                (
+                    Ok::<_, std::convert::Infallible>(format!("piece {number} ")),
+                    number + 1,
+                )
+            })
         });
         axum::body::Body::from_stream(pieces)
     };
-    let routes = Router::new().route("/", get("hello")).route("/sleep", get(sleep)).route("/pieces", get(pieces));
-    let task = tokio::spawn(service::serve_http(listener, routes, async { drop(stopped.await) }, config));
+    let routes = Router::new()
+        .route("/", get("hello"))
+        .route("/sleep", get(sleep))
+        .route("/pieces", get(pieces));
+    let task = tokio::spawn(service::serve_http(
+        listener,
+        routes,
+        async { drop(stopped.await) },
+        config,
+    ));
     Running { address, stop, task }
 }
 
@@ -41,12 +54,18 @@ async fn exchange(address: SocketAddr, bytes: &str) -> String {
     let mut stream = TcpStream::connect(address).await.unwrap();
     stream.write_all(bytes.as_bytes()).await.unwrap();
     let mut reply = String::new();
-    tokio::time::timeout(Duration::from_secs(20), stream.read_to_string(&mut reply)).await.unwrap().unwrap();
+    tokio::time::timeout(Duration::from_secs(20), stream.read_to_string(&mut reply))
+        .await
+        .unwrap()
+        .unwrap();
     reply
 }
 
 async fn ended(task: tokio::task::JoinHandle<Result<(), ServeError>>) -> Result<(), ServeError> {
-    tokio::time::timeout(Duration::from_secs(20), task).await.unwrap().unwrap()
+    tokio::time::timeout(Duration::from_secs(20), task)
+        .await
+        .unwrap()
+        .unwrap()
 }
 
 #[tokio::test]
@@ -69,9 +88,16 @@ async fn a_running_request_is_answered_and_idle_connections_do_not_hold_up_the_e
 
 #[tokio::test]
 async fn a_drain_has_a_deadline() {
-    let server = start(HttpConfig { drain: Duration::from_millis(10), ..HttpConfig::default() }).await;
+    let server = start(HttpConfig {
+        drain: Duration::from_millis(10),
+        ..HttpConfig::default()
+    })
+    .await;
     let mut sleeping = TcpStream::connect(server.address).await.unwrap();
-    sleeping.write_all(b"GET /sleep HTTP/1.1\r\nHost: x\r\n\r\n").await.unwrap();
+    sleeping
+        .write_all(b"GET /sleep HTTP/1.1\r\nHost: x\r\n\r\n")
+        .await
+        .unwrap();
     tokio::time::sleep(Duration::from_millis(100)).await;
     server.stop.send(()).unwrap();
     assert!(matches!(ended(server.task).await, Err(ServeError::Drain(_))));
@@ -82,7 +108,11 @@ async fn a_drain_has_a_deadline() {
 
 #[tokio::test]
 async fn slow_headers_are_cut_off() {
-    let server = start(HttpConfig { header_timeout: Duration::from_millis(50), ..HttpConfig::default() }).await;
+    let server = start(HttpConfig {
+        header_timeout: Duration::from_millis(50),
+        ..HttpConfig::default()
+    })
+    .await;
     for bytes in ["", "GET / HT", "GET / HTTP/1.1\r\nHost: x\r\nX-Slow: "] {
         let reply = exchange(server.address, bytes).await;
         assert!(!reply.contains("hello"), "{reply}");
@@ -93,7 +123,11 @@ async fn slow_headers_are_cut_off() {
 
 #[tokio::test]
 async fn connections_are_bounded_and_wait_their_turn() {
-    let server = start(HttpConfig { connections: 1, ..HttpConfig::default() }).await;
+    let server = start(HttpConfig {
+        connections: 1,
+        ..HttpConfig::default()
+    })
+    .await;
     // A request in flight is not cut off, and holds the only slot.
     let address = server.address;
     let request = "GET /sleep HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
@@ -101,12 +135,18 @@ async fn connections_are_bounded_and_wait_their_turn() {
     // Taken first, so that it is the one that is served.
     tokio::time::sleep(Duration::from_millis(50)).await;
     let mut second = TcpStream::connect(server.address).await.unwrap();
-    second.write_all(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").await.unwrap();
+    second
+        .write_all(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        .await
+        .unwrap();
     let mut reply = String::new();
     let early = tokio::time::timeout(Duration::from_millis(100), second.read_to_string(&mut reply)).await;
     assert!(early.is_err(), "it waits: {reply}");
     assert!(sleeping.await.unwrap().ends_with("slept"));
-    tokio::time::timeout(Duration::from_secs(20), second.read_to_string(&mut reply)).await.unwrap().unwrap();
+    tokio::time::timeout(Duration::from_secs(20), second.read_to_string(&mut reply))
+        .await
+        .unwrap()
+        .unwrap();
     assert!(reply.ends_with("hello"), "{reply}");
 }
 
@@ -114,7 +154,12 @@ async fn connections_are_bounded_and_wait_their_turn() {
 async fn connections_without_a_request_give_way() {
     // Longer than the test may take: nothing but giving way makes room.
     let header_timeout = Duration::from_mins(10);
-    let server = start(HttpConfig { connections: 3, header_timeout, ..HttpConfig::default() }).await;
+    let server = start(HttpConfig {
+        connections: 3,
+        header_timeout,
+        ..HttpConfig::default()
+    })
+    .await;
     let mut held = Vec::new();
     // Silent, with half a header, and kept alive after a request.
     for bytes in ["", "GET / HTTP/1.1\r\nHost", "GET / HTTP/1.1\r\nHost: x\r\n\r\n"] {
@@ -131,12 +176,17 @@ async fn connections_without_a_request_give_way() {
         let mut stream = TcpStream::connect(server.address).await.unwrap();
         stream.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").await.unwrap();
         let mut reply = [0; 1024];
-        let read = tokio::time::timeout(Duration::from_secs(20), stream.read(&mut reply)).await.unwrap().unwrap();
+        let read = tokio::time::timeout(Duration::from_secs(20), stream.read(&mut reply))
+            .await
+            .unwrap()
+            .unwrap();
         assert!(reply[..read].ends_with(b"hello"));
         newer.push(stream);
     }
     for mut stream in held {
-        let ended = tokio::time::timeout(Duration::from_secs(20), stream.read(&mut [0; 1024])).await.unwrap();
+        let ended = tokio::time::timeout(Duration::from_secs(20), stream.read(&mut [0; 1024]))
+            .await
+            .unwrap();
         assert!(matches!(ended, Ok(0) | Err(_)), "ended by the server");
     }
 }
@@ -144,13 +194,20 @@ async fn connections_without_a_request_give_way() {
 #[tokio::test]
 async fn an_address_in_use_names_its_option() {
     let server = start(HttpConfig::default()).await;
-    let error = service::bind_for(&server.address.to_string(), "--http").await.unwrap_err().to_string();
+    let error = service::bind_for(&server.address.to_string(), "--http")
+        .await
+        .unwrap_err()
+        .to_string();
     assert!(error.contains("choose another one with `--http`"), "{error}");
 }
 
 #[tokio::test]
 async fn a_reply_that_is_being_sent_is_not_cut_for_a_new_connection() {
-    let server = start(HttpConfig { connections: 1, ..HttpConfig::default() }).await;
+    let server = start(HttpConfig {
+        connections: 1,
+        ..HttpConfig::default()
+    })
+    .await;
     let address = server.address;
     let request = "GET /pieces HTTP/1.1\r\nHost: x\r\n\r\n";
     let mut stream = TcpStream::connect(address).await.unwrap();
@@ -161,7 +218,10 @@ async fn a_reply_that_is_being_sent_is_not_cut_for_a_new_connection() {
     let other =
         tokio::spawn(async move { exchange(address, "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").await });
     let mut reply = String::new();
-    tokio::time::timeout(Duration::from_secs(20), stream.read_to_string(&mut reply)).await.unwrap().unwrap();
+    tokio::time::timeout(Duration::from_secs(20), stream.read_to_string(&mut reply))
+        .await
+        .unwrap()
+        .unwrap();
     assert!(reply.contains("piece 3") && reply.ends_with("0\r\n\r\n"), "{reply}");
     assert!(other.await.unwrap().ends_with("hello"));
 }

@@ -1,4 +1,5 @@
-//! The table of limits in `proto/README.md` is that of the `.proto` files. `DYAD_WRITE_LIMITS=1 cargo test -p dyad-proto limits_table` writes it.
+//! The table of limits in `proto/README.md` is that of the `.proto` files. `DYAD_WRITE_LIMITS=1 cargo test -p
+//! dyad-proto limits_table` writes it.
 
 use std::fmt::Write as _;
 
@@ -58,12 +59,22 @@ fn tables() -> String {
         writeln!(tables, "| {name} | {} | {} |", bytes(limits.bytes), limits.elements).unwrap();
     };
     for method in LIMITED_METHODS {
-        row(&format!("`{}`", method.path.trim_start_matches("/dyad.v1.").replace('/', ".")), &method.limits);
+        row(
+            &format!("`{}`", method.path.trim_start_matches("/dyad.v1.").replace('/', ".")),
+            &method.limits,
+        );
     }
     row("any other method", &OTHER_LIMITS);
     tables.push_str("\n| field | may hold |\n|---|---|\n");
     for ruled in RULED_FIELDS {
-        writeln!(tables, "| `{}.{}` | {} |", ruled.message, ruled.field, words(&ruled.rules)).unwrap();
+        writeln!(
+            tables,
+            "| `{}.{}` | {} |",
+            ruled.message,
+            ruled.field,
+            words(&ruled.rules)
+        )
+        .unwrap();
     }
     tables
 }

@@ -25,7 +25,10 @@ impl Ca {
         params.distinguished_name = DistinguishedName::new();
         params.distinguished_name.push(DnType::CommonName, name);
         let pem = params.self_signed(&key).unwrap().pem();
-        Self { issuer: Issuer::new(params, key), pem }
+        Self {
+            issuer: Issuer::new(params, key),
+            pem,
+        }
     }
 
     /// The CA's own certificate in a file.

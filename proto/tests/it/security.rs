@@ -53,17 +53,28 @@ pub(crate) async fn ask(url: &str, options: &CredentialOptions, key: Option<&str
     if let Some(key) = key {
         credentials = credentials.with_api_key(key).unwrap();
     }
-    let config = ClientConfig { attempts: 1, credentials, ..ClientConfig::default() };
+    let config = ClientConfig {
+        attempts: 1,
+        credentials,
+        ..ClientConfig::default()
+    };
     let client = EncoderClient::connect(url, config).await?;
     client.encode(texts(&["a"])).await.map(drop)
 }
 
 fn trust(ca: &Path) -> CredentialOptions {
-    CredentialOptions { ca: Some(ca.to_owned()), ..CredentialOptions::default() }
+    CredentialOptions {
+        ca: Some(ca.to_owned()),
+        ..CredentialOptions::default()
+    }
 }
 
 fn with_certificate(ca: &Path, client: &Signed) -> CredentialOptions {
-    CredentialOptions { client_cert: Some(client.cert.clone()), client_key: Some(client.key.clone()), ..trust(ca) }
+    CredentialOptions {
+        client_cert: Some(client.cert.clone()),
+        client_key: Some(client.key.clone()),
+        ..trust(ca)
+    }
 }
 
 #[tokio::test]
@@ -78,7 +89,10 @@ async fn tls_is_spoken_with_those_who_trust_the_ca_and_with_no_one_in_the_clear(
     ask(&by_name, &trust(&ours), None).await.unwrap();
     for (url, trusted) in [(&https, &others), (&http, &ours)] {
         let error = ask(url, &trust(trusted), None).await.unwrap_err();
-        assert!(matches!(error, ClientError::Unreachable { .. } | ClientError::Broken { .. }), "{url}: {error}");
+        assert!(
+            matches!(error, ClientError::Unreachable { .. } | ClientError::Broken { .. }),
+            "{url}: {error}"
+        );
     }
     // The system's CAs have not signed it.
     assert!(ask(&https, &CredentialOptions::default(), None).await.is_err());
@@ -99,10 +113,21 @@ async fn a_server_that_never_answers_the_handshake_is_given_up() {
     let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let credentials = Credentials::open(&trust(&Ca::new("ours").file(&folder, "ca"))).unwrap();
     let connect_timeout = Duration::from_millis(200);
-    let config = ClientConfig { connect_timeout, attempts: 1, credentials, ..ClientConfig::default() };
+    let config = ClientConfig {
+        connect_timeout,
+        attempts: 1,
+        credentials,
+        ..ClientConfig::default()
+    };
     let url = format!("https://{}", silent.local_addr().unwrap());
-    let connected = tokio::time::timeout(SOON, EncoderClient::connect(&url, config)).await.unwrap();
-    assert!(matches!(connected, Err(ClientError::Unreachable { .. })), "{:?}", connected.err());
+    let connected = tokio::time::timeout(SOON, EncoderClient::connect(&url, config))
+        .await
+        .unwrap();
+    assert!(
+        matches!(connected, Err(ClientError::Unreachable { .. })),
+        "{:?}",
+        connected.err()
+    );
 }
 
 #[tokio::test]
@@ -114,11 +139,18 @@ async fn a_reply_that_stops_after_its_headers_ends_with_the_deadline() {
         let mut connection = h2::server::handshake(stream).await.unwrap();
         let mut kept = Vec::new();
         while let Some(Ok((_, mut respond))) = connection.accept().await {
-            let head = http::Response::builder().header("content-type", "application/grpc").body(()).unwrap();
+            let head = http::Response::builder()
+                .header("content-type", "application/grpc")
+                .body(())
+                .unwrap();
             kept.push(respond.send_response(head, false).unwrap());
         }
     });
-    let config = ClientConfig { call_timeout: Duration::from_millis(200), attempts: 1, ..ClientConfig::default() };
+    let config = ClientConfig {
+        call_timeout: Duration::from_millis(200),
+        attempts: 1,
+        ..ClientConfig::default()
+    };
     let client = EncoderClient::connect(&url, config).await.unwrap();
     let replied = tokio::time::timeout(SOON, client.encode(texts(&["a"]))).await.unwrap();
     assert!(matches!(replied, Err(ClientError::Deadline { .. })), "{replied:?}");
@@ -129,10 +161,15 @@ async fn a_client_certificate_must_be_of_the_ca_and_valid() {
     let folder = TempDir::new().unwrap();
     let (ca, other) = (Ca::new("ours"), Ca::new("other"));
     let ours = ca.file(&folder, "ca");
-    let options = SecurityOptions { tls_client_ca: Some(ours.clone()), ..tls(&ca.sign(&folder, "server")) };
+    let options = SecurityOptions {
+        tls_client_ca: Some(ours.clone()),
+        ..tls(&ca.sign(&folder, "server"))
+    };
     let url = format!("https://{}", start(&options).await);
     let certificate = |client: &Signed| with_certificate(&ours, client);
-    ask(&url, &certificate(&ca.sign(&folder, "client")), None).await.unwrap();
+    ask(&url, &certificate(&ca.sign(&folder, "client")), None)
+        .await
+        .unwrap();
     let refused = [
         trust(&ours),
         certificate(&ca.sign_until(&folder, "expired", 2021)),
@@ -160,15 +197,47 @@ async fn files_that_cannot_be_used_are_named_with_what_is_wrong() {
     for (options, expected) in [
         (pair(&none, &server.key), "--tls-cert: "),
         (pair(&server.cert, &none), "--tls-key: "),
-        (pair(&server.key, &server.key), "expected certificates in PEM (X.509), got none"),
-        (pair(&server.cert, &server.cert), "expected a private key in PEM that is not encrypted, got none"),
-        (pair(&server.cert, &expired.key), "Name the private key that the certificate was made for"),
-        (pair(&expired.cert, &expired.key), "expected a certificate that is valid now, got one that is valid from"),
-        (SecurityOptions { tls_client_ca: Some(server.key.clone()), ..tls(&server) }, "--tls-client-ca"),
-        (SecurityOptions { keys: Some(keys), ..SecurityOptions::default() }, "--keys: "),
-        (SecurityOptions { audit_log: Some(folder.path().into()), ..SecurityOptions::default() }, "--audit-log: "),
+        (
+            pair(&server.key, &server.key),
+            "expected certificates in PEM (X.509), got none",
+        ),
+        (
+            pair(&server.cert, &server.cert),
+            "expected a private key in PEM that is not encrypted, got none",
+        ),
+        (
+            pair(&server.cert, &expired.key),
+            "Name the private key that the certificate was made for",
+        ),
+        (
+            pair(&expired.cert, &expired.key),
+            "expected a certificate that is valid now, got one that is valid from",
+        ),
+        (
+            SecurityOptions {
+                tls_client_ca: Some(server.key.clone()),
+                ..tls(&server)
+            },
+            "--tls-client-ca",
+        ),
+        (
+            SecurityOptions {
+                keys: Some(keys),
+                ..SecurityOptions::default()
+            },
+            "--keys: ",
+        ),
+        (
+            SecurityOptions {
+                audit_log: Some(folder.path().into()),
+                ..SecurityOptions::default()
+            },
+            "--audit-log: ",
+        ),
     ] {
-        let error = Security::open(&options, &[(&listener, "--listen")]).unwrap_err().to_string();
+        let error = Security::open(&options, &[(&listener, "--listen")])
+            .unwrap_err()
+            .to_string();
         assert!(error.contains(expected), "{error}");
         assert!(!error.contains("BEGIN"), "{error}");
     }
@@ -183,9 +252,14 @@ async fn an_address_that_others_can_reach_needs_tls_and_keys() {
     let here = service::bind("127.0.0.1:0").await.unwrap();
     let tried = |options: &SecurityOptions| {
         let listeners = [(&here, "--listen"), (&open, "--http")];
-        Security::open(options, &listeners).map(drop).map_err(|error| error.to_string())
+        Security::open(options, &listeners)
+            .map(drop)
+            .map_err(|error| error.to_string())
     };
-    let with_keys = |options: SecurityOptions| SecurityOptions { keys: Some(keys.clone()), ..options };
+    let with_keys = |options: SecurityOptions| SecurityOptions {
+        keys: Some(keys.clone()),
+        ..options
+    };
     for (options, missing) in [
         (SecurityOptions::default(), "TLS and API keys are missing"),
         (tls(&server), "API keys are missing. Give `--keys FILE`"),
@@ -196,13 +270,25 @@ async fn an_address_that_others_can_reach_needs_tls_and_keys() {
             error.starts_with("--http 0.0.0.0:") && error.contains(missing) && error.contains("--insecure"),
             "{error}"
         );
-        assert_eq!(tried(&SecurityOptions { insecure: true, ..options }), Ok(()));
+        assert_eq!(
+            tried(&SecurityOptions {
+                insecure: true,
+                ..options
+            }),
+            Ok(())
+        );
     }
     assert_eq!(tried(&with_keys(tls(&server))), Ok(()));
 }
 
 pub(crate) fn create(keys: &Path, name: &str, role: Role) -> String {
-    let new = NewKey { name: name.into(), role, indexes: Vec::new(), filter: None, concurrency: None };
+    let new = NewKey {
+        name: name.into(),
+        role,
+        indexes: Vec::new(),
+        filter: None,
+        concurrency: None,
+    };
     KeyFile::change(keys, |file| file.create(new)).unwrap()
 }
 
@@ -213,14 +299,24 @@ async fn certificates_and_keys_are_replaced_under_load_without_a_failure() {
     let (old_file, new_file) = (old.file(&folder, "old"), new.file(&folder, "new"));
     let keys = folder.path().join("keys.json");
     let key = create(&keys, "stays", Role::Read);
-    let options = SecurityOptions { keys: Some(keys.clone()), ..tls(&old.sign(&folder, "server")) };
+    let options = SecurityOptions {
+        keys: Some(keys.clone()),
+        ..tls(&old.sign(&folder, "server"))
+    };
     let url = format!("https://{}", start(&options).await);
     // Clients that stay connected, and clients that connect again and again with either CA.
     let (stop, calls) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
     let mut clients = Vec::new();
     for _ in 0..2 {
-        let credentials = Credentials::open(&trust(&old_file)).unwrap().with_api_key(&key).unwrap();
-        let config = ClientConfig { attempts: 1, credentials, ..ClientConfig::default() };
+        let credentials = Credentials::open(&trust(&old_file))
+            .unwrap()
+            .with_api_key(&key)
+            .unwrap();
+        let config = ClientConfig {
+            attempts: 1,
+            credentials,
+            ..ClientConfig::default()
+        };
         let client = EncoderClient::connect(&url, config).await.unwrap();
         let (stop, calls) = (Arc::clone(&stop), Arc::clone(&calls));
         clients.push(tokio::spawn(async move {
@@ -248,7 +344,10 @@ async fn certificates_and_keys_are_replaced_under_load_without_a_failure() {
     // The new certificate comes before its key: for a moment they do not belong together.
     new.sign(&folder, "server");
     until("the new certificate", &answers(&new_file, &key)).await;
-    assert!(!answers(&old_file, &key)().await, "the old certificate is not shown any more");
+    assert!(
+        !answers(&old_file, &key)().await,
+        "the old certificate is not shown any more"
+    );
     // Files that cannot be used change nothing.
     fs_err::write(folder.path().join("server.key"), "no key").unwrap();
     fs_err::write(&keys, "no keys").unwrap();
@@ -281,15 +380,23 @@ async fn certificates_and_keys_are_replaced_under_load_without_a_failure() {
 async fn a_client_that_never_ends_its_handshake_is_closed() {
     let folder = TempDir::new().unwrap();
     let server = Ca::new("ours").sign(&folder, "server");
-    let config = ServerConfig { preface_timeout: Duration::from_millis(200), ..ServerConfig::default() };
+    let config = ServerConfig {
+        preface_timeout: Duration::from_millis(200),
+        ..ServerConfig::default()
+    };
     let address = start_with(&tls(&server), config).await;
     for begun in [&b""[..], &[22, 3, 1, 0, 200, 1]] {
         let mut stream = TcpStream::connect(address).await.unwrap();
         stream.write_all(begun).await.unwrap();
         let mut reply = Vec::new();
-        _ = tokio::time::timeout(SOON, stream.read_to_end(&mut reply)).await.unwrap();
+        _ = tokio::time::timeout(SOON, stream.read_to_end(&mut reply))
+            .await
+            .unwrap();
         // Nothing, or an alert.
-        assert!(reply.first().is_none_or(|kind| *kind == 21) && reply.len() < 16, "{reply:?}");
+        assert!(
+            reply.first().is_none_or(|kind| *kind == 21) && reply.len() < 16,
+            "{reply:?}"
+        );
     }
 }
 
@@ -302,7 +409,9 @@ fn client_hello(version: [u8; 2], suites: &[[u8; 2]]) -> Vec<u8> {
     body.extend(suites.iter().flatten());
     body.extend([1, 0]);
     // Supported groups, signature algorithms, extended master secret.
-    let extensions: &[u8] = &[0, 10, 0, 6, 0, 4, 0, 29, 0, 23, 0, 13, 0, 10, 0, 8, 4, 3, 8, 4, 4, 1, 2, 1, 0, 23, 0, 0];
+    let extensions: &[u8] = &[
+        0, 10, 0, 6, 0, 4, 0, 29, 0, 23, 0, 13, 0, 10, 0, 8, 4, 3, 8, 4, 4, 1, 2, 1, 0, 23, 0, 0,
+    ];
     body.extend((extensions.len() as u16).to_be_bytes());
     body.extend(extensions);
     let mut message = vec![1, 0];
@@ -332,7 +441,11 @@ async fn old_protocols_and_weak_ciphers_are_refused() {
     // Alert and its kind: protocol_version, handshake_failure.
     let (alert, version, failure) = (21, 70, 40);
     for (name, newest) in [("SSL 3", [3, 0]), ("TLS 1.0", [3, 1]), ("TLS 1.1", [3, 2])] {
-        assert_eq!(first(&client_hello(newest, &[modern])).await, (alert, version), "{name}");
+        assert_eq!(
+            first(&client_hello(newest, &[modern])).await,
+            (alert, version),
+            "{name}"
+        );
     }
     for (name, suite) in [
         ("NULL", [0x00, 0x3b]),
@@ -352,12 +465,17 @@ async fn old_protocols_and_weak_ciphers_are_refused() {
         let mut roots = rustls::RootCertStore::empty();
         roots.add(CertificateDer::from_pem_slice(&pem).unwrap()).unwrap();
         let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let config = rustls::ClientConfig::builder_with_provider(provider).with_protocol_versions(&[version]).unwrap();
+        let config = rustls::ClientConfig::builder_with_provider(provider)
+            .with_protocol_versions(&[version])
+            .unwrap();
         let mut config = config.with_root_certificates(roots).with_no_client_auth();
         config.alpn_protocols = vec![b"h2".to_vec()];
         let connector = tokio_rustls::TlsConnector::from(Arc::new(config));
         let stream = TcpStream::connect(address).await.unwrap();
-        let stream = connector.connect(ServerName::try_from("localhost").unwrap(), stream).await.unwrap();
+        let stream = connector
+            .connect(ServerName::try_from("localhost").unwrap(), stream)
+            .await
+            .unwrap();
         let (_, session) = stream.get_ref();
         assert_eq!(session.protocol_version(), Some(version.version));
         assert_eq!(session.alpn_protocol(), Some(&b"h2"[..]));

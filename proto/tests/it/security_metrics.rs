@@ -37,12 +37,20 @@ fn wait_for(security: &Security, line: &str) {
 fn ask(security: &Security, key: &str, role: Role) -> Option<tokio::sync::OwnedSemaphorePermit> {
     let value = format!("Bearer {key}").parse().unwrap();
     let headers = HeaderMap::from_iter([(tonic::codegen::http::header::AUTHORIZATION, value)]);
-    let checked = security.access().check(&headers, Needed::Role(role), "call", Caller::default());
+    let checked = security
+        .access()
+        .check(&headers, Needed::Role(role), "call", Caller::default());
     checked.ok().and_then(|(_, place)| place)
 }
 
 fn create(keys: &Path, name: &str) -> (String, String) {
-    let new = NewKey { name: name.into(), role: Role::Read, indexes: Vec::new(), filter: None, concurrency: Some(2) };
+    let new = NewKey {
+        name: name.into(),
+        role: Role::Read,
+        indexes: Vec::new(),
+        filter: None,
+        concurrency: Some(2),
+    };
     let key = KeyFile::change(keys, |file| file.create(new)).unwrap();
     let id = key.split('_').nth(1).unwrap().to_owned();
     (key, id)
@@ -86,23 +94,41 @@ fn keys_are_told_by_use_and_files_by_whether_they_could_be_taken_over() {
         assert!(found.lines().any(|found| found == line), "{line} is not in\n{found}");
     }
     assert!(!found.contains(&unused), "{found}");
-    let end = found.lines().find_map(|line| line.strip_prefix("x_certificate_end_seconds ")).unwrap();
+    let end = found
+        .lines()
+        .find_map(|line| line.strip_prefix("x_certificate_end_seconds "))
+        .unwrap();
     assert!(end.parse::<u64>().unwrap() > 1_700_000_000, "{end}");
     // Files that cannot be used, and then can.
     for (of, path) in [("keys", &keys), ("tls", &server.key)] {
         let before = fs_err::read(path).unwrap();
         fs_err::write(path, "no such thing").unwrap();
         wait_for(&security, &format!("x_security_files_stale{{of=\"{of}\"}} 1"));
-        wait_for(&security, &format!("x_security_reloads_total{{of=\"{of}\",outcome=\"failed\"}} 1"));
+        wait_for(
+            &security,
+            &format!("x_security_reloads_total{{of=\"{of}\",outcome=\"failed\"}} 1"),
+        );
         fs_err::write(path, before).unwrap();
-        wait_for(&security, &format!("x_security_reloads_total{{of=\"{of}\",outcome=\"taken over\"}} 1"));
+        wait_for(
+            &security,
+            &format!("x_security_reloads_total{{of=\"{of}\",outcome=\"taken over\"}} 1"),
+        );
         wait_for(&security, &format!("x_security_files_stale{{of=\"{of}\"}} 0"));
     }
     KeyFile::change(&keys, |file| file.revoke(&keys, &id).map(drop)).unwrap();
-    wait_for(&security, r#"x_security_reloads_total{of="keys",outcome="taken over"} 2"#);
+    wait_for(
+        &security,
+        r#"x_security_reloads_total{of="keys",outcome="taken over"} 2"#,
+    );
     assert!(ask(&security, &key, Role::Read).is_none());
-    wait_for(&security, &format!(r#"x_api_key_requests_total{{{of},status="UNAUTHENTICATED"}} 1"#));
+    wait_for(
+        &security,
+        &format!(r#"x_api_key_requests_total{{{of},status="UNAUTHENTICATED"}} 1"#),
+    );
     // Servers without any of it have only what all have.
     let plain = scrape(&Security::default());
-    assert!(plain.contains("x_certificate_end_seconds 0\n") && !plain.contains("api_key"), "{plain}");
+    assert!(
+        plain.contains("x_certificate_end_seconds 0\n") && !plain.contains("api_key"),
+        "{plain}"
+    );
 }

@@ -52,7 +52,11 @@ impl Admin {
         let status = v1::StatusRequest { index: index.clone() };
         dyad_proto::validate::fields(&status).map_err(|violations| UsageError(violations.to_string()))?;
         match self.action {
-            AdminAction::List => show(client.list_indexes(v1::ListIndexesRequest {}).await?, self.json, print_list)?,
+            AdminAction::List => show(
+                client.list_indexes(v1::ListIndexesRequest {}).await?,
+                self.json,
+                print_list,
+            )?,
             AdminAction::Status => show(client.status(status).await?, self.json, print_status)?,
             AdminAction::Reload => {
                 let reply = client.reload(v1::ReloadRequest { index }).await?;
@@ -73,7 +77,11 @@ impl Admin {
                 let reply = client.verify(v1::VerifyRequest { index }).await?;
                 let is_intact = reply.intact;
                 show(reply, self.json, print_verified)?;
-                return Ok(if is_intact { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+                return Ok(if is_intact {
+                    ExitCode::SUCCESS
+                } else {
+                    ExitCode::FAILURE
+                });
             }
         }
         Ok(ExitCode::SUCCESS)
@@ -102,7 +110,12 @@ fn print_verified(out: &mut impl std::io::Write, reply: &v1::VerifyResponse) -> 
         writeln!(out, "{problem}")?;
     }
     let word = if reply.intact { "intact" } else { "DAMAGED" };
-    writeln!(out, "{word}: {} bytes read, {} problems", reply.bytes_read, reply.problems.len())
+    writeln!(
+        out,
+        "{word}: {} bytes read, {} problems",
+        reply.bytes_read,
+        reply.problems.len()
+    )
 }
 
 fn previous(status: &v1::StatusResponse) -> anyhow::Result<u64> {
@@ -123,10 +136,23 @@ fn print_list(out: &mut impl std::io::Write, reply: &v1::ListIndexesResponse) ->
     )?;
     for index in indexes {
         let mark = if index.is_default { '*' } else { ' ' };
-        let v1::IndexInfo { name, generation, documents, shards, language, .. } = index;
-        let (model, fingerprint) =
-            index.model.as_ref().map_or(("none", ""), |model| (model.name.as_str(), model.fingerprint.as_str()));
-        let tower = if index.has_question_tower { "" } else { ", no question tower" };
+        let v1::IndexInfo {
+            name,
+            generation,
+            documents,
+            shards,
+            language,
+            ..
+        } = index;
+        let (model, fingerprint) = index
+            .model
+            .as_ref()
+            .map_or(("none", ""), |model| (model.name.as_str(), model.fingerprint.as_str()));
+        let tower = if index.has_question_tower {
+            ""
+        } else {
+            ", no question tower"
+        };
         let fingerprint = fingerprint.get(..12).unwrap_or(fingerprint);
         write!(
             out,
@@ -147,21 +173,50 @@ fn certificate(measured: &v1::Certificate) -> String {
         Some(format!("{target} from ef {}, ", point.ef))
     });
     let from: String = from.collect();
-    let widest = measured.recall.last().map(|point| format!("{:.4} at ef {}", point.recall_at_10, point.ef));
-    let with = if measured.by_questions { "questions" } else { "documents" };
+    let widest = measured
+        .recall
+        .last()
+        .map(|point| format!("{:.4} at ef {}", point.recall_at_10, point.ef));
+    let with = if measured.by_questions {
+        "questions"
+    } else {
+        "documents"
+    };
     let since = if measured.lost_since > 0.0 {
         format!(", less up to {:.4} by deletions since", measured.lost_since)
     } else {
         String::new()
     };
-    format!("recall@10 {from}{}{since} ({} {with})", widest.unwrap_or_default(), measured.queries)
+    format!(
+        "recall@10 {from}{}{since} ({} {with})",
+        widest.unwrap_or_default(),
+        measured.queries
+    )
 }
 
 fn print_status(out: &mut impl std::io::Write, status: &v1::StatusResponse) -> std::io::Result<()> {
-    writeln!(out, "index           {}: {} ({} documents)", status.name, status.index, status.documents)?;
-    let known = status.generations.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
-    let known = if status.index_error.is_empty() { format!("of [{known}]") } else { "served".to_owned() };
-    writeln!(out, "generation      {} {known}, published {}", status.generation, date(status.created_unix_s))?;
+    writeln!(
+        out,
+        "index           {}: {} ({} documents)",
+        status.name, status.index, status.documents
+    )?;
+    let known = status
+        .generations
+        .iter()
+        .map(u64::to_string)
+        .collect::<Vec<_>>()
+        .join(", ");
+    let known = if status.index_error.is_empty() {
+        format!("of [{known}]")
+    } else {
+        "served".to_owned()
+    };
+    writeln!(
+        out,
+        "generation      {} {known}, published {}",
+        status.generation,
+        date(status.created_unix_s)
+    )?;
     let errors = [
         ("directory", &status.index_error),
         ("question tower", &status.question_tower_error),
@@ -172,10 +227,17 @@ fn print_status(out: &mut impl std::io::Write, status: &v1::StatusResponse) -> s
             writeln!(out, "WARNING         {what}: {error}")?;
         }
     }
-    for (what, model) in [("index model", &status.index_model), ("question tower", &status.question_model)] {
+    for (what, model) in [
+        ("index model", &status.index_model),
+        ("question tower", &status.question_model),
+    ] {
         if let Some(model) = model {
             let metric = model.metric().word();
-            writeln!(out, "{what:<15} {} {} ({} values, {metric})", model.name, model.fingerprint, model.dim)?;
+            writeln!(
+                out,
+                "{what:<15} {} {} ({} values, {metric})",
+                model.name, model.fingerprint, model.dim
+            )?;
         } else {
             writeln!(out, "{what:<15} none")?;
         }
@@ -189,15 +251,24 @@ fn print_status(out: &mut impl std::io::Write, status: &v1::StatusResponse) -> s
         writeln!(
             out,
             "reranking       {}",
-            gain.as_deref().unwrap_or("not measured: see `dyad-searcher learn --reranker`")
+            gain.as_deref()
+                .unwrap_or("not measured: see `dyad-searcher learn --reranker`")
         )?;
     }
     for shard in &status.shards {
         let (dense, text) = (mib(shard.dense_bytes), mib(shard.text_bytes));
-        writeln!(out, "shard           {}: {} documents, {dense} dense, {text} text", shard.id, shard.documents)?;
+        writeln!(
+            out,
+            "shard           {}: {} documents, {dense} dense, {text} text",
+            shard.id, shard.documents
+        )?;
     }
     for shard in &status.shards {
-        if let Some(measured) = shard.certificate.as_ref().filter(|measured| !measured.recall.is_empty()) {
+        if let Some(measured) = shard
+            .certificate
+            .as_ref()
+            .filter(|measured| !measured.recall.is_empty())
+        {
             writeln!(out, "certificate     {}: {}", shard.id, certificate(measured))?;
         }
     }
@@ -207,8 +278,14 @@ fn print_status(out: &mut impl std::io::Write, status: &v1::StatusResponse) -> s
         } else {
             format!("{} (`{}`)", mib(memory.limit), memory.limit_source)
         };
-        let [needed, anonymous, file, hot, cold] =
-            [memory.needed, memory.anonymous, memory.file, memory.index_hot, memory.index_cold].map(mib);
+        let [needed, anonymous, file, hot, cold] = [
+            memory.needed,
+            memory.anonymous,
+            memory.file,
+            memory.index_hot,
+            memory.index_cold,
+        ]
+        .map(mib);
         writeln!(
             out,
             "memory          limit {source}, at most {needed} needed; now {anonymous} anonymous, {file} of files"

@@ -24,7 +24,8 @@ pub(super) struct SearchOptions {
     /// Least score of a hit, in the unit of the mode.
     #[arg(long, value_name = "SCORE", allow_negative_numbers = true)]
     score_threshold: Option<f32>,
-    /// Only the best hit of each group: of the documents with the same value in this field. `--k` and `--offset` then count groups.
+    /// Only the best hit of each group: of the documents with the same value in this field. `--k` and `--offset` then
+    /// count groups.
     #[arg(long, value_name = "FIELD")]
     group_by: Option<String>,
     /// Hits of each group, the best of all included.
@@ -40,20 +41,21 @@ pub(super) struct SearchOptions {
     #[arg(long)]
     exact: bool,
     /// Only documents that match: FIELD=VALUE, FIELD!=VALUE, FIELD>=VALUE, FIELD>VALUE, FIELD<=VALUE, FIELD<VALUE,
-    /// 'FIELD in VALUE|VALUE' or 'FIELD exists'. A field is `key`, `title` or one of the metadata, nested ones as `author.name`. If given several
-    /// times, all must match. VALUE: a number, `true`, `false` or a text; in double quotes always a text.
+    /// 'FIELD in VALUE|VALUE' or 'FIELD exists'. A field is `key`, `title` or one of the metadata, nested ones as
+    /// `author.name`. If given several times, all must match. VALUE: a number, `true`, `false` or a text; in double
+    /// quotes always a text.
     #[arg(long, value_name = "CONDITION", value_parser = filter::parse)]
     filter: Vec<v1::Filter>,
-    /// How hybrid and compare fuse: reciprocal ranks, a weighted sum of normalised scores, one of scores in their bounds, from 0 to 1, or a sum of
-    /// log odds. By default what `dyad-searcher learn` has found for the index, else log odds where the index knows its model's logit scale, and the
-    /// weighted sum where it does not.
+    /// How hybrid and compare fuse: reciprocal ranks, a weighted sum of normalised scores, one of scores in their
+    /// bounds, from 0 to 1, or a sum of log odds. By default what `dyad-searcher learn` has found for the index, else
+    /// log odds where the index knows its model's logit scale, and the weighted sum where it does not.
     #[arg(long, value_enum)]
     fusion: Option<v1::Fusion>,
     /// Weight of the dense ranking in the fusion, 0 to 1; BM25 has the rest.
     #[arg(long, value_name = "WEIGHT")]
     dense_weight: Option<f64>,
-    /// Weight of a document's BM25 in the BM25 scores of its passages, 0 to 10; 0: passages alone. By default what `dyad-searcher learn` has found for the
-    /// index, else 1.
+    /// Weight of a document's BM25 in the BM25 scores of its passages, 0 to 10; 0: passages alone. By default what
+    /// `dyad-searcher learn` has found for the index, else 1.
     #[arg(long, value_name = "WEIGHT")]
     document_weight: Option<f64>,
     /// Hits that each ranking gives to the fusion, at least 100 for log odds; 0 lets the server choose.
@@ -65,22 +67,29 @@ pub(super) struct SearchOptions {
     /// Best hits that the server's cross encoder (`--reranker`) scores again; 0: none.
     #[arg(long = "rerank", value_name = "N", default_value_t = 0)]
     rerank_depth: u32,
-    /// Weight of the cross encoder's scores in the order of these hits, 0 to 1; the fused scores of log odds have the rest, and other rankings none. By default
-    /// what `dyad-searcher learn --reranker` has found for the index, else 0.3.
+    /// Weight of the cross encoder's scores in the order of these hits, 0 to 1; the fused scores of log odds have the
+    /// rest, and other rankings none. By default what `dyad-searcher learn --reranker` has found for the index, else
+    /// 0.3.
     #[arg(long, value_name = "WEIGHT", requires = "rerank_depth")]
     rerank_weight: Option<f64>,
-    /// The question's vector: a .npy file of float32 or float16, one vector or one for each question. The question tower is then not
-    /// asked, and QUESTION is for BM25 alone.
+    /// The question's vector: a .npy file of float32 or float16, one vector or one for each question. The question
+    /// tower is then not asked, and QUESTION is for BM25 alone.
     #[arg(long, value_name = "NPY", requires = "fingerprint")]
     vector: Option<PathBuf>,
     /// Row of `--vector`, from 0.
     #[arg(long, value_name = "N", default_value_t = 0, requires = "vector")]
     row: usize,
-    /// Fingerprint of the model that made `--vector`, as `admin status` prints it. An index of another model is refused.
+    /// Fingerprint of the model that made `--vector`, as `admin status` prints it. An index of another model is
+    /// refused.
     #[arg(long, value_name = "HEX", default_value = "", hide_default_value = true)]
     fingerprint: String,
     /// The question.
-    #[arg(value_name = "QUESTION", default_value = "", required_unless_present = "vector", hide_default_value = true)]
+    #[arg(
+        value_name = "QUESTION",
+        default_value = "",
+        required_unless_present = "vector",
+        hide_default_value = true
+    )]
     question: String,
 }
 
@@ -92,9 +101,11 @@ fn read_vector(path: &Path, row: usize) -> anyhow::Result<Vec<f32>> {
         _ => file.rows_and_columns()?,
     };
     if row >= rows {
-        return Err(
-            UsageError(format!("--row: `{}` has {rows} rows, counted from 0, got {row}", path.display())).into()
-        );
+        return Err(UsageError(format!(
+            "--row: `{}` has {rows} rows, counted from 0, got {row}",
+            path.display()
+        ))
+        .into());
     }
     Ok(file.read_f32(row * values..(row + 1) * values)?)
 }
@@ -102,13 +113,20 @@ fn read_vector(path: &Path, row: usize) -> anyhow::Result<Vec<f32>> {
 impl SearchOptions {
     /// The request for these documents' `fields`, without snippets.
     pub(super) fn request(self, index: String, fields: Vec<String>) -> anyhow::Result<v1::SearchRequest> {
-        let vector = self.vector.as_deref().map(|path| read_vector(path, self.row)).transpose()?;
+        let vector = self
+            .vector
+            .as_deref()
+            .map(|path| read_vector(path, self.row))
+            .transpose()?;
         Ok(v1::SearchRequest {
             query: self.question,
             mode: self.mode.into(),
             k: self.k,
             offset: self.offset,
-            group_by: self.group_by.map(|field| v1::GroupBy { field, hits: self.group_hits }),
+            group_by: self.group_by.map(|field| v1::GroupBy {
+                field,
+                hits: self.group_hits,
+            }),
             score_threshold: self.score_threshold,
             fields,
             ef: self.ef,

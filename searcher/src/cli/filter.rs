@@ -1,8 +1,8 @@
 //! `--filter`: one condition in a small syntax.
 //!
 //! `FIELD=VALUE` (or `==`), `FIELD!=VALUE`, `FIELD>=VALUE`, `FIELD>VALUE`, `FIELD<=VALUE`, `FIELD<VALUE`,
-//! `FIELD in VALUE|VALUE|...`, `FIELD exists`. A value is a number (whole ones of any size are exact), `true`, `false` or a text; in double quotes it is a text in any case (a JSON
-//! string). Values of `key` and `title` are always texts.
+//! `FIELD in VALUE|VALUE|...`, `FIELD exists`. A value is a number (whole ones of any size are exact), `true`, `false`
+//! or a text; in double quotes it is a text in any case (a JSON string). Values of `key` and `title` are always texts.
 
 use dyad_index::lexical::ExactNumber;
 use dyad_proto::v1;
@@ -15,17 +15,27 @@ pub(super) fn parse(argument: &str) -> Result<v1::Filter, String> {
         let forms = "FIELD=VALUE, FIELD!=VALUE, FIELD>=VALUE, FIELD>VALUE, FIELD<=VALUE, FIELD<VALUE,";
         format!("{why}. Write {forms} 'FIELD in VALUE|VALUE' or 'FIELD exists'")
     };
-    let list = argument.split_once(" in ").filter(|(field, _)| !field.contains(['=', '<', '>', '!']));
+    let list = argument
+        .split_once(" in ")
+        .filter(|(field, _)| !field.contains(['=', '<', '>', '!']));
     if let Some((field, values)) = list {
         let field = name(field).ok_or_else(|| wrong("there is no field before `in`"))?;
-        let values = split(values).into_iter().map(|text| value(&field, text)).collect::<Result<_, _>>()?;
+        let values = split(values)
+            .into_iter()
+            .map(|text| value(&field, text))
+            .collect::<Result<_, _>>()?;
         return Ok(of(Condition::OneOf(v1::FieldOneOf { field, values })));
     }
-    if let Some(field) = argument.strip_suffix(" exists").filter(|field| !field.contains(['=', '<', '>', '!'])) {
+    if let Some(field) = argument
+        .strip_suffix(" exists")
+        .filter(|field| !field.contains(['=', '<', '>', '!']))
+    {
         let field = name(field).ok_or_else(|| wrong("there is no field before `exists`"))?;
         return Ok(of(Condition::Exists(v1::FieldExists { field })));
     }
-    let at = argument.find(['=', '<', '>', '!']).ok_or_else(|| wrong("there is no operator"))?;
+    let at = argument
+        .find(['=', '<', '>', '!'])
+        .ok_or_else(|| wrong("there is no operator"))?;
     let (field, rest) = argument.split_at(at);
     let field = name(field).ok_or_else(|| wrong("there is no field before the operator"))?;
     // Those that others begin with come last. A text that begins with `=` is given in double quotes.
@@ -35,12 +45,27 @@ pub(super) fn parse(argument: &str) -> Result<v1::Filter, String> {
         .find_map(|operator| Some((*operator, rest.strip_prefix(operator)?)))
         .ok_or_else(|| wrong("the operator is none of =, !=, >=, >, <= and <"))?;
     let value = value(&field, text)?;
-    let range = v1::FieldRange { field: field.clone(), ..v1::FieldRange::default() };
+    let range = v1::FieldRange {
+        field: field.clone(),
+        ..v1::FieldRange::default()
+    };
     Ok(of(match operator {
-        ">=" => Condition::Range(v1::FieldRange { min: Some(value), ..range }),
-        "<=" => Condition::Range(v1::FieldRange { max: Some(value), ..range }),
-        ">" => Condition::Range(v1::FieldRange { above: Some(value), ..range }),
-        "<" => Condition::Range(v1::FieldRange { below: Some(value), ..range }),
+        ">=" => Condition::Range(v1::FieldRange {
+            min: Some(value),
+            ..range
+        }),
+        "<=" => Condition::Range(v1::FieldRange {
+            max: Some(value),
+            ..range
+        }),
+        ">" => Condition::Range(v1::FieldRange {
+            above: Some(value),
+            ..range
+        }),
+        "<" => Condition::Range(v1::FieldRange {
+            below: Some(value),
+            ..range
+        }),
         "!=" => Condition::Not(Box::new(of(equals(&field, value)))),
         _ => equals(&field, value),
     }))
@@ -56,11 +81,16 @@ pub(super) fn all(mut filters: Vec<v1::Filter>) -> Option<v1::Filter> {
 }
 
 fn of(condition: Condition) -> v1::Filter {
-    v1::Filter { condition: Some(condition) }
+    v1::Filter {
+        condition: Some(condition),
+    }
 }
 
 fn equals(field: &str, value: v1::FilterValue) -> Condition {
-    Condition::Equals(v1::FieldEquals { field: field.to_owned(), value: Some(value) })
+    Condition::Equals(v1::FieldEquals {
+        field: field.to_owned(),
+        value: Some(value),
+    })
 }
 
 fn name(field: &str) -> Option<String> {
@@ -114,11 +144,15 @@ mod tests {
     use super::*;
 
     fn text(text: &str) -> v1::FilterValue {
-        v1::FilterValue { value: Some(Value::Text(text.into())) }
+        v1::FilterValue {
+            value: Some(Value::Text(text.into())),
+        }
     }
 
     fn number(number: f64) -> v1::FilterValue {
-        v1::FilterValue { value: Some(Value::Number(number)) }
+        v1::FilterValue {
+            value: Some(Value::Number(number)),
+        }
     }
 
     #[test]
@@ -130,31 +164,82 @@ mod tests {
         assert_eq!(parsed("year=\"1999\""), equals("year", text("1999")));
         assert_eq!(parsed("title=1984"), equals("title", text("1984")));
         assert_eq!(parsed("name=nan"), equals("name", text("nan")));
-        let integer = |digits: &str| v1::FilterValue { value: Some(Value::Integer(digits.into())) };
-        for id in ["1234567890123456789", "9007199254740993", "-9007199254740993", "100000000000000000001"] {
+        let integer = |digits: &str| v1::FilterValue {
+            value: Some(Value::Integer(digits.into())),
+        };
+        for id in [
+            "1234567890123456789",
+            "9007199254740993",
+            "-9007199254740993",
+            "100000000000000000001",
+        ] {
             assert_eq!(parsed(&format!("tenant={id}")), equals("tenant", integer(id)));
         }
-        assert_eq!(parsed("tenant=+9007199254740993"), equals("tenant", integer("9007199254740993")));
+        assert_eq!(
+            parsed("tenant=+9007199254740993"),
+            equals("tenant", integer("9007199254740993"))
+        );
         assert_eq!(parsed("tenant=1e18"), equals("tenant", integer("1000000000000000000")));
-        assert_eq!(parsed("tenant=1e23"), equals("tenant", integer("99999999999999991611392")));
-        assert_eq!(parsed("tenant=9007199254740991"), equals("tenant", number(9_007_199_254_740_991.0)));
+        assert_eq!(
+            parsed("tenant=1e23"),
+            equals("tenant", integer("99999999999999991611392"))
+        );
+        assert_eq!(
+            parsed("tenant=9007199254740991"),
+            equals("tenant", number(9_007_199_254_740_991.0))
+        );
         assert_eq!(parsed("url=a?b=c"), equals("url", text("a?b=c")));
         assert_eq!(parsed("text=a in b"), equals("text", text("a in b")));
-        let flag = v1::FilterValue { value: Some(Value::Flag(true)) };
+        let flag = v1::FilterValue {
+            value: Some(Value::Flag(true)),
+        };
         assert_eq!(parsed("open!=true"), Condition::Not(Box::new(of(equals("open", flag)))));
-        assert_eq!(parsed("author exists"), Condition::Exists(v1::FieldExists { field: "author".into() }));
+        assert_eq!(
+            parsed("author exists"),
+            Condition::Exists(v1::FieldExists { field: "author".into() })
+        );
         assert_eq!(parsed("text=it exists"), equals("text", text("it exists")));
         assert_eq!(parsed("lang==en"), equals("lang", text("en")));
         assert_eq!(parsed("lang == en"), equals("lang", text("en")));
         assert_eq!(parsed("lang=\"=en\""), equals("lang", text("=en")));
-        let year = || v1::FieldRange { field: "year".into(), ..Default::default() };
+        let year = || v1::FieldRange {
+            field: "year".into(),
+            ..Default::default()
+        };
         let range = |range| Condition::Range(range);
-        assert_eq!(parsed("year>=-2.5"), range(v1::FieldRange { min: Some(number(-2.5)), ..year() }));
-        assert_eq!(parsed("year<=2024-01-31"), range(v1::FieldRange { max: Some(text("2024-01-31")), ..year() }));
-        assert_eq!(parsed("year>3"), range(v1::FieldRange { above: Some(number(3.0)), ..year() }));
-        assert_eq!(parsed("year < 3"), range(v1::FieldRange { below: Some(number(3.0)), ..year() }));
+        assert_eq!(
+            parsed("year>=-2.5"),
+            range(v1::FieldRange {
+                min: Some(number(-2.5)),
+                ..year()
+            })
+        );
+        assert_eq!(
+            parsed("year<=2024-01-31"),
+            range(v1::FieldRange {
+                max: Some(text("2024-01-31")),
+                ..year()
+            })
+        );
+        assert_eq!(
+            parsed("year>3"),
+            range(v1::FieldRange {
+                above: Some(number(3.0)),
+                ..year()
+            })
+        );
+        assert_eq!(
+            parsed("year < 3"),
+            range(v1::FieldRange {
+                below: Some(number(3.0)),
+                ..year()
+            })
+        );
         let values = vec![text("en"), number(7.0), text("a|b\"=")];
-        let one_of = Condition::OneOf(v1::FieldOneOf { field: "lang".into(), values });
+        let one_of = Condition::OneOf(v1::FieldOneOf {
+            field: "lang".into(),
+            values,
+        });
         assert_eq!(parsed(r#"lang in en|7|"a|b\"=""#), one_of);
     }
 
@@ -162,7 +247,10 @@ mod tests {
     fn what_is_no_condition_is_refused_with_the_forms() {
         for wrong in ["lang", "=en", " in a|b", " exists", ">3", "year!3", "x=\"open"] {
             let error = parse(wrong).unwrap_err();
-            assert!(error.contains("FIELD=VALUE") || error.contains("not a JSON string"), "{wrong}: {error}");
+            assert!(
+                error.contains("FIELD=VALUE") || error.contains("not a JSON string"),
+                "{wrong}: {error}"
+            );
         }
     }
 
@@ -171,7 +259,9 @@ mod tests {
         let (a, b) = (parse("a=1").unwrap(), parse("b=2").unwrap());
         assert_eq!(all(Vec::new()), None);
         assert_eq!(all(vec![a.clone()]), Some(a.clone()));
-        let both = Condition::All(v1::FilterList { filters: vec![a.clone(), b.clone()] });
+        let both = Condition::All(v1::FilterList {
+            filters: vec![a.clone(), b.clone()],
+        });
         assert_eq!(all(vec![a, b]), Some(of(both)));
     }
 }

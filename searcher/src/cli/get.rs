@@ -30,8 +30,11 @@ pub(super) struct Get {
 
 impl Get {
     pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
-        let request =
-            v1::GetDocumentsRequest { keys: self.keys, fields: self.fields, index: self.server.index.clone() };
+        let request = v1::GetDocumentsRequest {
+            keys: self.keys,
+            fields: self.fields,
+            index: self.server.index.clone(),
+        };
         dyad_proto::validate::fields(&request).map_err(|violations| UsageError(violations.to_string()))?;
         let client = SearcherClient::connect(&self.server.url, self.server.config(Duration::from_secs(10))?).await?;
         let reply = client.get_documents(request).await?;
@@ -40,8 +43,18 @@ impl Get {
             json::print(reply)?;
         } else {
             let mut out = std::io::stdout().lock();
-            for v1::Document { key, title, text, metadata_json } in &reply.documents {
-                let title = if title.is_empty() { String::new() } else { format!("  {title}") };
+            for v1::Document {
+                key,
+                title,
+                text,
+                metadata_json,
+            } in &reply.documents
+            {
+                let title = if title.is_empty() {
+                    String::new()
+                } else {
+                    format!("  {title}")
+                };
                 writeln!(out, "{key}{title}\n{text}")?;
                 if !metadata_json.is_empty() {
                     writeln!(out, "{metadata_json}")?;
@@ -52,6 +65,10 @@ impl Get {
                 writeln!(std::io::stderr(), "no document with the key `{key}`")?;
             }
         }
-        Ok(if is_complete { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        Ok(if is_complete {
+            ExitCode::SUCCESS
+        } else {
+            ExitCode::FAILURE
+        })
     }
 }

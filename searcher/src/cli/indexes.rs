@@ -15,19 +15,26 @@ use crate::run::IndexPath;
 /// The indexes.
 #[derive(Debug, Args)]
 pub(super) struct IndexOptions {
-    /// Directory of the index, or its place in an object store: `s3://BUCKET/PREFIX`, `gs://BUCKET/PREFIX`, `az://CONTAINER/PREFIX` or
-    /// `file:///DIR`, where `dyad-indexer push` has put it. Of several indexes, each with `--index NAME=DIR`, the first answers requests that name
-    /// none; without a NAME, its folder's name is taken. Write `./` before a path that has a `=`.
-    #[arg(long, value_name = "[NAME=]DIR|URL", env = "DYAD_INDEX", required_unless_present = "indexes")]
+    /// Directory of the index, or its place in an object store: `s3://BUCKET/PREFIX`, `gs://BUCKET/PREFIX`,
+    /// `az://CONTAINER/PREFIX` or `file:///DIR`, where `dyad-indexer push` has put it. Of several indexes, each with
+    /// `--index NAME=DIR`, the first answers requests that name none; without a NAME, its folder's name is taken. Write
+    /// `./` before a path that has a `=`.
+    #[arg(
+        long,
+        value_name = "[NAME=]DIR|URL",
+        env = "DYAD_INDEX",
+        required_unless_present = "indexes"
+    )]
     index: Vec<PathBuf>,
     /// Directory of indexes: each folder in it that is one now is served by the folder's name.
     #[arg(long, value_name = "DIR", env = "DYAD_INDEXES")]
     indexes: Option<PathBuf>,
-    /// Directory for copies of indexes in object stores, from which they are served; on a local disk. A restart fetches only what is missing there.
+    /// Directory for copies of indexes in object stores, from which they are served; on a local disk. A restart fetches
+    /// only what is missing there.
     #[arg(long, value_name = "DIR")]
     cache: Option<PathBuf>,
-    /// Bytes that may be in `--cache`, such as `500GiB`: older generations that are not served are removed for a new one, and a new one that does not
-    /// fit even then is not fetched [default: no limit].
+    /// Bytes that may be in `--cache`, such as `500GiB`: older generations that are not served are removed for a new
+    /// one, and a new one that does not fit even then is not fetched [default: no limit].
     #[arg(long, value_name = "BYTES", requires = "cache")]
     cache_bytes: Option<ByteSize>,
 }
@@ -46,11 +53,17 @@ impl IndexOptions {
     pub(super) fn choose(&self) -> anyhow::Result<ServedChoice> {
         let (mut all, mut mirrored) = (Vec::new(), Vec::new());
         for argument in &self.index {
-            let mut index = IndexPath { is_default: all.is_empty(), ..named(argument)? };
+            let mut index = IndexPath {
+                is_default: all.is_empty(),
+                ..named(argument)?
+            };
             if let Some(url) = index.path.to_str().filter(|path| is_url(path)) {
                 let mirror = self.mirror(url)?;
                 mirror.directory().clone_into(&mut index.path);
-                mirrored.push(MirroredIndex { name: index.name.clone(), mirror });
+                mirrored.push(MirroredIndex {
+                    name: index.name.clone(),
+                    mirror,
+                });
             }
             all.push(index);
         }
@@ -58,7 +71,10 @@ impl IndexOptions {
             let within = folders(directory)?;
             if within.is_empty() {
                 let what = format!("--indexes: `{}` has no folder that is an index", directory.display());
-                let fix = format!("Build one with `dyad-indexer build --index {}`", directory.join("NAME").display());
+                let fix = format!(
+                    "Build one with `dyad-indexer build --index {}`",
+                    directory.join("NAME").display()
+                );
                 anyhow::bail!("{what}. {fix}");
             }
             all.extend(within);
@@ -71,7 +87,9 @@ impl IndexOptions {
         let remote = RemoteStore::open(url).map_err(|error| UsageError(format!("--index: {error}")))?;
         let Some(cache) = &self.cache else {
             let what = format!("--index `{}` is in an object store", remote.url());
-            return Err(UsageError(format!("{what}: expected `--cache DIR`, a directory for a copy of it, got none")));
+            return Err(UsageError(format!(
+                "{what}: expected `--cache DIR`, a directory for a copy of it, got none"
+            )));
         };
         Ok(Cache::new(cache, self.cache_bytes.map(|ByteSize(bytes)| bytes)).mirror(remote))
     }
@@ -85,11 +103,18 @@ fn is_url(path: &str) -> bool {
 
 /// The index that an argument says: `NAME=DIR`, or a path alone.
 fn named(argument: &Path) -> anyhow::Result<IndexPath> {
-    let refused =
-        |error| UsageError(format!("--index `{}`: {error}", without_secrets(&argument.display().to_string())));
+    let refused = |error| {
+        UsageError(format!(
+            "--index `{}`: {error}",
+            without_secrets(&argument.display().to_string())
+        ))
+    };
     let (name, path) = validate::named_path(argument).map_err(refused)?;
     let by_folder = IndexPath::new(path);
-    Ok(IndexPath { name: name.map_or(by_folder.name, str::to_owned), ..by_folder })
+    Ok(IndexPath {
+        name: name.map_or(by_folder.name, str::to_owned),
+        ..by_folder
+    })
 }
 
 /// The folders of a directory that are indexes; others are logged and left out.
@@ -104,7 +129,11 @@ fn folders(directory: &Path) -> anyhow::Result<Vec<IndexPath>> {
         } else if let Err(error) = validate::index_name(&name) {
             tracing::warn!("--indexes: `{}` is left out: {error}", path.display());
         } else {
-            all.push(IndexPath { name, path, is_default: false });
+            all.push(IndexPath {
+                name,
+                path,
+                is_default: false,
+            });
         }
     }
     Ok(all)
@@ -118,7 +147,11 @@ mod tests {
     fn an_argument_is_a_name_and_a_path_or_a_path() {
         let of = |argument: &str| named(Path::new(argument)).map(|index| (index.name, index.path));
         let is = |argument: &str, name: &str, path: &str| {
-            assert_eq!(of(argument).unwrap(), (name.to_owned(), PathBuf::from(path)), "{argument}");
+            assert_eq!(
+                of(argument).unwrap(),
+                (name.to_owned(), PathBuf::from(path)),
+                "{argument}"
+            );
         };
         is("wiki=/data/w", "wiki", "/data/w");
         is("wiki=a=b", "wiki", "a=b");
@@ -130,7 +163,10 @@ mod tests {
             is(path, "default", path);
         }
         let error = of("my wiki=w").unwrap_err().to_string();
-        assert!(error.contains("--index `my wiki=w`: expected the name of an index"), "{error}");
+        assert!(
+            error.contains("--index `my wiki=w`: expected the name of an index"),
+            "{error}"
+        );
         assert!(of("=w").is_err());
         is("s3://bucket/wiki", "wiki", "s3://bucket/wiki");
         is("w=gs://bucket/a=b", "w", "gs://bucket/a=b");
@@ -142,23 +178,42 @@ mod tests {
     fn a_url_is_mirrored_into_the_cache_and_a_path_is_not() {
         let choose = |index: &[&str], cache: Option<&str>| {
             let index = index.iter().map(PathBuf::from).collect();
-            IndexOptions { index, indexes: None, cache: cache.map(PathBuf::from), cache_bytes: None }.choose()
+            IndexOptions {
+                index,
+                indexes: None,
+                cache: cache.map(PathBuf::from),
+                cache_bytes: None,
+            }
+            .choose()
         };
         let ServedChoice { paths, mirrored } =
             choose(&["./a://b", "w=file:///data/w", "file:///data/news/"], Some("cache")).unwrap();
         let names: Vec<&str> = paths.iter().map(|index| index.name.as_str()).collect();
         assert_eq!(names, ["b", "w", "news"]);
         assert!(paths[0].path == Path::new("./a://b") && paths[0].is_default);
-        let of_mirrors: Vec<(&str, &str)> =
-            mirrored.iter().map(|index| (index.name.as_str(), index.mirror.remote().url())).collect();
+        let of_mirrors: Vec<(&str, &str)> = mirrored
+            .iter()
+            .map(|index| (index.name.as_str(), index.mirror.remote().url()))
+            .collect();
         assert_eq!(of_mirrors, [("w", "file:///data/w"), ("news", "file:///data/news")]);
         assert!(paths[1].path.starts_with("cache") && paths[1].path == mirrored[0].mirror.directory());
         for (index, cache, expected) in [
-            ("file:///data/w", None, "--index `file:///data/w` is in an object store: expected `--cache DIR`"),
-            ("ftp://key:secret@host/w", Some("cache"), "--index: `ftp://host/w` is no place in an object store"),
+            (
+                "file:///data/w",
+                None,
+                "--index `file:///data/w` is in an object store: expected `--cache DIR`",
+            ),
+            (
+                "ftp://key:secret@host/w",
+                Some("cache"),
+                "--index: `ftp://host/w` is no place in an object store",
+            ),
         ] {
             let error = choose(&[index], cache).unwrap_err();
-            assert!(error.is::<UsageError>() && error.to_string().starts_with(expected), "{error}");
+            assert!(
+                error.is::<UsageError>() && error.to_string().starts_with(expected),
+                "{error}"
+            );
         }
     }
 }

@@ -18,7 +18,10 @@ pub(super) async fn answers(
     questions: &[KeyedQuery],
     request: &v1::SearchRequest,
 ) -> anyhow::Result<Vec<Answer>> {
-    let request = |question: &KeyedQuery| v1::SearchRequest { query: question.text.clone(), ..request.clone() };
+    let request = |question: &KeyedQuery| v1::SearchRequest {
+        query: question.text.clone(),
+        ..request.clone()
+    };
     let requests: Vec<v1::SearchRequest> = questions.iter().map(request).collect();
     for (request, question) in requests.iter().zip(questions) {
         dyad_proto::validate::search_request(request).with_context(|| format!("query `{}`", question.key))?;

@@ -16,7 +16,13 @@ use super::filter;
 #[derive(Debug, Args)]
 pub(super) struct KeysOptions {
     /// File of the keys, which servers read with `--keys`. It has no secrets.
-    #[arg(long, value_name = "FILE", env = "DYAD_KEYS", global = true, default_value = "keys.json")]
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "DYAD_KEYS",
+        global = true,
+        default_value = "keys.json"
+    )]
     keys: PathBuf,
     #[command(subcommand)]
     action: KeysAction,
@@ -40,14 +46,15 @@ struct Create {
     /// Name, for people: whose key it is.
     #[arg(long)]
     name: String,
-    /// What it may do: read (search, embed, list, status), write (and change documents), admin (and reload, roll back, verify).
+    /// What it may do: read (search, embed, list, status), write (and change documents), admin (and reload, roll back,
+    /// verify).
     #[arg(long, value_enum, default_value_t = Role::Read)]
     role: Role,
     /// An index that its holder may name; may be given several times [default: all].
     #[arg(long = "index", value_name = "NAME")]
     indexes: Vec<String>,
-    /// Only documents that match exist for its holder, in every call; a condition as `query --filter` takes it. May be given several times:
-    /// all must match.
+    /// Only documents that match exist for its holder, in every call; a condition as `query --filter` takes it. May be
+    /// given several times: all must match.
     #[arg(long = "filter", value_name = "CONDITION", value_parser = filter::parse)]
     filters: Vec<dyad_proto::v1::Filter>,
     /// Calls that its holder may have under way [default: any number].
@@ -62,10 +69,23 @@ impl KeysOptions {
     pub(super) fn run(self) -> anyhow::Result<ExitCode> {
         let (path, mut out) = (&self.keys, std::io::stdout().lock());
         match self.action {
-            KeysAction::Create(Create { name, role, indexes, filters, concurrency, out: file }) => {
+            KeysAction::Create(Create {
+                name,
+                role,
+                indexes,
+                filters,
+                concurrency,
+                out: file,
+            }) => {
                 // Before the key exists: one that cannot be told is of no use.
                 let file = file.map(new_file).transpose()?;
-                let new = NewKey { name, role, indexes, filter: filter::all(filters), concurrency };
+                let new = NewKey {
+                    name,
+                    role,
+                    indexes,
+                    filter: filter::all(filters),
+                    concurrency,
+                };
                 let key = KeyFile::change(path, |file| file.create(new)).map_err(|error| match error {
                     KeyFileError::New(reason) => UsageError(reason).into(),
                     error => anyhow::Error::from(error),
@@ -77,8 +97,18 @@ impl KeysOptions {
             }
             KeysAction::List => {
                 let file = KeyFile::read(path)?;
-                let width = file.keys.iter().map(|key| key.name.chars().count()).max().unwrap_or(0).max(4);
-                writeln!(out, "{:<12}  {:<width$}  {:<5}  {:<23}  restrictions", "id", "name", "role", "created")?;
+                let width = file
+                    .keys
+                    .iter()
+                    .map(|key| key.name.chars().count())
+                    .max()
+                    .unwrap_or(0)
+                    .max(4);
+                writeln!(
+                    out,
+                    "{:<12}  {:<width$}  {:<5}  {:<23}  restrictions",
+                    "id", "name", "role", "created"
+                )?;
                 for key in &file.keys {
                     let (role, created) = (key.role.to_string(), date(key.created_unix_s));
                     writeln!(
@@ -101,7 +131,11 @@ impl KeysOptions {
 
 /// A new file that its owner alone can read.
 fn new_file(path: PathBuf) -> std::io::Result<fs_err::File> {
-    fs_err::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
+    fs_err::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path)
 }
 
 /// What a key's holder may not do.
@@ -111,5 +145,9 @@ fn restrictions(key: &KeyRecord) -> String {
     let filter = key.filter.as_ref().map(|filter| format!("filter {filter}"));
     let concurrency = key.concurrency.map(|most| format!("{most} calls at once"));
     let all: Vec<String> = [revoked, indexes, filter, concurrency].into_iter().flatten().collect();
-    if all.is_empty() { "none".to_owned() } else { all.join("; ") }
+    if all.is_empty() {
+        "none".to_owned()
+    } else {
+        all.join("; ")
+    }
 }

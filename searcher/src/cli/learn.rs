@@ -48,8 +48,8 @@ pub(super) struct Learn {
     /// Leave out hits whose key is the question's own, as where questions are documents of the corpus.
     #[arg(long)]
     drop_identical_ids: bool,
-    /// Hits of each question that the cross encoder of `--reranker` scores: what it brings is measured by the same questions, and written to
-    /// `rerank.json`.
+    /// Hits of each question that the cross encoder of `--reranker` scores: what it brings is measured by the same
+    /// questions, and written to `rerank.json`.
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rerank_depth: u32,
     /// Show what would be learned, and write nothing.
@@ -63,7 +63,10 @@ impl Learn {
         let questions = judged.questions.len();
         if questions < FEWEST {
             let folder = self.data.display();
-            bail!("`{folder}`, split `{}`: expected at least {FEWEST} judged questions, got {questions}", self.split);
+            bail!(
+                "`{folder}`, split `{}`: expected at least {FEWEST} judged questions, got {questions}",
+                self.split
+            );
         }
         let towers = self.tower.open().await?;
         if towers.iter().len() == 0 {
@@ -71,7 +74,10 @@ impl Learn {
             return Err(UsageError(expected.to_owned()).into());
         }
         // Each question is asked several times.
-        let config = EngineConfig { question_cache: CACHE, ..EngineConfig::default() };
+        let config = EngineConfig {
+            question_cache: CACHE,
+            ..EngineConfig::default()
+        };
         let engine = Engine::open_all(vec![IndexPath::new(&self.index)], towers, config)?;
         let engine = engine.with_reranker(self.tower.open_reranker().await?);
         self.check_judged(&engine, &judged)?;
@@ -87,11 +93,19 @@ impl Learn {
             dense: mean(&learned.dense),
             bm25: mean(&learned.bm25),
             default: mean(&learned.default),
-            learned: mean(if learned.fusion == default { &learned.default } else { &learned.cross_validated }),
+            learned: mean(if learned.fusion == default {
+                &learned.default
+            } else {
+                &learned.cross_validated
+            }),
         };
         let compared = compare_values(&learned.default, &learned.cross_validated, Sampling::default())?;
         let mut out = std::io::stdout().lock();
-        writeln!(out, "nDCG@10 of {questions} questions of {} ({})", found.data, found.split)?;
+        writeln!(
+            out,
+            "nDCG@10 of {questions} questions of {} ({})",
+            found.data, found.split
+        )?;
         writeln!(out, "dense    {:.4}", found.dense)?;
         writeln!(out, "BM25     {:.4}", found.bm25)?;
         writeln!(out, "default  {:.4}  {}", found.default, named(&default, has_documents))?;
@@ -100,29 +114,53 @@ impl Learn {
             "learned  {:.4}  by {FOLDS}-fold cross-validation; {:+.4} against the default, p = {:.3} (paired randomisation test)",
             compared.second, compared.difference, compared.p_randomisation
         )?;
-        let fingerprint = engine.index("", &Caller::default())?.snapshot().manifest().model.fingerprint.clone();
-        let Fusion { method, dense_weight, document_weight, .. } = learned.fusion;
+        let fingerprint = engine
+            .index("", &Caller::default())?
+            .snapshot()
+            .manifest()
+            .model
+            .fingerprint
+            .clone();
+        let Fusion {
+            method,
+            dense_weight,
+            document_weight,
+            ..
+        } = learned.fusion;
         if learned.fusion == default {
             writeln!(out, "The default is as good: {}", named(&learned.fusion, has_documents))?;
         } else {
-            writeln!(out, "On all questions the best is: {}", named(&learned.fusion, has_documents))?;
+            writeln!(
+                out,
+                "On all questions the best is: {}",
+                named(&learned.fusion, has_documents)
+            )?;
         }
         drop(out);
-        let reranking = self.reranking(&engine, &judged, (learned.fusion, &found), &fingerprint).await?;
+        let reranking = self
+            .reranking(&engine, &judged, (learned.fusion, &found), &fingerprint)
+            .await?;
         if self.dry_run {
             return Ok(ExitCode::SUCCESS);
         }
         let lock = WriteLock::acquire(&self.index)?;
         let record = FusionRecord::new(fingerprint, method, dense_weight, found);
         let document_weight = has_documents.then_some(document_weight);
-        FusionRecord { document_weight, ..record }.save(&self.index, &lock)?;
+        FusionRecord {
+            document_weight,
+            ..record
+        }
+        .save(&self.index, &lock)?;
         let mut files = format!("`{}`", self.index.join(FUSION_FILE).display());
         if let Some(reranking) = reranking {
             reranking.save(&self.index, &lock)?;
             files = format!("{files} and `{}`", self.index.join(RERANK_FILE).display());
         }
         let mut out = std::io::stdout().lock();
-        writeln!(out, "Written to {files}. A running searcher uses it after `dyad-searcher admin reload`")?;
+        writeln!(
+            out,
+            "Written to {files}. A running searcher uses it after `dyad-searcher admin reload`"
+        )?;
         Ok(ExitCode::SUCCESS)
     }
 
@@ -137,7 +175,10 @@ impl Learn {
         let tried = if has_documents { DOCUMENT_WEIGHTS.len() } else { 1 };
         for weight in DOCUMENT_WEIGHTS.into_iter().take(tried) {
             let examples = self.examples(engine, judged, weight).await?;
-            if examples.iter().all(|example| example.dense.is_empty() && example.bm25.is_empty()) {
+            if examples
+                .iter()
+                .all(|example| example.dense.is_empty() && example.bm25.is_empty())
+            {
                 bail!(
                     "`{}` gave no hit for any of the {} questions: is it the index of this set?",
                     self.index.display(),
@@ -161,7 +202,9 @@ impl Learn {
         (fusion, found): (Fusion, &LearnedFrom),
         fingerprint: &str,
     ) -> anyhow::Result<Option<RerankRecord>> {
-        let Some(reranker) = engine.reranker() else { return Ok(None) };
+        let Some(reranker) = engine.reranker() else {
+            return Ok(None);
+        };
         let measurement = RerankMeasurement {
             engine,
             judged,
@@ -189,7 +232,9 @@ impl Learn {
                 missing.push(*key);
             }
         }
-        match qrels::check_missing(&relevant, &missing, |key| matches!(index.snapshot().find(key), Ok(Some(_)))) {
+        match qrels::check_missing(&relevant, &missing, |key| {
+            matches!(index.snapshot().find(key), Ok(Some(_)))
+        }) {
             Ok(None) => {}
             Ok(Some(note)) => tracing::warn!("{note}"),
             Err(reason) => bail!("`{}`, split `{}`: {reason}", self.data.display(), self.split),
@@ -197,7 +242,8 @@ impl Learn {
         Ok(())
     }
 
-    /// Both rankings of every judged question, as deep as a fusion looks, and the bounded scores of all their documents.
+    /// Both rankings of every judged question, as deep as a fusion looks, and the bounded scores of all their
+    /// documents.
     async fn examples(
         &self,
         engine: &Engine,
@@ -206,8 +252,11 @@ impl Learn {
     ) -> anyhow::Result<Vec<Example>> {
         let depth = DEFAULT_FUSION_DEPTH as u32;
         let mut examples = Vec::with_capacity(judged.questions.len());
-        let progress =
-            ProgressBar::new("questions", Some(judged.questions.len() as u64), "{prefix} {wide_bar} {pos}/{len}");
+        let progress = ProgressBar::new(
+            "questions",
+            Some(judged.questions.len() as u64),
+            "{prefix} {wide_bar} {pos}/{len}",
+        );
         for questions in judged.questions.chunks(BATCH) {
             let request = v1::SearchRequest {
                 mode: v1::Mode::Compare.into(),
@@ -231,8 +280,12 @@ impl Learn {
             let bounded = bounded_dense.into_iter().zip(bounded_bm25);
             for ((compared, bounded), question) in compared.into_iter().zip(bounded).zip(questions) {
                 let (compared, exactness) = (compared.compared.unwrap_or_default(), compared.exactness);
-                let exactness_of: HashMap<(usize, u32), f32> =
-                    compared.bm25.iter().map(|hit| (hit.shard, hit.node)).zip(exactness).collect();
+                let exactness_of: HashMap<(usize, u32), f32> = compared
+                    .bm25
+                    .iter()
+                    .map(|hit| (hit.shard, hit.node))
+                    .zip(exactness)
+                    .collect();
                 let mut example = Example {
                     left_out: self.drop_identical_ids.then(|| question.key.clone()),
                     judgements: judged.qrels.get(&question.key).cloned().unwrap_or_default(),
@@ -241,7 +294,11 @@ impl Learn {
                 let mut hits = |from: Vec<AnswerHit>| -> Vec<DocumentHit> {
                     let hit = |AnswerHit { hit, shard, node, .. }| {
                         example.keys.insert((shard, node), hit.key);
-                        DocumentHit { score: hit.score, shard, node }
+                        DocumentHit {
+                            score: hit.score,
+                            shard,
+                            node,
+                        }
                     };
                     from.into_iter().map(hit).collect()
                 };
@@ -271,12 +328,23 @@ impl Learn {
 
 /// The last part of a folder's path, for people.
 fn folder_name(folder: &std::path::Path) -> String {
-    folder.file_name().map_or_else(|| folder.display().to_string(), |name| name.to_string_lossy().into_owned())
+    folder.file_name().map_or_else(
+        || folder.display().to_string(),
+        |name| name.to_string_lossy().into_owned(),
+    )
 }
 
 fn named(fusion: &Fusion, has_documents: bool) -> String {
     let method = fusion.method.label();
-    let Fusion { dense_weight, document_weight, .. } = fusion;
-    let of_documents = if has_documents { format!(", document weight {document_weight}") } else { String::new() };
+    let Fusion {
+        dense_weight,
+        document_weight,
+        ..
+    } = fusion;
+    let of_documents = if has_documents {
+        format!(", document weight {document_weight}")
+    } else {
+        String::new()
+    };
     format!("{method}, dense weight {dense_weight}{of_documents}")
 }

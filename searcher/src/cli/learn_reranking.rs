@@ -1,4 +1,5 @@
-//! What a cross encoder brings an index, and how much its scores should count: nDCG@10 of judged questions with and without it.
+//! What a cross encoder brings an index, and how much its scores should count: nDCG@10 of judged questions with and
+//! without it.
 
 use std::io::Write as _;
 
@@ -62,7 +63,11 @@ impl RerankMeasurement<'_> {
             weight,
             values: scored.iter().map(|one| self.value(one, Some(weight))).collect(),
         };
-        let weights = if adds_logits(Some(&self.fusion)) { &RERANK_WEIGHTS[..] } else { &[LOGITS_ALONE] };
+        let weights = if adds_logits(Some(&self.fusion)) {
+            &RERANK_WEIGHTS[..]
+        } else {
+            &[LOGITS_ALONE]
+        };
         let tried: Vec<TriedWeight> = weights.iter().map(|weight| of_weight(*weight)).collect();
         let (weight, after) = learned(&tried);
         let compared = compare_values(&before, &after, Sampling::default())?;
@@ -108,8 +113,11 @@ impl RerankMeasurement<'_> {
             ..v1::SearchRequest::default()
         };
         let questions = &self.judged.questions;
-        let progress =
-            ProgressBar::new("reranked questions", Some(questions.len() as u64), "{prefix} {wide_bar} {pos}/{len}");
+        let progress = ProgressBar::new(
+            "reranked questions",
+            Some(questions.len() as u64),
+            "{prefix} {wide_bar} {pos}/{len}",
+        );
         let mut scored = Vec::with_capacity(questions.len());
         for questions in questions.chunks((PAIRS / self.depth.max(1) as usize).clamp(1, 128)) {
             let answers = answers(self.engine, questions, &request).await?;
@@ -120,7 +128,10 @@ impl RerankMeasurement<'_> {
                 scored.push(ScoredQuestion {
                     question,
                     scores: hits.iter().map(|hit| hit.score).collect(),
-                    logits: hits.iter().map_while(|hit| hit.rerank.map(|place| place.score)).collect(),
+                    logits: hits
+                        .iter()
+                        .map_while(|hit| hit.rerank.map(|place| place.score))
+                        .collect(),
                     keys: hits.into_iter().map(|hit| hit.key).collect(),
                 });
             }
@@ -131,7 +142,12 @@ impl RerankMeasurement<'_> {
 
     /// nDCG@10 of a question as it was ranked, or with the cross encoder's scores at this weight.
     fn value(&self, scored: &ScoredQuestion<'_>, weight: Option<f64>) -> f64 {
-        let ScoredQuestion { question, keys, scores, logits } = scored;
+        let ScoredQuestion {
+            question,
+            keys,
+            scores,
+            logits,
+        } = scored;
         let order = weight.map_or_else(Vec::new, |weight| reranked::order(scores, logits, weight));
         let ordered = order.iter().filter_map(|position| keys.get(*position));
         let keys = ordered.chain(keys.iter().skip(order.len()));
@@ -143,13 +159,20 @@ impl RerankMeasurement<'_> {
     }
 }
 
-/// The weight that is best on all questions where cross-validation finds it better than the first one, else that; and the values of what was chosen, each
-/// question judged by a weight that was chosen without it.
+/// The weight that is best on all questions where cross-validation finds it better than the first one, else that; and
+/// the values of what was chosen, each question judged by a weight that was chosen without it.
 fn learned(tried: &[TriedWeight]) -> (f64, Vec<f64>) {
-    let Some(default) = tried.first() else { return (LOGITS_ALONE, Vec::new()) };
+    let Some(default) = tried.first() else {
+        return (LOGITS_ALONE, Vec::new());
+    };
     let best = |counts: &dyn Fn(usize) -> bool| -> &TriedWeight {
         let sum = |one: &TriedWeight| -> f64 {
-            one.values.iter().enumerate().filter(|(number, _)| counts(*number)).map(|(_, value)| value).sum()
+            one.values
+                .iter()
+                .enumerate()
+                .filter(|(number, _)| counts(*number))
+                .map(|(_, value)| value)
+                .sum()
         };
         let mut best = default;
         for one in tried {
@@ -178,8 +201,10 @@ mod tests {
 
     #[test]
     fn a_weight_is_learned_where_it_is_better_on_questions_that_it_was_not_learned_from() {
-        let tried =
-            |weight: f64, value: &dyn Fn(usize) -> f64| TriedWeight { weight, values: (0..40).map(value).collect() };
+        let tried = |weight: f64, value: &dyn Fn(usize) -> f64| TriedWeight {
+            weight,
+            values: (0..40).map(value).collect(),
+        };
         let (default, better) = (tried(0.4, &|_| 0.5), tried(0.7, &|_| 0.6));
         let (weight, values) = learned(&[default, better]);
         assert!((weight - 0.7).abs() < 1e-12 && values.iter().all(|value| (value - 0.6).abs() < 1e-12));

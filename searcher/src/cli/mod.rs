@@ -69,7 +69,10 @@ pub fn main() -> ExitCode {
     // Before a configuration is read, which may come from a pipe.
     #[cfg(feature = "torch")]
     dyad_encoder::environment::begin_again();
-    dyad_command::run_server(command, |error| if error.is::<UnknownKernels>() { USAGE } else { FAILURE })
+    dyad_command::run_server(
+        command,
+        |error| if error.is::<UnknownKernels>() { USAGE } else { FAILURE },
+    )
 }
 
 fn command(arguments: SearcherArguments, follower: Follower) -> anyhow::Result<ExitCode> {

@@ -16,13 +16,24 @@ use super::{json, table};
 #[derive(Debug, Args)]
 pub(super) struct ServerOptions {
     /// The searcher's URL.
-    #[arg(long = "server", value_name = "SERVER", default_value = "http://127.0.0.1:7700", env = "DYAD_SERVER")]
+    #[arg(
+        long = "server",
+        value_name = "SERVER",
+        default_value = "http://127.0.0.1:7700",
+        env = "DYAD_SERVER"
+    )]
     pub(super) url: String,
     /// Deadline of one call, in milliseconds [default: 10000; for `admin` 600000].
     #[arg(long)]
     pub(super) timeout_ms: Option<u64>,
     /// Name of the index, where the searcher serves several; its default one where none is given.
-    #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true, global = true)]
+    #[arg(
+        long,
+        value_name = "NAME",
+        default_value = "",
+        hide_default_value = true,
+        global = true
+    )]
     pub(super) index: String,
     #[command(flatten)]
     credentials: CredentialOptions,
@@ -33,7 +44,12 @@ impl ServerOptions {
     pub(super) fn config(&self, time: Duration) -> anyhow::Result<ClientConfig> {
         let call_timeout = self.timeout_ms.map_or(time, |ms| Duration::from_millis(ms.max(1)));
         let credentials = Credentials::open(&self.credentials)?;
-        Ok(ClientConfig { call_timeout, attempts: 3, credentials, ..ClientConfig::default() })
+        Ok(ClientConfig {
+            call_timeout,
+            attempts: 3,
+            credentials,
+            ..ClientConfig::default()
+        })
     }
 }
 
@@ -61,7 +77,11 @@ pub(super) struct Query {
 impl Query {
     pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
         let asked = self.search.request(self.server.index.clone(), self.fields)?;
-        let request = v1::SearchRequest { snippet_bytes: self.snippet, surrounding_bytes: self.surrounding, ..asked };
+        let request = v1::SearchRequest {
+            snippet_bytes: self.snippet,
+            surrounding_bytes: self.surrounding,
+            ..asked
+        };
         // Checked here and by the server, so that a wrong argument is refused without one.
         dyad_proto::validate::search_request(&request).map_err(|violations| UsageError(violations.to_string()))?;
         let client = SearcherClient::connect(&self.server.url, self.server.config(Duration::from_secs(10))?).await?;
@@ -95,7 +115,10 @@ impl Explain {
     pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
         let search = self.search.request(self.server.index.clone(), Vec::new())?;
         let question = search.query.clone();
-        let request = v1::ExplainRequest { key: self.key.clone(), search: Some(search) };
+        let request = v1::ExplainRequest {
+            key: self.key.clone(),
+            search: Some(search),
+        };
         dyad_proto::validate::explain_request(&request).map_err(|violations| UsageError(violations.to_string()))?;
         let client = SearcherClient::connect(&self.server.url, self.server.config(Duration::from_secs(10))?).await?;
         let reply = client.explain(request).await?;
@@ -105,14 +128,28 @@ impl Explain {
         }
         let mut out = std::io::stdout().lock();
         let place = |placement: Option<v1::Placement>| {
-            placement.map_or("-".to_owned(), |place| format!("rank {} (score {:.4})", place.rank, place.score))
+            placement.map_or("-".to_owned(), |place| {
+                format!("rank {} (score {:.4})", place.rank, place.score)
+            })
         };
-        writeln!(out, "`{}` for \"{question}\", generation {}", self.key, reply.generation)?;
-        writeln!(out, "  hit            {}", reply.hit.map_or("no".to_owned(), |hit| place(Some(hit))))?;
+        writeln!(
+            out,
+            "`{}` for \"{question}\", generation {}",
+            self.key, reply.generation
+        )?;
+        writeln!(
+            out,
+            "  hit            {}",
+            reply.hit.map_or("no".to_owned(), |hit| place(Some(hit)))
+        )?;
         for reason in &reply.reasons {
             writeln!(out, "                 {reason}")?;
         }
-        let of = if reply.ef > 0 { format!(" of {} hits at ef {}", reply.depth, reply.ef) } else { String::new() };
+        let of = if reply.ef > 0 {
+            format!(" of {} hits at ef {}", reply.depth, reply.ef)
+        } else {
+            String::new()
+        };
         writeln!(out, "  dense          {}{of}", place(reply.dense))?;
         writeln!(out, "  dense, exact   {}", place(reply.dense_exact))?;
         writeln!(out, "  bm25           {}", place(reply.bm25))?;

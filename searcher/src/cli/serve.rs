@@ -34,16 +34,16 @@ pub(super) struct Serve {
     /// Address to listen on; port 0 lets the system choose.
     #[arg(long, default_value = "127.0.0.1:7700", value_name = "HOST:PORT")]
     listen: String,
-    /// Serve HTTP at this address too: a page for browsers at /, and JSON at /v1/search and others, which /v1/openapi.json
-    /// lists.
+    /// Serve HTTP at this address too: a page for browsers at /, and JSON at /v1/search and others, which
+    /// /v1/openapi.json lists.
     #[arg(long, value_name = "HOST:PORT")]
     http: Option<String>,
-    /// A name by which browsers and others may call the HTTP server, next to its address and `localhost`; may be given several times. Where
-    /// requests need API keys, every name is accepted.
+    /// A name by which browsers and others may call the HTTP server, next to its address and `localhost`; may be given
+    /// several times. Where requests need API keys, every name is accepted.
     #[arg(long = "http-host", value_name = "NAME", requires = "http")]
     http_hosts: Vec<String>,
-    /// Serve `Admin` at this address, and not at that of `--listen`. Without it `Admin` is served at `--listen` where that is a loopback
-    /// address, and nowhere else.
+    /// Serve `Admin` at this address, and not at that of `--listen`. Without it `Admin` is served at `--listen` where
+    /// that is a loopback address, and nowhere else.
     #[arg(long, value_name = "HOST:PORT")]
     admin_listen: Option<String>,
     #[command(flatten)]
@@ -51,8 +51,8 @@ pub(super) struct Serve {
     /// Serve this generation until the next reload, whatever `CURRENT` says. For one index only.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     generation: Option<u64>,
-    /// Read `CURRENT` every N seconds (1 by default), of indexes in object stores that of the store, and serve the generation that it names, by number
-    /// and checksum, as `admin reload` does.
+    /// Read `CURRENT` every N seconds (1 by default), of indexes in object stores that of the store, and serve the
+    /// generation that it names, by number and checksum, as `admin reload` does.
     #[arg(
         long,
         value_name = "N",
@@ -62,22 +62,24 @@ pub(super) struct Serve {
         conflicts_with = "generation"
     )]
     watch: Option<u64>,
-    /// Requests in flight at once: half of them single searches, a quarter costly searches and explanations, of which more are refused with
-    /// `RESOURCE_EXHAUSTED`; a quarter batches and streams, which queue. A question of a batch counts as one.
+    /// Requests in flight at once: half of them single searches, a quarter costly searches and explanations, of which
+    /// more are refused with `RESOURCE_EXHAUSTED`; a quarter batches and streams, which queue. A question of a batch
+    /// counts as one.
     #[arg(long, default_value_t = 512)]
     max_requests: usize,
     /// MiB of the cache of question vectors: a question that is asked again is not embedded again. 0: no cache.
     #[arg(long, value_name = "MIB", default_value_t = 64, value_parser = clap::value_parser!(u32).range(0..=1 << 20))]
     question_cache_mb: u32,
-    /// MiB of the cache of filters: the documents that a filter allows are not looked up again while the same generation is served. 0: no
-    /// cache.
+    /// MiB of the cache of filters: the documents that a filter allows are not looked up again while the same
+    /// generation is served. 0: no cache.
     #[arg(long, value_name = "MIB", default_value_t = 64, value_parser = clap::value_parser!(u32).range(0..=1 << 20))]
     filter_cache_mb: u32,
-    /// MiB of memory that the searcher may use; an index that would need more is not served [default: the lowest of the cgroup's limit and
-    /// the machine's memory]. 0: nothing is refused.
+    /// MiB of memory that the searcher may use; an index that would need more is not served [default: the lowest of the
+    /// cgroup's limit and the machine's memory]. 0: nothing is refused.
     #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(0..=1 << 30))]
     memory_limit_mb: Option<u64>,
-    /// Share of one core's time in which searches of graphs are compared with exact ones, for the live recall in `/metrics`. 0: none are.
+    /// Share of one core's time in which searches of graphs are compared with exact ones, for the live recall in
+    /// `/metrics`. 0: none are.
     #[arg(long, value_name = "SHARE", default_value_t = 0.01)]
     live_recall_share: f64,
     /// Connections at once; more queue until one ends.
@@ -96,11 +98,17 @@ pub(super) struct Serve {
 
 impl Serve {
     pub(super) async fn run(self, follower: Follower) -> anyhow::Result<ExitCode> {
-        let ServedChoice { paths: indexes, mirrored } = self.choose()?;
+        let ServedChoice {
+            paths: indexes,
+            mirrored,
+        } = self.choose()?;
         // The port first, so that a port in use is reported before a model is loaded.
         let listeners = self.listeners().await?;
         let names = indexes.iter().map(|index| index.name.clone()).collect();
-        let served = ServedIndexes { names, role: Role::Read };
+        let served = ServedIndexes {
+            names,
+            role: Role::Read,
+        };
         let security = Security::open_for(&self.security, &listeners.named(), Some(&served))?;
         // Signals are handled before the long start, so that a stop during it is clean.
         let stopping = Arc::new(AtomicBool::new(false));
@@ -136,9 +144,15 @@ impl Serve {
         // With the golden question's vector, to compare later ones with.
         _ = engine.check_readiness().await;
         listeners.print()?;
-        let Listeners { grpc: listener, http: http_listener, admin: admin_listener } = listeners;
+        let Listeners {
+            grpc: listener,
+            http: http_listener,
+            admin: admin_listener,
+        } = listeners;
         let configured = Arc::clone(&engine);
-        follower.spawn(&["default-timeout-ms"], move |now: &Self| configured.set_default_time(now.default_time()));
+        follower.spawn(&["default-timeout-ms"], move |now: &Self| {
+            configured.set_default_time(now.default_time())
+        });
         let (drain, lame_duck) = (Duration::from_secs(self.drain_s), Duration::from_secs(self.lame_duck_s));
         let config = ServerConfig {
             lame_duck,
@@ -149,7 +163,13 @@ impl Serve {
             ..ServerConfig::default()
         };
         let services = services(&listener, admin_listener.is_some())?;
-        let grpc = serve_some(listener, services, Arc::clone(&engine), shutdown.clone(), config.clone());
+        let grpc = serve_some(
+            listener,
+            services,
+            Arc::clone(&engine),
+            shutdown.clone(),
+            config.clone(),
+        );
         let admin = async {
             let Some(listener) = admin_listener else { return Ok(()) };
             Ok(serve_some(listener, Services::Admin, Arc::clone(&engine), shutdown.clone(), config).await?)
@@ -159,9 +179,20 @@ impl Serve {
             let header_timeout = HttpConfig::default().header_timeout.min(drain * 3 / 4);
             let connections = self.max_connections;
             let requests = (connections * 3 / 4).max(1);
-            let routes = RouterConfig { security: security.clone(), hosts: self.http_hosts, requests, stopping };
+            let routes = RouterConfig {
+                security: security.clone(),
+                hosts: self.http_hosts,
+                requests,
+                stopping,
+            };
             let routes = router(Arc::clone(&engine), routes)?;
-            let config = HttpConfig { drain, header_timeout, connections, security, ..HttpConfig::default() };
+            let config = HttpConfig {
+                drain,
+                header_timeout,
+                connections,
+                security,
+                ..HttpConfig::default()
+            };
             let stop = shutdown.clone().then(|()| tokio::time::sleep(lame_duck));
             Ok::<_, anyhow::Error>(service::serve_http(listener, routes, stop, config).await?)
         };
@@ -216,7 +247,11 @@ impl Serve {
         };
         let Resident { anonymous, file } = Resident::now();
         let http = if self.http.is_some() { HTTP_BYTES } else { 0 };
-        ProcessMemory { limit, program: anonymous.saturating_add(file), buffers: (MAX_REQUESTS_BYTES + http) as u64 }
+        ProcessMemory {
+            limit,
+            program: anonymous.saturating_add(file),
+            buffers: (MAX_REQUESTS_BYTES + http) as u64,
+        }
     }
 }
 
@@ -231,7 +266,9 @@ impl Listeners {
     /// Each with the option that gave its address.
     fn named(&self) -> Vec<(&TcpListener, &'static str)> {
         let others = [(&self.http, "--http"), (&self.admin, "--admin-listen")];
-        let others = others.into_iter().filter_map(|(listener, option)| Some((listener.as_ref()?, option)));
+        let others = others
+            .into_iter()
+            .filter_map(|(listener, option)| Some((listener.as_ref()?, option)));
         std::iter::once((&self.grpc, "--listen")).chain(others).collect()
     }
 
@@ -278,11 +315,19 @@ fn log(engine: &Engine) {
     if let Some(reranker) = engine.reranker() {
         let v1::ModelInfo { name, fingerprint, .. } = reranker.model();
         tracing::info!(model = %name, %fingerprint, "reranking");
-        engine.indexes().take(LOGGED).for_each(|index| warn_of_reranker(engine, index));
+        engine
+            .indexes()
+            .take(LOGGED)
+            .for_each(|index| warn_of_reranker(engine, index));
     }
     let documents: usize = engine.indexes().map(|index| index.snapshot().len()).sum();
     let kernels = dyad_index::kernels::kernels().name;
-    tracing::info!(indexes = engine.indexes().len(), documents, kernels, "all indexes are open");
+    tracing::info!(
+        indexes = engine.indexes().len(),
+        documents,
+        kernels,
+        "all indexes are open"
+    );
     let (limit, need) = engine.memory();
     let told = limit.map_or_else(|| "none".to_owned(), ToString::to_string);
     tracing::info!(limit = told, needed = %need, "memory");

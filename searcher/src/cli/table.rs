@@ -12,7 +12,11 @@ const KEY: usize = 24;
 /// The first characters of a title and text, on one line.
 fn snippet(document: Option<&v1::Document>) -> String {
     let Some(document) = document else { return String::new() };
-    let separator = if document.title.is_empty() || document.text.is_empty() { "" } else { ": " };
+    let separator = if document.title.is_empty() || document.text.is_empty() {
+        ""
+    } else {
+        ": "
+    };
     let line: Vec<&str> = document.title.split_whitespace().collect();
     let text: Vec<&str> = document.text.split_whitespace().collect();
     cut(&format!("{}{separator}{}", line.join(" "), text.join(" ")), SNIPPET)
@@ -68,10 +72,18 @@ pub(super) fn print(out: &mut impl Write, query: &str, reply: &v1::SearchRespons
         v1::Fusion::Rrf => writeln!(out, "fused by reciprocal ranks, dense weight {}", reply.dense_weight)?,
         v1::Fusion::WeightedSum => writeln!(out, "fused by a weighted sum, dense weight {}", reply.dense_weight)?,
         v1::Fusion::LogOdds => writeln!(out, "fused by log odds, dense weight {}", reply.dense_weight)?,
-        v1::Fusion::MinMax => writeln!(out, "fused by scores in their bounds, dense weight {}", reply.dense_weight)?,
+        v1::Fusion::MinMax => writeln!(
+            out,
+            "fused by scores in their bounds, dense weight {}",
+            reply.dense_weight
+        )?,
     }
     if reply.document_weight > 0.0 {
-        writeln!(out, "BM25 of passages with that of their documents, weight {}", reply.document_weight)?;
+        writeln!(
+            out,
+            "BM25 of passages with that of their documents, weight {}",
+            reply.document_weight
+        )?;
     }
     if reply.query_truncated {
         writeln!(
@@ -82,7 +94,10 @@ pub(super) fn print(out: &mut impl Write, query: &str, reply: &v1::SearchRespons
     }
     if reply.out_of_distribution_shards > 0 {
         let shards = reply.out_of_distribution_shards;
-        writeln!(out, "the question is far from the documents of {shards} shards: searched by beams of one width")?;
+        writeln!(
+            out,
+            "the question is far from the documents of {shards} shards: searched by beams of one width"
+        )?;
     }
     if !reply.recall_note.is_empty() {
         writeln!(out, "recall not vouched for: {}", reply.recall_note)?;
@@ -91,7 +106,12 @@ pub(super) fn print(out: &mut impl Write, query: &str, reply: &v1::SearchRespons
         writeln!(out, "note: {note}")?;
     }
     if let Some(coverage) = reply.coverage.filter(|coverage| coverage.damaged_shards > 0) {
-        let v1::Coverage { documents, shards, damaged_shards, intact_documents } = coverage;
+        let v1::Coverage {
+            documents,
+            shards,
+            damaged_shards,
+            intact_documents,
+        } = coverage;
         writeln!(
             out,
             "{damaged_shards} of {shards} shards damaged; {intact_documents} of {documents} documents in the others"
@@ -105,12 +125,16 @@ pub(super) fn print(out: &mut impl Write, query: &str, reply: &v1::SearchRespons
 
 /// A hit's snippet with its highlights in brackets, or the beginning of its document, on one line.
 fn text_of(hit: &v1::Hit) -> String {
-    let Some(v1::Snippet { text, highlights }) = &hit.snippet else { return snippet(hit.document.as_ref()) };
+    let Some(v1::Snippet { text, highlights }) = &hit.snippet else {
+        return snippet(hit.document.as_ref());
+    };
     let (mut marked, mut from) = (String::new(), 0);
     for v1::Highlight { start, end } in highlights {
         let (start, end) = (*start as usize, *end as usize);
         // Ranges of another server may be anything.
-        let (Some(plain), Some(word)) = (text.get(from..start), text.get(start..end)) else { break };
+        let (Some(plain), Some(word)) = (text.get(from..start), text.get(start..end)) else {
+            break;
+        };
         marked.extend([plain, "[", word, "]"]);
         from = end;
     }
@@ -120,12 +144,24 @@ fn text_of(hit: &v1::Hit) -> String {
 
 /// A passage in its document, on one line: what stands before it, the passage in brackets, and what stands after it.
 fn in_document(around: &v1::Surrounding, document: Option<&v1::Document>) -> String {
-    let v1::Surrounding { before, after, end, document_bytes, start } = around;
+    let v1::Surrounding {
+        before,
+        after,
+        end,
+        document_bytes,
+        start,
+    } = around;
     let passage = document.map_or("passage", |document| document.text.as_str());
-    let (dots_before, dots_after) =
-        (before.len() < *start as usize, after.len() < document_bytes.saturating_sub(*end) as usize);
+    let (dots_before, dots_after) = (
+        before.len() < *start as usize,
+        after.len() < document_bytes.saturating_sub(*end) as usize,
+    );
     let dots = |are: bool| if are { "..." } else { "" };
-    let shown = format!("{} {before} [{passage}] {after} {}", dots(dots_before), dots(dots_after));
+    let shown = format!(
+        "{} {before} [{passage}] {after} {}",
+        dots(dots_before),
+        dots(dots_after)
+    );
     shown.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
@@ -133,9 +169,25 @@ fn print_ranking(out: &mut impl Write, hits: &[v1::Hit], reranked: bool) -> io::
     if hits.is_empty() {
         return writeln!(out, "  no hits");
     }
-    let all = || hits.iter().chain(hits.iter().filter_map(|hit| hit.group.as_ref()).flat_map(|group| &group.hits));
-    let width = all().map(|hit| hit.key.chars().count()).max().unwrap_or(0).clamp(3, KEY);
-    let again = |text: &str| if reranked { format!("{text:>8}  ") } else { String::new() };
+    let all = || {
+        hits.iter().chain(
+            hits.iter()
+                .filter_map(|hit| hit.group.as_ref())
+                .flat_map(|group| &group.hits),
+        )
+    };
+    let width = all()
+        .map(|hit| hit.key.chars().count())
+        .max()
+        .unwrap_or(0)
+        .clamp(3, KEY);
+    let again = |text: &str| {
+        if reranked {
+            format!("{text:>8}  ")
+        } else {
+            String::new()
+        }
+    };
     let (rerank, names) = (again("rerank"), ["rank", "score", "dense", "bm25", "key"]);
     writeln!(
         out,
@@ -146,14 +198,22 @@ fn print_ranking(out: &mut impl Write, hits: &[v1::Hit], reranked: bool) -> io::
         let (dense, bm25) = (rank(hit.dense), rank(hit.bm25));
         let (key, text) = (cut(&hit.key, width), text_of(hit));
         let rerank = again(&hit.rerank.map_or("-".to_owned(), |place| format!("{:.4}", place.score)));
-        writeln!(out, "  {:>4}  {rerank}{:>8.4}  {dense:>5}  {bm25:>5}  {key:<width$}  {text}", hit.rank, hit.score)?;
+        writeln!(
+            out,
+            "  {:>4}  {rerank}{:>8.4}  {dense:>5}  {bm25:>5}  {key:<width$}  {text}",
+            hit.rank, hit.score
+        )?;
         if let Some(around) = &hit.surrounding {
             writeln!(out, "  {:>4}  {}", "", in_document(around, hit.document.as_ref()))?;
         }
         for other in hit.group.iter().flat_map(|group| &group.hits) {
             let (dense, bm25) = (rank(other.dense), rank(other.bm25));
             let (key, text) = (cut(&other.key, width), text_of(other));
-            writeln!(out, "  {:>4}  {:>8.4}  {dense:>5}  {bm25:>5}  {key:<width$}  {text}", "", other.score)?;
+            writeln!(
+                out,
+                "  {:>4}  {:>8.4}  {dense:>5}  {bm25:>5}  {key:<width$}  {text}",
+                "", other.score
+            )?;
         }
     }
     Ok(())
@@ -161,7 +221,10 @@ fn print_ranking(out: &mut impl Write, hits: &[v1::Hit], reranked: bool) -> io::
 
 fn print_comparison(out: &mut impl Write, all: &v1::Comparison) -> io::Result<()> {
     let lists = [("dense", &all.dense), ("bm25", &all.bm25), ("hybrid", &all.hybrid)];
-    let keys = lists.iter().flat_map(|(_, hits)| hits.iter()).map(|hit| hit.key.chars().count());
+    let keys = lists
+        .iter()
+        .flat_map(|(_, hits)| hits.iter())
+        .map(|hit| hit.key.chars().count());
     let width = keys.max().unwrap_or(0).clamp(3, KEY);
     write!(out, "  rank")?;
     for (name, _) in lists {

@@ -15,13 +15,18 @@ const NONE: &str = "none";
 /// The question tower and the cross encoder.
 #[derive(Debug, Args)]
 pub(super) struct TowerOptions {
-    /// Question tower: a model directory (in this process), the URL of an encoder service, or `none`, for an index of vectors alone:
-    /// questions then come with their vectors, or are answered by BM25. May be given several times, for indexes of several models: each index is
-    /// served by the tower of its model.
-    #[arg(long = "question-tower", value_name = "DIR|URL|none", env = "DYAD_QUESTION_TOWER", required = true)]
+    /// Question tower: a model directory (in this process), the URL of an encoder service, or `none`, for an index of
+    /// vectors alone: questions then come with their vectors, or are answered by BM25. May be given several times, for
+    /// indexes of several models: each index is served by the tower of its model.
+    #[arg(
+        long = "question-tower",
+        value_name = "DIR|URL|none",
+        env = "DYAD_QUESTION_TOWER",
+        required = true
+    )]
     names: Vec<String>,
-    /// Cross encoder that scores the best hits again where a request asks for it (`rerank_depth`): a model directory (in this process), or the
-    /// URL of an encoder service that serves one.
+    /// Cross encoder that scores the best hits again where a request asks for it (`rerank_depth`): a model directory
+    /// (in this process), or the URL of an encoder service that serves one.
     #[arg(long, value_name = "DIR|URL", env = "DYAD_RERANKER")]
     reranker: Option<String>,
     /// Data type of the cross encoder's model directory: f32, bf16, f16, or int8 on the CPU.
@@ -33,8 +38,8 @@ pub(super) struct TowerOptions {
     /// Data type of a model directory: f32, bf16, f16, or int8 on the CPU.
     #[arg(long, default_value = "f32")]
     dtype: String,
-    /// Seconds to wait for an encoder service that is not up yet, for an object store that does not answer, and for an index that has not been pushed
-    /// there yet.
+    /// Seconds to wait for an encoder service that is not up yet, for an object store that does not answer, and for an
+    /// index that has not been pushed there yet.
     #[arg(long, default_value_t = 0)]
     wait_s: u64,
     /// Threads that a model directory computes on; 0 uses every core.
@@ -54,7 +59,11 @@ impl TowerOptions {
     pub(super) async fn open(&self) -> anyhow::Result<QuestionTowers> {
         let mut towers = Vec::new();
         for name in self.names.iter().filter(|name| *name != NONE) {
-            towers.push(self.open_named(name).await.with_context(|| format!("--question-tower `{name}`"))?);
+            towers.push(
+                self.open_named(name)
+                    .await
+                    .with_context(|| format!("--question-tower `{name}`"))?,
+            );
         }
         Ok(QuestionTowers::new(towers, self.names.iter().any(|name| name == NONE))?)
     }
@@ -78,8 +87,10 @@ impl TowerOptions {
 
     async fn open_named(&self, name: &str) -> crate::Result<QuestionTower> {
         if is_url(name) {
-            let credentials = Credentials::open(&self.credentials)
-                .map_err(|error| crate::Error::Tower { reason: error.to_string(), transient: false })?;
+            let credentials = Credentials::open(&self.credentials).map_err(|error| crate::Error::Tower {
+                reason: error.to_string(),
+                transient: false,
+            })?;
             self.check_prompts_of_service()?;
             return QuestionTower::connect_within(name, credentials, self.wait()).await;
         }
@@ -94,7 +105,10 @@ fn is_url(name: &str) -> bool {
 #[cfg(feature = "torch")]
 impl TowerOptions {
     async fn load(&self, name: &str) -> crate::Result<QuestionTower> {
-        let options = crate::question::LocalOptions { prompts: self.prompts.clone(), ..self.options(&self.dtype) };
+        let options = crate::question::LocalOptions {
+            prompts: self.prompts.clone(),
+            ..self.options(&self.dtype)
+        };
         QuestionTower::load(std::path::Path::new(name), options).await
     }
 
@@ -104,7 +118,10 @@ impl TowerOptions {
             return Ok(());
         }
         let reason = "--question-prompt, --answer-prompt and --prompts are for a model directory: give them to `dyad-encoder serve`";
-        Err(crate::Error::Tower { reason: reason.to_owned(), transient: false })
+        Err(crate::Error::Tower {
+            reason: reason.to_owned(),
+            transient: false,
+        })
     }
 
     async fn load_reranker(&self, name: &str) -> crate::Result<Reranker> {
@@ -128,16 +145,26 @@ const NO_TORCH: &str = "this build has no libtorch (feature `torch`), so a model
 #[cfg(not(feature = "torch"))]
 #[expect(clippy::unused_async, reason = "the same signatures as with libtorch")]
 impl TowerOptions {
-    #[expect(clippy::unused_self, clippy::unnecessary_wraps, reason = "the same signature as with libtorch")]
+    #[expect(
+        clippy::unused_self,
+        clippy::unnecessary_wraps,
+        reason = "the same signature as with libtorch"
+    )]
     fn check_prompts_of_service(&self) -> crate::Result<()> {
         Ok(())
     }
 
     async fn load(&self, _name: &str) -> crate::Result<QuestionTower> {
-        Err(crate::Error::Tower { reason: NO_TORCH.to_owned(), transient: false })
+        Err(crate::Error::Tower {
+            reason: NO_TORCH.to_owned(),
+            transient: false,
+        })
     }
 
     async fn load_reranker(&self, _name: &str) -> crate::Result<Reranker> {
-        Err(crate::Error::Reranker { reason: NO_TORCH.to_owned(), transient: false })
+        Err(crate::Error::Reranker {
+            reason: NO_TORCH.to_owned(),
+            transient: false,
+        })
     }
 }

@@ -1,7 +1,8 @@
 //! Learns method and weights of the fusion from judged questions: a grid, judged by nDCG@10 under cross-validation.
 //!
-//! [`FusionMethod::Rrf`] is not tried: it looks at ranks alone, and would lose the only document that holds a rare word, of which judged questions
-//! have few. On none of the four sets in `benches/README.md` was it the best. For the same reason both rankings keep some of the weight.
+//! [`FusionMethod::Rrf`] is not tried: it looks at ranks alone, and would lose the only document that holds a rare
+//! word, of which judged questions have few. On none of the four sets in `benches/README.md` was it the best. For the
+//! same reason both rankings keep some of the weight.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -18,9 +19,11 @@ pub const METRIC: RankingMetric = RankingMetric::Ndcg(10);
 const DEPTH: usize = 10;
 /// Steps between weight 0 and weight 1.
 const STEPS: u32 = 20;
-/// Largest weight of log odds that is tried: of larger ones too little of BM25 is left for some names in questions (`deploy/tests/rare_words.py`).
+/// Largest weight of log odds that is tried: of larger ones too little of BM25 is left for some names in questions
+/// (`deploy/tests/rare_words.py`).
 const MOST_OF_LOG_ODDS: f64 = 0.8;
-/// Weights of a document's BM25 in the scores of its passages that are tried, where an index has documents: the default first.
+/// Weights of a document's BM25 in the scores of its passages that are tried, where an index has documents: the default
+/// first.
 pub const DOCUMENT_WEIGHTS: [f64; 5] = [1.0, 0.0, 0.3, 0.6, 2.0];
 /// Parts of the questions; each is judged with what the others have taught.
 pub const FOLDS: usize = 5;
@@ -70,19 +73,32 @@ impl Example {
 
     fn value(&self, hits: &[DocumentHit]) -> f64 {
         // By place: scores may tie once they are rounded to f32.
-        let keys = hits.iter().map(|hit| self.key(hit)).filter(|key| self.left_out.as_deref() != Some(*key));
-        let ranked = keys.take(DEPTH).enumerate().map(|(at, key)| (key.to_owned(), -(at as f32)));
+        let keys = hits
+            .iter()
+            .map(|hit| self.key(hit))
+            .filter(|key| self.left_out.as_deref() != Some(*key));
+        let ranked = keys
+            .take(DEPTH)
+            .enumerate()
+            .map(|(at, key)| (key.to_owned(), -(at as f32)));
         METRIC.of(&GradedRanking::new(&ranked.collect::<Vec<_>>(), &self.judgements))
     }
 
     /// By the rankings of the fusion's document weight.
     fn fused(&self, fusion: &Fusion) -> f64 {
         let (dense, bm25) = match fusion.method {
-            FusionMethod::Rrf | FusionMethod::WeightedSum | FusionMethod::LogOdds => {
-                (&self.dense, Bm25Ranking { hits: &self.bm25, exactness: &self.exactness })
-            }
+            FusionMethod::Rrf | FusionMethod::WeightedSum | FusionMethod::LogOdds => (
+                &self.dense,
+                Bm25Ranking {
+                    hits: &self.bm25,
+                    exactness: &self.exactness,
+                },
+            ),
             FusionMethod::MinMax => {
-                let bm25 = Bm25Ranking { hits: &self.bounded_bm25, exactness: &self.bounded_exactness };
+                let bm25 = Bm25Ranking {
+                    hits: &self.bounded_bm25,
+                    exactness: &self.bounded_exactness,
+                };
                 (&self.bounded_dense, bm25)
             }
         };
@@ -106,37 +122,74 @@ impl Trials {
     /// For an index whose default this is: log odds are tried where it has a logit scale.
     pub fn of(own: Fusion) -> Self {
         let (tried, dense, bm25, default) = Default::default();
-        Self { own, tried, dense, bm25, default }
+        Self {
+            own,
+            tried,
+            dense,
+            bm25,
+            default,
+        }
     }
 
-    /// Tries the methods that add scores, with weights 0.05, 0.1, ..., 0.95, on rankings that were made with this document weight: first with the default.
-    /// The questions are the same in each call.
+    /// Tries the methods that add scores, with weights 0.05, 0.1, ..., 0.95, on rankings that were made with this
+    /// document weight: first with the default. The questions are the same in each call.
     pub fn add(&mut self, document_weight: f64, examples: &[Example]) {
         let values =
             |fusion: &Fusion| -> Vec<f64> { examples.par_iter().map(|example| example.fused(fusion)).collect() };
         if self.tried.is_empty() {
-            self.dense = examples.par_iter().map(|example| example.value(&example.dense)).collect();
-            self.bm25 = examples.par_iter().map(|example| example.value(&example.bm25)).collect();
+            self.dense = examples
+                .par_iter()
+                .map(|example| example.value(&example.dense))
+                .collect();
+            self.bm25 = examples
+                .par_iter()
+                .map(|example| example.value(&example.bm25))
+                .collect();
             self.default = values(&self.own);
         }
-        let of_weight = grid(self.own).into_iter().map(|fusion| Fusion { document_weight, ..fusion });
+        let of_weight = grid(self.own).into_iter().map(|fusion| Fusion {
+            document_weight,
+            ..fusion
+        });
         self.tried.extend(of_weight.map(|fusion| (fusion, values(&fusion))));
     }
 
-    /// The best. Equal means: the document weight that was tried first, then the method of the default, then the weight nearest to that of the method.
+    /// The best. Equal means: the document weight that was tried first, then the method of the default, then the weight
+    /// nearest to that of the method.
     pub fn learned(self) -> Learned {
-        let Self { own, tried, dense, bm25, default } = self;
+        let Self {
+            own,
+            tried,
+            dense,
+            bm25,
+            default,
+        } = self;
         let cross_validated: Vec<f64> = {
-            let chosen: Vec<Option<&(Fusion, Vec<f64>)>> =
-                (0..FOLDS).map(|fold| best(&tried, |number| number % FOLDS != fold)).collect();
+            let chosen: Vec<Option<&(Fusion, Vec<f64>)>> = (0..FOLDS)
+                .map(|fold| best(&tried, |number| number % FOLDS != fold))
+                .collect();
             let value = |number: usize| {
-                chosen.get(number % FOLDS).copied().flatten().and_then(|(_, values)| values.get(number))
+                chosen
+                    .get(number % FOLDS)
+                    .copied()
+                    .flatten()
+                    .and_then(|(_, values)| values.get(number))
             };
-            (0..default.len()).map(|number| value(number).copied().unwrap_or_default()).collect()
+            (0..default.len())
+                .map(|number| value(number).copied().unwrap_or_default())
+                .collect()
         };
         let better = cross_validated.iter().sum::<f64>() > default.iter().sum::<f64>();
-        let fusion = best(&tried, |_| true).filter(|_| better).map_or(own, |(fusion, _)| *fusion);
-        Learned { fusion, dense, bm25, default, cross_validated }
+        let fusion = best(&tried, |_| true)
+            .filter(|_| better)
+            .map_or(own, |(fusion, _)| *fusion);
+        Learned {
+            fusion,
+            dense,
+            bm25,
+            default,
+            cross_validated,
+        }
     }
 }
 
@@ -148,16 +201,29 @@ fn grid(own: Fusion) -> Vec<Fusion> {
         weights.retain(|weight| method != FusionMethod::LogOdds || *weight <= MOST_OF_LOG_ODDS);
         let distance = |weight: &f64| (weight - default.dense_weight).abs();
         weights.sort_by(|one, other| distance(one).total_cmp(&distance(other)));
-        weights.into_iter().map(move |dense_weight| Fusion { dense_weight, ..default })
+        weights.into_iter().map(move |dense_weight| Fusion {
+            dense_weight,
+            ..default
+        })
     };
     let log_odds = own.logit_scale.map(|_| FusionMethod::LogOdds);
-    log_odds.into_iter().chain([FusionMethod::WeightedSum, FusionMethod::MinMax]).flat_map(of).collect()
+    log_odds
+        .into_iter()
+        .chain([FusionMethod::WeightedSum, FusionMethod::MinMax])
+        .flat_map(of)
+        .collect()
 }
 
 /// The first with the highest sum over some of the questions.
 fn best(tried: &[(Fusion, Vec<f64>)], counts: impl Fn(usize) -> bool) -> Option<&(Fusion, Vec<f64>)> {
-    let sum =
-        |values: &[f64]| values.iter().enumerate().filter(|(at, _)| counts(*at)).map(|(_, value)| value).sum::<f64>();
+    let sum = |values: &[f64]| {
+        values
+            .iter()
+            .enumerate()
+            .filter(|(at, _)| counts(*at))
+            .map(|(_, value)| value)
+            .sum::<f64>()
+    };
     let mut best: Option<(f64, &(Fusion, Vec<f64>))> = None;
     for one in tried {
         let sum = sum(&one.1);
@@ -182,23 +248,47 @@ mod tests {
     fn example(number: u32, right: (usize, usize)) -> Example {
         let ranking = |right: usize, other: u32| -> Vec<DocumentHit> {
             let node = |at: usize| if at == right { 0 } else { other + at as u32 };
-            (0..10).map(|at| DocumentHit { score: 10.0 - at as f32, shard: 0, node: node(at) }).collect()
+            (0..10)
+                .map(|at| DocumentHit {
+                    score: 10.0 - at as f32,
+                    shard: 0,
+                    node: node(at),
+                })
+                .collect()
         };
         let (dense, bm25) = (ranking(right.0, 100), ranking(right.1, 200));
-        let keys = dense.iter().chain(&bm25).map(|hit| ((0, hit.node), format!("{number}-{}", hit.node))).collect();
+        let keys = dense
+            .iter()
+            .chain(&bm25)
+            .map(|hit| ((0, hit.node), format!("{number}-{}", hit.node)))
+            .collect();
         let judgements = BTreeMap::from([(format!("{number}-0"), 1)]);
-        Example { dense, bm25, keys, judgements, ..Example::default() }
+        Example {
+            dense,
+            bm25,
+            keys,
+            judgements,
+            ..Example::default()
+        }
     }
 
     #[test]
     fn bounded_scores_are_learned_where_they_alone_are_right() {
         // The answer is in one ranking, after eight others.
         let bounded = |number: u32| {
-            let scores =
-                |right| [(108, right), (0, 0.5)].map(|(node, score)| DocumentHit { score, shard: 0, node }).to_vec();
+            let scores = |right| {
+                [(108, right), (0, 0.5)]
+                    .map(|(node, score)| DocumentHit { score, shard: 0, node })
+                    .to_vec()
+            };
             let judgements = BTreeMap::from([(format!("{number}-108"), 1)]);
             let (bounded_dense, bounded_bm25) = (scores(0.9), scores(0.6));
-            Example { bounded_dense, bounded_bm25, judgements, ..example(number, (9, 9)) }
+            Example {
+                bounded_dense,
+                bounded_bm25,
+                judgements,
+                ..example(number, (9, 9))
+            }
         };
         let learned = learn(&(0..40).map(bounded).collect::<Vec<_>>());
         assert_eq!(learned.fusion, Fusion::with(FusionMethod::MinMax));
@@ -224,35 +314,69 @@ mod tests {
     /// By ranks alone it is not, and by one ranking alone it may not be.
     #[test]
     fn whatever_is_learned_the_only_document_with_a_rare_word_is_found() {
-        let dense: Vec<DocumentHit> =
-            (0..100).map(|node| DocumentHit { score: 0.9 - node as f32 / 200.0, shard: 0, node }).collect();
-        let scaled = Fusion { logit_scale: Some(22.6), ..Fusion::with(FusionMethod::LogOdds) };
-        let hits = [DocumentHit { score: 0.4, shard: 0, node: 99 }];
+        let dense: Vec<DocumentHit> = (0..100)
+            .map(|node| DocumentHit {
+                score: 0.9 - node as f32 / 200.0,
+                shard: 0,
+                node,
+            })
+            .collect();
+        let scaled = Fusion {
+            logit_scale: Some(22.6),
+            ..Fusion::with(FusionMethod::LogOdds)
+        };
+        let hits = [DocumentHit {
+            score: 0.4,
+            shard: 0,
+            node: 99,
+        }];
         for fusion in grid(scaled) {
-            let exact = Bm25Ranking { hits: &hits, exactness: &[1.0] };
+            let exact = Bm25Ranking {
+                hits: &hits,
+                exactness: &[1.0],
+            };
             let fused = fusion.fuse(&dense, exact, 10, |_| "");
             assert_eq!(fused[0].node, 99, "{fusion:?}");
         }
     }
 
-    /// Of the rankings that three document weights make, one has the answers first, or none has them otherwise than the default.
+    /// Of the rankings that three document weights make, one has the answers first, or none has them otherwise than the
+    /// default.
     #[test]
     fn the_document_weight_whose_rankings_are_right_is_learned() {
-        assert_eq!(DOCUMENT_WEIGHTS[0].to_bits(), Fusion::default().document_weight.to_bits());
+        assert_eq!(
+            DOCUMENT_WEIGHTS[0].to_bits(),
+            Fusion::default().document_weight.to_bits()
+        );
         let of_weight = |right: f64| {
             let mut trials = Trials::of(Fusion::default());
             for weight in DOCUMENT_WEIGHTS {
                 let place = if (weight - right).abs() < 0.01 { 0 } else { 7 };
-                trials.add(weight, &(0..40).map(|number| example(number, (place, place))).collect::<Vec<_>>());
+                trials.add(
+                    weight,
+                    &(0..40)
+                        .map(|number| example(number, (place, place)))
+                        .collect::<Vec<_>>(),
+                );
             }
             trials.learned()
         };
         let learned = of_weight(0.3);
-        assert_eq!(learned.fusion, Fusion { document_weight: 0.3, ..Fusion::default() });
+        assert_eq!(
+            learned.fusion,
+            Fusion {
+                document_weight: 0.3,
+                ..Fusion::default()
+            }
+        );
         assert!(
             learned.cross_validated.iter().all(|value| *value > 0.999) && learned.bm25.iter().all(|value| *value < 0.4)
         );
-        assert_eq!(of_weight(9.0).fusion.document_weight.to_bits(), DOCUMENT_WEIGHTS[0].to_bits(), "all are the same");
+        assert_eq!(
+            of_weight(9.0).fusion.document_weight.to_bits(),
+            DOCUMENT_WEIGHTS[0].to_bits(),
+            "all are the same"
+        );
     }
 
     #[test]
@@ -265,17 +389,29 @@ mod tests {
     /// By the definition: every fold's choice from the other folds' means, one weight after the other.
     #[test]
     fn no_question_is_judged_by_what_it_taught() {
-        let examples: Vec<Example> =
-            (0..53u32).map(|number| example(number, ((number * 7 % 10) as usize, (number * 3 % 8) as usize))).collect();
+        let examples: Vec<Example> = (0..53u32)
+            .map(|number| example(number, ((number * 7 % 10) as usize, (number * 3 % 8) as usize)))
+            .collect();
         let learned = learn(&examples);
         for fold in 0..FOLDS {
-            let others: Vec<&Example> =
-                examples.iter().enumerate().filter(|(at, _)| at % FOLDS != fold).map(|(_, one)| one).collect();
+            let others: Vec<&Example> = examples
+                .iter()
+                .enumerate()
+                .filter(|(at, _)| at % FOLDS != fold)
+                .map(|(_, one)| one)
+                .collect();
             let mean = |fusion: &Fusion| others.iter().map(|one| one.fused(fusion)).sum::<f64>();
             let highest = grid(Fusion::default()).iter().map(mean).fold(0.0, f64::max);
-            let chosen = grid(Fusion::default()).into_iter().find(|fusion| mean(fusion) >= highest).unwrap();
+            let chosen = grid(Fusion::default())
+                .into_iter()
+                .find(|fusion| mean(fusion) >= highest)
+                .unwrap();
             for (at, example) in examples.iter().enumerate().filter(|(at, _)| at % FOLDS == fold) {
-                assert_eq!(learned.cross_validated[at].to_bits(), example.fused(&chosen).to_bits(), "question {at}");
+                assert_eq!(
+                    learned.cross_validated[at].to_bits(),
+                    example.fused(&chosen).to_bits(),
+                    "question {at}"
+                );
             }
         }
     }

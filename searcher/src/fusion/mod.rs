@@ -1,4 +1,5 @@
-//! Two rankings into one: weighted reciprocal ranks, or a weighted sum of normalised scores, of scores in their bounds, or of log odds.
+//! Two rankings into one: weighted reciprocal ranks, or a weighted sum of normalised scores, of scores in their bounds,
+//! or of log odds.
 //!
 //! | file | contents |
 //! |---|---|
@@ -27,13 +28,16 @@ use spread::Spread;
 pub const DEFAULT_RRF_K: u32 = 60;
 /// Both rankings count the same: reciprocal rank fusion as published, and log odds as they are.
 const DEFAULT_EVEN_WEIGHT: f64 = 0.5;
-/// Without judgements. all-MiniLM-L6-v2 against the better of its two rankings, MRR and nDCG@10: quick start +.031 +.028, reqa-squad +.048 +.049,
-/// scifact +.030 +.026, nq-oracle +.009 +.009; with .6 or .8 at least one gains much less. `dyad-bench quality --systems dense,bm25,hybrid`.
+/// Without judgements. all-MiniLM-L6-v2 against the better of its two rankings, MRR and nDCG@10: quick start +.031
+/// +.028, reqa-squad +.048 +.049, scifact +.030 +.026, nq-oracle +.009 +.009; with .6 or .8 at least one gains much
+/// less. `dyad-bench quality --systems dense,bm25,hybrid`.
 const DEFAULT_SUM_WEIGHT: f64 = 0.7;
-/// The sum of a passage's BM25 and its document's, without judgements: +.010 to +.062 MRR on five sets, `benches/README.md`.
+/// The sum of a passage's BM25 and its document's, without judgements: +.010 to +.062 MRR on five sets,
+/// `benches/README.md`.
 const DEFAULT_DOCUMENT_WEIGHT: f64 = 1.0;
-/// Weight of the BM25 score of the only document that holds the words of the question, in addition to that of the ranking. Chosen on a half of
-/// reqa-squad, scifact (train), nq-oracle (dev) and rare words of the first two: `benches/README.md`.
+/// Weight of the BM25 score of the only document that holds the words of the question, in addition to that of the
+/// ranking. Chosen on a half of reqa-squad, scifact (train), nq-oracle (dev) and rare words of the first two:
+/// `benches/README.md`.
 const EXACT: f64 = 5.0;
 
 /// The BM25 ranking of a question.
@@ -41,8 +45,9 @@ const EXACT: f64 = 5.0;
 pub struct Bm25Ranking<'h> {
     /// Best first.
     pub hits: &'h [DocumentHit],
-    /// Of each hit, how exactly it has the words of the question, from 0 to 1: `c² / n`, with the share `c` of the question's idf that falls
-    /// to the terms that the hit holds, and the number `n` of documents that hold the rarest of these. 0 where absent.
+    /// Of each hit, how exactly it has the words of the question, from 0 to 1: `c² / n`, with the share `c` of the
+    /// question's idf that falls to the terms that the hit holds, and the number `n` of documents that hold the rarest
+    /// of these. 0 where absent.
     pub exactness: &'h [f32],
 }
 
@@ -62,7 +67,8 @@ pub struct Fusion {
     pub dense_weight: f64,
     /// Constant of [`FusionMethod::Rrf`].
     pub rrf_k: u32,
-    /// Weight of a document's BM25 in the BM25 scores of its passages, fused or not. Where the index has no documents, it says nothing.
+    /// Weight of a document's BM25 in the BM25 scores of its passages, fused or not. Where the index has no documents,
+    /// it says nothing.
     pub document_weight: f64,
     /// What a cosine of 1 counts in [`FusionMethod::LogOdds`], which needs it: [`Manifest::logit_scale`].
     pub logit_scale: Option<f64>,
@@ -82,32 +88,52 @@ impl Fusion {
             FusionMethod::WeightedSum | FusionMethod::MinMax => DEFAULT_SUM_WEIGHT,
         };
         let (rrf_k, document_weight) = (DEFAULT_RRF_K, DEFAULT_DOCUMENT_WEIGHT);
-        Self { method, dense_weight, rrf_k, document_weight, logit_scale: None }
+        Self {
+            method,
+            dense_weight,
+            rrf_k,
+            document_weight,
+            logit_scale: None,
+        }
     }
 
     /// The default of an index: log odds where it knows its model's logit scale, else the weighted sum.
     pub fn default_of(manifest: &Manifest) -> Self {
         match manifest.logit_scale.filter(|_| manifest.model.metric == Metric::Cosine) {
-            Some(scale) => Self { logit_scale: Some(scale), ..Self::with(FusionMethod::LogOdds) },
+            Some(scale) => Self {
+                logit_scale: Some(scale),
+                ..Self::with(FusionMethod::LogOdds)
+            },
             None => Self::default(),
         }
     }
 
-    /// What was learned for the index whose default this is. Of log odds, which need a logit scale, only the weight of documents where a generation of an
-    /// earlier release, that was gone back to, has none.
+    /// What was learned for the index whose default this is. Of log odds, which need a logit scale, only the weight of
+    /// documents where a generation of an earlier release, that was gone back to, has none.
     #[must_use]
     pub fn learned(self, record: &FusionRecord) -> Self {
         let document_weight = record.document_weight.unwrap_or(DEFAULT_DOCUMENT_WEIGHT);
         if record.method == FusionMethod::LogOdds && self.logit_scale.is_none() {
-            return Self { document_weight, ..self };
+            return Self {
+                document_weight,
+                ..self
+            };
         }
-        Self { dense_weight: record.dense_weight, document_weight, ..self.by(record.method) }
+        Self {
+            dense_weight: record.dense_weight,
+            document_weight,
+            ..self.by(record.method)
+        }
     }
 
     /// Another method with its default weight, in the same index.
     #[must_use]
     pub fn by(self, method: FusionMethod) -> Self {
-        Self { document_weight: self.document_weight, logit_scale: self.logit_scale, ..Self::with(method) }
+        Self {
+            document_weight: self.document_weight,
+            logit_scale: self.logit_scale,
+            ..Self::with(method)
+        }
     }
 
     /// Whether the index has what the method needs.
@@ -117,11 +143,15 @@ impl Fusion {
 
     /// Hits that each ranking must have, as far as there are, for the method.
     pub fn least_depth(&self) -> usize {
-        if self.method == FusionMethod::LogOdds { SPREAD_HITS } else { 0 }
+        if self.method == FusionMethod::LogOdds {
+            SPREAD_HITS
+        } else {
+            0
+        }
     }
 
-    /// The same fusion with all the weight on one ranking where the other is missing: `has_dense` is false without a question vector,
-    /// and `has_bm25` where the question has no terms.
+    /// The same fusion with all the weight on one ranking where the other is missing: `has_dense` is false without a
+    /// question vector, and `has_bm25` where the question has no terms.
     #[must_use]
     pub fn of_rankings(self, has_dense: bool, has_bm25: bool) -> Self {
         let dense_weight = match (has_dense, has_bm25) {
@@ -132,24 +162,25 @@ impl Fusion {
         Self { dense_weight, ..self }
     }
 
-    /// Fuses two rankings, each best first, and keeps the `take` best; their scores are the sums. Ties go to the smaller key,
-    /// which is looked up only for them.
+    /// Fuses two rankings, each best first, and keeps the `take` best; their scores are the sums. Ties go to the
+    /// smaller key, which is looked up only for them.
     ///
     /// With `w` the dense weight, a document's sum over its rankings is
     /// - [`FusionMethod::Rrf`]: `2 w / (rrf_k + rank)`, and `2 (1 - w)` for BM25: with `w = 0.5` the published formula;
-    /// - [`FusionMethod::WeightedSum`]: `w z`, and `(1 - w + 5 x) z` for BM25, with `z = (score - lowest) / deviation`, of the lowest score and
-    ///   the standard deviation of that ranking, and `x` the hit's [`Bm25Ranking::exactness`]: a vector knows little of an identifier or a
-    ///   name, and the document that holds it comes first. `x` is left out where all the weight is on one ranking, which keeps its order.
-    ///   A document that a ranking does not hold counts as its lowest;
-    /// - [`FusionMethod::LogOdds`]: both scores in nats, as `log_odds.rs` says. A document that a ranking does not hold counts
-    ///   there as its lowest;
-    /// - [`FusionMethod::MinMax`]: `w score`, and `1 - w` for BM25: of rankings that both hold every document, with scores from 0 to 1. `x` brings
-    ///   the sum `m` nearer to 1, as `m + x (1 - m)`, and is left out as above.
+    /// - [`FusionMethod::WeightedSum`]: `w z`, and `(1 - w + 5 x) z` for BM25, with `z = (score - lowest) / deviation`,
+    ///   of the lowest score and the standard deviation of that ranking, and `x` the hit's [`Bm25Ranking::exactness`]:
+    ///   a vector knows little of an identifier or a name, and the document that holds it comes first. `x` is left out
+    ///   where all the weight is on one ranking, which keeps its order. A document that a ranking does not hold counts
+    ///   as its lowest;
+    /// - [`FusionMethod::LogOdds`]: both scores in nats, as `log_odds.rs` says. A document that a ranking does not hold
+    ///   counts there as its lowest;
+    /// - [`FusionMethod::MinMax`]: `w score`, and `1 - w` for BM25: of rankings that both hold every document, with
+    ///   scores from 0 to 1. `x` brings the sum `m` nearer to 1, as `m + x (1 - m)`, and is left out as above.
     ///
-    /// A document that BM25 does not return holds no term of the question: its score is 0. So where BM25 returns fewer documents than
-    /// the dense ranking, zeros take the place of the rest in its lowest score and its deviation, and the only document that holds
-    /// an identifier stands out by `z = 10` among 100. The dense ranking lacks documents only where it is as long as was asked: one
-    /// that a filter makes short holds all that the filter allows.
+    /// A document that BM25 does not return holds no term of the question: its score is 0. So where BM25 returns fewer
+    /// documents than the dense ranking, zeros take the place of the rest in its lowest score and its deviation, and
+    /// the only document that holds an identifier stands out by `z = 10` among 100. The dense ranking lacks documents
+    /// only where it is as long as was asked: one that a filter makes short holds all that the filter allows.
     pub fn fuse<'k>(
         &self,
         dense: &[DocumentHit],
@@ -170,7 +201,9 @@ impl Fusion {
         } else {
             sums.add(dense, |_, place| self.dense_weight * self.part(place, &dense_spread));
             let bm25_weight = |position: usize| 1.0 - self.dense_weight + self.exact_weight(bm25, position);
-            sums.add(bm25.hits, |position, place| bm25_weight(position) * self.part(place, &bm25_spread));
+            sums.add(bm25.hits, |position, place| {
+                bm25_weight(position) * self.part(place, &bm25_spread)
+            });
         }
         if self.method == FusionMethod::MinMax && self.has_both() {
             sums.bring_nearer_to_one(bm25);
@@ -178,7 +211,14 @@ impl Fusion {
         let mut fused = sums.fused;
         // Sums are compared in f64: two documents whose sums differ are never tied by rounding to f32.
         fused.sort_unstable_by(|a, b| b.0.total_cmp(&a.0).then_with(|| key(&a.1).cmp(key(&b.1))));
-        fused.into_iter().take(take).map(|(sum, hit)| DocumentHit { score: sum as f32, ..hit }).collect()
+        fused
+            .into_iter()
+            .take(take)
+            .map(|(sum, hit)| DocumentHit {
+                score: sum as f32,
+                ..hit
+            })
+            .collect()
     }
 
     /// Whether both rankings have weight.
@@ -189,7 +229,11 @@ impl Fusion {
     /// The weight that a BM25 hit has for its exactness.
     fn exact_weight(&self, ranking: Bm25Ranking<'_>, position: usize) -> f64 {
         let counts = self.method == FusionMethod::WeightedSum && self.has_both();
-        if counts { EXACT * ranking.exactness_at(position) } else { 0.0 }
+        if counts {
+            EXACT * ranking.exactness_at(position)
+        } else {
+            0.0
+        }
     }
 
     /// What a hit of a ranking adds at weight 1.
@@ -213,13 +257,20 @@ struct FusedSums {
 
 impl FusedSums {
     fn with_capacity(hits: usize) -> Self {
-        Self { of_absent: 0.0, place_of: HashMap::with_capacity(hits), fused: Vec::with_capacity(hits) }
+        Self {
+            of_absent: 0.0,
+            place_of: HashMap::with_capacity(hits),
+            fused: Vec::with_capacity(hits),
+        }
     }
 
     /// Adds what each hit of a ranking counts, by its position and its place.
     fn add(&mut self, ranking: &[DocumentHit], part: impl Fn(usize, v1::Placement) -> f64) {
         for (position, hit) in ranking.iter().enumerate() {
-            let place = v1::Placement { rank: position as u32 + 1, score: hit.score };
+            let place = v1::Placement {
+                rank: position as u32 + 1,
+                score: hit.score,
+            };
             let at = *self.place_of.entry((hit.shard, hit.node)).or_insert(self.fused.len());
             if at == self.fused.len() {
                 self.fused.push((self.of_absent, *hit));

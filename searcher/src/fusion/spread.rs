@@ -16,16 +16,34 @@ impl Spread {
         let zeros = documents.saturating_sub(ranking.len());
         let count = (ranking.len() + zeros).max(1) as f64;
         let mean = ranking.iter().map(|hit| f64::from(hit.score)).sum::<f64>() / count;
-        let squares = ranking.iter().map(|hit| (f64::from(hit.score) - mean).powi(2)).sum::<f64>();
+        let squares = ranking
+            .iter()
+            .map(|hit| (f64::from(hit.score) - mean).powi(2))
+            .sum::<f64>();
         let variance = (squares + zeros as f64 * mean * mean) / count;
-        let lowest = ranking.last().filter(|_| zeros == 0).map_or(0.0, |hit| f64::from(hit.score));
-        Self { lowest, mean, deviation: variance.sqrt() }
+        let lowest = ranking
+            .last()
+            .filter(|_| zeros == 0)
+            .map_or(0.0, |hit| f64::from(hit.score));
+        Self {
+            lowest,
+            mean,
+            deviation: variance.sqrt(),
+        }
     }
 
     /// How far a score is above the lowest, in standard deviations.
     pub(super) fn above_lowest(&self, score: f32) -> f64 {
-        let Self { lowest, mean, deviation } = *self;
+        let Self {
+            lowest,
+            mean,
+            deviation,
+        } = *self;
         // All scores are equal: to be in the ranking is all that it says.
-        if deviation <= f64::EPSILON * mean.abs() { 1.0 } else { (f64::from(score) - lowest) / deviation }
+        if deviation <= f64::EPSILON * mean.abs() {
+            1.0
+        } else {
+            (f64::from(score) - lowest) / deviation
+        }
     }
 }

@@ -9,14 +9,23 @@ const KEYS: [&str; 4] = ["a", "b", "c", "d"];
 
 fn ranking(hits: &[(&str, f32)]) -> Vec<DocumentHit> {
     let node = |key: &str| KEYS.iter().position(|other| *other == key).unwrap() as u32;
-    hits.iter().map(|(key, score)| DocumentHit { score: *score, shard: 0, node: node(key) }).collect()
+    hits.iter()
+        .map(|(key, score)| DocumentHit {
+            score: *score,
+            shard: 0,
+            node: node(key),
+        })
+        .collect()
 }
 
 /// BM25's hits are of an exactness of a quarter.
 fn fuse(fusion: &Fusion, dense: &[(&str, f32)], bm25: &[(&str, f32)]) -> Vec<(&'static str, f32)> {
     let key = |hit: &DocumentHit| KEYS[hit.node as usize];
     let (bm25, exactness) = (ranking(bm25), [0.25; KEYS.len()]);
-    let bm25 = Bm25Ranking { hits: &bm25, exactness: &exactness };
+    let bm25 = Bm25Ranking {
+        hits: &bm25,
+        exactness: &exactness,
+    };
     let fused = fusion.fuse(&ranking(dense), bm25, 10, key);
     fused.iter().map(|hit| (key(hit), hit.score)).collect()
 }
@@ -28,36 +37,67 @@ fn reciprocal_ranks_by_hand() {
     let (dense, bm25) = ([("a", 10.0), ("b", 9.0), ("c", 8.0)], [("c", 10.0), ("d", 9.0)]);
     assert_eq!(
         fuse(&rrf, &dense, &bm25),
-        [("c", (first + third) as f32), ("a", first as f32), ("b", second as f32), ("d", second as f32)]
+        [
+            ("c", (first + third) as f32),
+            ("a", first as f32),
+            ("b", second as f32),
+            ("d", second as f32)
+        ]
     );
-    let weighted = Fusion { dense_weight: 0.75, rrf_k: 0, ..rrf };
-    assert_eq!(fuse(&weighted, &dense, &bm25), [("a", 1.5), ("c", 1.0), ("b", 0.75), ("d", 0.25)]);
+    let weighted = Fusion {
+        dense_weight: 0.75,
+        rrf_k: 0,
+        ..rrf
+    };
+    assert_eq!(
+        fuse(&weighted, &dense, &bm25),
+        [("a", 1.5), ("c", 1.0), ("b", 0.75), ("d", 0.25)]
+    );
 }
 
 fn assert_sums(got: &[(&str, f32)], expected: &[(&str, f64)]) {
     let order = |keys: &mut dyn Iterator<Item = char>| keys.collect::<String>();
     let expected_order = order(&mut expected.iter().flat_map(|one| one.0.chars()));
-    assert_eq!(order(&mut got.iter().flat_map(|one| one.0.chars())), expected_order, "{got:?}");
+    assert_eq!(
+        order(&mut got.iter().flat_map(|one| one.0.chars())),
+        expected_order,
+        "{got:?}"
+    );
     let is_close = |(got, expected): (&(&str, f32), &(&str, f64))| (f64::from(got.1) - expected.1).abs() < 1e-6;
     assert!(got.iter().zip(expected).all(is_close), "{got:?}, expected {expected:?}");
 }
 
-/// Standard deviations: of (7, 5, 3) the mean is 5, the squared distances are 4, 0, 4, and it is sqrt(8/3). BM25 has (4, 2) and, as the
-/// dense ranking has one more, 0: the mean is 2, and it is the same.
+/// Standard deviations: of (7, 5, 3) the mean is 5, the squared distances are 4, 0, 4, and it is sqrt(8/3). BM25 has
+/// (4, 2) and, as the dense ranking has one more, 0: the mean is 2, and it is the same.
 #[test]
 fn a_weighted_sum_by_hand() {
-    let sum = Fusion { dense_weight: 0.25, ..Fusion::default() };
+    let sum = Fusion {
+        dense_weight: 0.25,
+        ..Fusion::default()
+    };
     let deviation = (8.0f64 / 3.0).sqrt();
     let bm25 = |score: f64| (0.75 + 5.0 * 0.25) * score / deviation;
-    let expected = [("d", bm25(4.0)), ("c", bm25(2.0)), ("a", 0.25 * 4.0 / deviation), ("b", 0.25 * 2.0 / deviation)];
-    assert_sums(&fuse(&sum, &[("a", 7.0), ("b", 5.0), ("c", 3.0)], &[("d", 4.0), ("c", 2.0)]), &expected);
+    let expected = [
+        ("d", bm25(4.0)),
+        ("c", bm25(2.0)),
+        ("a", 0.25 * 4.0 / deviation),
+        ("b", 0.25 * 2.0 / deviation),
+    ];
+    assert_sums(
+        &fuse(&sum, &[("a", 7.0), ("b", 5.0), ("c", 3.0)], &[("d", 4.0), ("c", 2.0)]),
+        &expected,
+    );
 }
 
-/// The sums are .56 and .57, and a quarter of what they lack to 1 is added; with all the weight on one ranking nothing is.
+/// The sums are .56 and .57, and a quarter of what they lack to 1 is added; with all the weight on one ranking nothing
+/// is.
 #[test]
 fn a_sum_in_bounds_by_hand() {
     let in_bounds = |dense_weight| {
-        let fusion = Fusion { dense_weight, ..Fusion::with(FusionMethod::MinMax) };
+        let fusion = Fusion {
+            dense_weight,
+            ..Fusion::with(FusionMethod::MinMax)
+        };
         fuse(&fusion, &[("a", 0.8), ("b", 0.6)], &[("b", 0.5), ("a", 0.0)])
     };
     assert_sums(&in_bounds(0.7), &[("b", 0.57 + 0.43 / 4.0), ("a", 0.56 + 0.44 / 4.0)]);
@@ -67,7 +107,13 @@ fn a_sum_in_bounds_by_hand() {
 
 /// A hundred documents that are ever less near to the question.
 fn dense_ranking() -> Vec<DocumentHit> {
-    (0..100).map(|node| DocumentHit { score: 0.9 / (node + 1) as f32, shard: 0, node }).collect()
+    (0..100)
+        .map(|node| DocumentHit {
+            score: 0.9 / (node + 1) as f32,
+            shard: 0,
+            node,
+        })
+        .collect()
 }
 
 /// Without the rest of the documents, whose BM25 score is 0, a single hit has no deviation.
@@ -75,10 +121,21 @@ fn dense_ranking() -> Vec<DocumentHit> {
 fn the_only_document_with_the_word_is_first() {
     // One that the dense ranking holds as its last, and one that it does not; holding the only word, and one of two.
     for (node, exactness) in [(99, 1.0), (100, 1.0), (99, 0.3), (100, 0.3)] {
-        let bm25 = Bm25Ranking { hits: &[DocumentHit { score: 5.0, shard: 0, node }], exactness: &[exactness] };
+        let bm25 = Bm25Ranking {
+            hits: &[DocumentHit {
+                score: 5.0,
+                shard: 0,
+                node,
+            }],
+            exactness: &[exactness],
+        };
         // Whatever was learned.
         for dense_weight in [0.05, 0.7, 0.95] {
-            let fused = Fusion { dense_weight, ..Fusion::default() }.fuse(&dense_ranking(), bm25, 10, |_| "");
+            let fused = Fusion {
+                dense_weight,
+                ..Fusion::default()
+            }
+            .fuse(&dense_ranking(), bm25, 10, |_| "");
             assert_eq!(fused[0].node, node, "{dense_weight}: {fused:?}");
         }
     }
@@ -87,11 +144,23 @@ fn the_only_document_with_the_word_is_first() {
 /// Forty documents hold what is common in the question, and one of them the rest too.
 #[test]
 fn a_hit_that_is_exact_counts_more_than_many_that_are_not() {
-    let common = (1..40).map(|node| DocumentHit { score: 3.5, shard: 0, node });
-    let hits: Vec<DocumentHit> =
-        std::iter::once(DocumentHit { score: 6.0, shard: 0, node: 70 }).chain(common).collect();
+    let common = (1..40).map(|node| DocumentHit {
+        score: 3.5,
+        shard: 0,
+        node,
+    });
+    let hits: Vec<DocumentHit> = std::iter::once(DocumentHit {
+        score: 6.0,
+        shard: 0,
+        node: 70,
+    })
+    .chain(common)
+    .collect();
     let first = |exactness: f32| {
-        let bm25 = Bm25Ranking { hits: &hits, exactness: &[exactness] };
+        let bm25 = Bm25Ranking {
+            hits: &hits,
+            exactness: &[exactness],
+        };
         Fusion::default().fuse(&dense_ranking(), bm25, 1, |_| "")[0].node
     };
     assert_eq!((first(0.8), first(0.0)), (70, 0));
@@ -99,10 +168,16 @@ fn a_hit_that_is_exact_counts_more_than_many_that_are_not() {
 
 #[test]
 fn one_hit_or_equal_ones_count_as_being_there() {
-    let sum = Fusion { dense_weight: 0.5, ..Fusion::default() };
+    let sum = Fusion {
+        dense_weight: 0.5,
+        ..Fusion::default()
+    };
     assert_eq!(fuse(&sum, &[("a", 0.4)], &[]), [("a", 0.5)]);
     // BM25 has (4, 0): z is 4 / 2, and its weight is .5 and a quarter of 5.
-    assert_sums(&fuse(&sum, &[("a", 0.9), ("b", 0.7)], &[("b", 4.0)]), &[("b", 3.5), ("a", 1.0)]);
+    assert_sums(
+        &fuse(&sum, &[("a", 0.9), ("b", 0.7)], &[("b", 4.0)]),
+        &[("b", 3.5), ("a", 1.0)],
+    );
     let equal = fuse(&sum, &[], &[("d", 0.3), ("b", 0.3)]);
     assert_eq!(equal.iter().map(|hit| hit.0).collect::<String>(), "bd");
     assert!(fuse(&sum, &[], &[]).is_empty());
@@ -111,7 +186,10 @@ fn one_hit_or_equal_ones_count_as_being_there() {
 #[test]
 fn a_ranking_that_is_missing_leaves_the_weight_to_the_other() {
     let of = |has_dense, has_bm25| Fusion::default().of_rankings(has_dense, has_bm25);
-    let with = |dense_weight| Fusion { dense_weight, ..Fusion::default() };
+    let with = |dense_weight| Fusion {
+        dense_weight,
+        ..Fusion::default()
+    };
     assert_eq!((of(true, true), of(true, false)), (Fusion::default(), with(1.0)));
     assert_eq!((of(false, true), of(false, false)), (with(0.0), with(0.0)));
 }
@@ -119,10 +197,16 @@ fn a_ranking_that_is_missing_leaves_the_weight_to_the_other() {
 #[test]
 fn all_weight_on_one_ranking_gives_its_order() {
     // But for the last, which counts as much as what the ranking does not hold.
-    let (dense, bm25) = ([("a", 0.9), ("c", 0.8), ("b", 0.1)], [("b", 9.0), ("a", 2.0), ("d", 1.5)]);
+    let (dense, bm25) = (
+        [("a", 0.9), ("c", 0.8), ("b", 0.1)],
+        [("b", 9.0), ("a", 2.0), ("d", 1.5)],
+    );
     for method in [FusionMethod::Rrf, FusionMethod::WeightedSum] {
         let order = |dense_weight| -> String {
-            let fusion = Fusion { dense_weight, ..Fusion::with(method) };
+            let fusion = Fusion {
+                dense_weight,
+                ..Fusion::with(method)
+            };
             fuse(&fusion, &dense, &bm25).iter().map(|hit| hit.0).take(2).collect()
         };
         assert_eq!((order(1.0).as_str(), order(0.0).as_str()), ("ac", "ba"));
@@ -182,7 +266,10 @@ proptest! {
 }
 
 fn log_odds(logit_scale: f64) -> Fusion {
-    Fusion { logit_scale: Some(logit_scale), ..Fusion::with(FusionMethod::LogOdds) }
+    Fusion {
+        logit_scale: Some(logit_scale),
+        ..Fusion::with(FusionMethod::LogOdds)
+    }
 }
 
 /// Fewer than 100 hits: cosines count 0.884 times the scale of 25, and BM25 1/5 and a quarter of 3.
@@ -192,14 +279,27 @@ fn log_odds_of_a_few_by_hand() {
     // The nearest is .8 ahead of the last, of which an exactness of a quarter has three times its square.
     let range = |found: bool| if found { 0.884 * 25.0 * 0.8 * 3.0 / 16.0 } else { 0.0 };
     let of = |cosine: f64, score: f64| 0.884 * 25.0 * cosine + (0.2 + 0.25 * 3.0) * score + range(score > 0.0);
-    let expected = [("a", of(0.9, 0.0)), ("b", of(0.7, 4.0)), ("d", of(0.1, 2.0)), ("c", of(0.1, 0.0))];
+    let expected = [
+        ("a", of(0.9, 0.0)),
+        ("b", of(0.7, 4.0)),
+        ("d", of(0.1, 2.0)),
+        ("c", of(0.1, 0.0)),
+    ];
     let mut expected = expected.to_vec();
     expected.sort_by(|x, y| y.1.total_cmp(&x.1));
     assert_sums(&fuse(&log_odds(25.0), &dense, &bm25), &expected);
     // Twice as much for BM25, which is the larger share and so counts in full.
-    let third = Fusion { dense_weight: 1.0 / 3.0, ..log_odds(25.0) };
+    let third = Fusion {
+        dense_weight: 1.0 / 3.0,
+        ..log_odds(25.0)
+    };
     let half = |cosine: f64, score: f64| of(cosine, 0.0) / 2.0 + of(0.0, score) - range(score > 0.0) / 2.0;
-    let expected = [("b", half(0.7, 4.0)), ("a", half(0.9, 0.0)), ("d", half(0.1, 2.0)), ("c", half(0.1, 0.0))];
+    let expected = [
+        ("b", half(0.7, 4.0)),
+        ("a", half(0.9, 0.0)),
+        ("d", half(0.1, 2.0)),
+        ("c", half(0.1, 0.0)),
+    ];
     assert_sums(&fuse(&third, &dense, &bm25), &expected);
 }
 
@@ -226,8 +326,20 @@ fn a_flat_ranking_counts_little() {
 
 #[test]
 fn all_weight_on_one_ranking_gives_its_order_in_log_odds() {
-    let (dense, bm25) = ([("a", 0.9), ("c", 0.8), ("b", 0.1)], [("b", 9.0), ("a", 2.0), ("d", 1.5)]);
-    let of = |dense_weight: f64| fuse(&Fusion { dense_weight, ..log_odds(20.0) }, &dense, &bm25);
+    let (dense, bm25) = (
+        [("a", 0.9), ("c", 0.8), ("b", 0.1)],
+        [("b", 9.0), ("a", 2.0), ("d", 1.5)],
+    );
+    let of = |dense_weight: f64| {
+        fuse(
+            &Fusion {
+                dense_weight,
+                ..log_odds(20.0)
+            },
+            &dense,
+            &bm25,
+        )
+    };
     assert_sums(&of(1.0)[..2], &[("a", 0.884 * 20.0 * 0.9), ("c", 0.884 * 20.0 * 0.8)]);
     assert_sums(&of(0.0)[..2], &[("b", 9.0 * 0.2), ("a", 2.0 * 0.2)]);
 }
@@ -235,15 +347,36 @@ fn all_weight_on_one_ranking_gives_its_order_in_log_odds() {
 #[test]
 fn an_index_that_does_not_know_its_scale_learns_no_log_odds() {
     let (data, split) = (String::new(), String::new());
-    let from = LearnedFrom { data, split, questions: 0, dense: 0.0, bm25: 0.0, default: 0.0, learned: 0.0 };
+    let from = LearnedFrom {
+        data,
+        split,
+        questions: 0,
+        dense: 0.0,
+        bm25: 0.0,
+        default: 0.0,
+        learned: 0.0,
+    };
     let learned = |method| FusionRecord {
         document_weight: Some(2.0),
         ..FusionRecord::new("f".to_owned(), method, 0.4, from.clone())
     };
     let plain = Fusion::default().learned(&learned(FusionMethod::LogOdds));
-    assert_eq!(plain, Fusion { document_weight: 2.0, ..Fusion::default() });
+    assert_eq!(
+        plain,
+        Fusion {
+            document_weight: 2.0,
+            ..Fusion::default()
+        }
+    );
     let known = log_odds(20.0).learned(&learned(FusionMethod::LogOdds));
-    assert_eq!(known, Fusion { dense_weight: 0.4, document_weight: 2.0, ..log_odds(20.0) });
+    assert_eq!(
+        known,
+        Fusion {
+            dense_weight: 0.4,
+            document_weight: 2.0,
+            ..log_odds(20.0)
+        }
+    );
     let sum = log_odds(20.0).learned(&learned(FusionMethod::WeightedSum));
     assert_eq!((sum.method, sum.logit_scale), (FusionMethod::WeightedSum, Some(20.0)));
 }

@@ -1,9 +1,10 @@
-//! Messages as JSON by the mapping of proto3, with the names of the `.proto` files, and 64-bit integers as numbers. The HTTP routes and the
-//! commands with `--json` read and write it here, and nothing else does.
+//! Messages as JSON by the mapping of proto3, with the names of the `.proto` files, and 64-bit integers as numbers. The
+//! HTTP routes and the commands with `--json` read and write it here, and nothing else does.
 //!
-//! Enum values have their names of the `.proto` files (`MODE_BM25`): every protobuf library reads them back, and what a reply says can be sent
-//! as a request. All fields are there, also those of default value, so that a program finds the same keys in every reply.
-//! In replies, a field `NAME_json`, which is JSON as text in gRPC, is the value itself under `NAME`: `metadata`, `bm25_explanation`.
+//! Enum values have their names of the `.proto` files (`MODE_BM25`): every protobuf library reads them back, and what a
+//! reply says can be sent as a request. All fields are there, also those of default value, so that a program finds the
+//! same keys in every reply. In replies, a field `NAME_json`, which is JSON as text in gRPC, is the value itself under
+//! `NAME`: `metadata`, `bm25_explanation`.
 
 mod values;
 
@@ -34,7 +35,9 @@ impl MessageJson {
     /// Of the compiled `.proto` files.
     pub(crate) fn new() -> Result<Self, MessageJsonError> {
         let pool = DescriptorPool::decode(v1::FILE_DESCRIPTOR_SET);
-        Ok(Self { pool: pool.map_err(|error| MessageJsonError::Reply(error.to_string()))? })
+        Ok(Self {
+            pool: pool.map_err(|error| MessageJsonError::Reply(error.to_string()))?,
+        })
     }
 
     fn descriptor<M: Name>(&self) -> Option<MessageDescriptor> {
@@ -46,14 +49,17 @@ impl MessageJson {
         let refuse = |reason: &dyn std::fmt::Display| MessageJsonError::Request(reason.to_string());
         strict_json::check(json).map_err(|error| refuse(&error))?;
         let mut reader = serde_json::Deserializer::from_slice(json);
-        let descriptor = self.descriptor::<M>().ok_or_else(|| refuse(&"its message has no descriptor"))?;
+        let descriptor = self
+            .descriptor::<M>()
+            .ok_or_else(|| refuse(&"its message has no descriptor"))?;
         let message = DynamicMessage::deserialize_with_options(descriptor, &mut reader, &DeserializeOptions::new());
         let message = message.map_err(|error| refuse(&error))?;
         reader.end().map_err(|error| refuse(&error))?;
         message.transcode_to().map_err(|error| refuse(&error))
     }
 
-    /// Writes a message on one line. Each of its forms is dropped before the next but one is made: it may take tens of MiB.
+    /// Writes a message on one line. Each of its forms is dropped before the next but one is made: it may take tens of
+    /// MiB.
     pub(crate) fn write<M: Message + Name>(&self, message: M) -> Result<String, MessageJsonError> {
         self.write_by(message, CompactFormatter)
     }
@@ -65,7 +71,9 @@ impl MessageJson {
 
     fn write_by<M: Message + Name>(&self, message: M, formatter: impl Formatter) -> Result<String, MessageJsonError> {
         let failed = |reason: &dyn std::fmt::Display| MessageJsonError::Reply(reason.to_string());
-        let descriptor = self.descriptor::<M>().ok_or_else(|| failed(&"its message has no descriptor"))?;
+        let descriptor = self
+            .descriptor::<M>()
+            .ok_or_else(|| failed(&"its message has no descriptor"))?;
         let mut dynamic = DynamicMessage::new(descriptor);
         dynamic.transcode_from(&message).map_err(|error| failed(&error))?;
         let options = SerializeOptions::new()
@@ -75,7 +83,9 @@ impl MessageJson {
         let mut json = Vec::with_capacity(2 * message.encoded_len());
         drop(message);
         let mut writer = serde_json::Serializer::with_formatter(&mut json, formatter);
-        dynamic.serialize_with_options(&mut writer, &options).map_err(|error| failed(&error))?;
+        dynamic
+            .serialize_with_options(&mut writer, &options)
+            .map_err(|error| failed(&error))?;
         drop(dynamic);
         let json = String::from_utf8(json).map_err(|error| failed(&error))?;
         Ok(with_values(&json))
@@ -89,7 +99,10 @@ mod tests {
     use super::*;
 
     fn read(json: &str) -> Result<v1::SearchRequest, String> {
-        MessageJson::new().unwrap().read(json.as_bytes()).map_err(|error| error.to_string())
+        MessageJson::new()
+            .unwrap()
+            .read(json.as_bytes())
+            .map_err(|error| error.to_string())
     }
 
     #[test]
@@ -99,7 +112,10 @@ mod tests {
                 "group_by": {"field": "a"}, "filter": {"all": {"filters": [{"exists": {"field": "b"}}]}}}"#,
         );
         let request = request.unwrap();
-        assert_eq!((request.query.as_str(), request.mode(), request.k), ("why", v1::Mode::Hybrid, 3));
+        assert_eq!(
+            (request.query.as_str(), request.mode(), request.k),
+            ("why", v1::Mode::Hybrid, 3)
+        );
         assert_eq!((request.vector, request.target_recall), (vec![0.5, -1.0], Some(0.9)));
         assert_eq!(request.group_by.unwrap().field, "a");
         assert!(request.filter.is_some());
@@ -119,12 +135,21 @@ mod tests {
             (r#"{"query": 7}"#, "line 1"),
             (r#"{"k": 1, "k": 1}"#, "`k` is there twice"),
             (r#"{"keys_only": true, "keysOnly": false}"#, "`keysOnly` is there twice"),
-            (r#"{"filter": {"equals": {"field": "a", "value": {"number": 100000000000000000001}}}}"#, "be rounded"),
-            (r#"{"filter": {"equals": {"field": "a", "value": {"integer": 7}}}}"#, "invalid type"),
+            (
+                r#"{"filter": {"equals": {"field": "a", "value": {"number": 100000000000000000001}}}}"#,
+                "be rounded",
+            ),
+            (
+                r#"{"filter": {"equals": {"field": "a", "value": {"integer": 7}}}}"#,
+                "invalid type",
+            ),
             (r#"{"filter": {"exists": {}, "keys": {}}}"#, "multiple fields"),
         ] {
             let error = read(json).unwrap_err();
-            assert!(error.starts_with("the request's JSON: ") && error.contains(expected), "{json}: {error}");
+            assert!(
+                error.starts_with("the request's JSON: ") && error.contains(expected),
+                "{json}: {error}"
+            );
         }
         let deep = format!("{}{}", r#"{"filter": {"not": "#, r#"{"not": "#.repeat(200));
         assert!(read(&deep).unwrap_err().contains("recursion limit"));
@@ -135,15 +160,24 @@ mod tests {
 
     #[test]
     fn a_reply_has_all_its_fields_and_metadata_as_a_value() {
-        let document =
-            v1::Document { key: "k".into(), metadata_json: r#"{"a": [1, {"b": null}]}"#.into(), ..Default::default() };
+        let document = v1::Document {
+            key: "k".into(),
+            metadata_json: r#"{"a": [1, {"b": null}]}"#.into(),
+            ..Default::default()
+        };
         let indented = MessageJson::new().unwrap().write_indented(document.clone()).unwrap();
         assert!(
             indented.starts_with("{\n  \"key\": \"k\",\n") && indented.contains("\"metadata\": {\"a\""),
             "{indented}"
         );
-        let bare = v1::Document { key: "l".into(), ..Default::default() };
-        let reply = v1::GetDocumentsResponse { documents: vec![document, bare], missing: Vec::new() };
+        let bare = v1::Document {
+            key: "l".into(),
+            ..Default::default()
+        };
+        let reply = v1::GetDocumentsResponse {
+            documents: vec![document, bare],
+            missing: Vec::new(),
+        };
         let json = MessageJson::new().unwrap().write(reply).unwrap();
         assert_eq!(
             serde_json::from_str::<Value>(&json).unwrap(),
@@ -156,11 +190,17 @@ mod tests {
             })
         );
         let reply = v1::SearchResponse {
-            hits: vec![v1::Hit { score: 0.1, ..Default::default() }],
+            hits: vec![v1::Hit {
+                score: 0.1,
+                ..Default::default()
+            }],
             generation: u64::MAX,
             ..Default::default()
         };
         let json = MessageJson::new().unwrap().write(reply).unwrap();
-        assert!(json.contains(r#""generation":18446744073709551615"#) && json.contains(r#""score":0.1}"#), "{json}");
+        assert!(
+            json.contains(r#""generation":18446744073709551615"#) && json.contains(r#""score":0.1}"#),
+            "{json}"
+        );
     }
 }

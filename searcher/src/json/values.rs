@@ -16,8 +16,12 @@ pub(crate) fn with_values(json: &str) -> String {
         written.push_str(before);
         let (token, after) = split_string(from);
         let colon = after.len() - after.trim_start().len();
-        let (space, value) =
-            after.split_at(after.find('"').filter(|_| after.get(colon..colon + 1) == Some(":")).unwrap_or(0));
+        let (space, value) = after.split_at(
+            after
+                .find('"')
+                .filter(|_| after.get(colon..colon + 1) == Some(":"))
+                .unwrap_or(0),
+        );
         // Between a name and a text there is nothing but a colon and white space.
         let is_text = !space.is_empty() && space.trim_matches([' ', '\n', '\t', '\r', ':']).is_empty();
         if let Some(name) = token.strip_suffix("_json\"").filter(|_| is_text) {
@@ -68,12 +72,18 @@ mod tests {
                 r#"[{"x_json":"12345678901234567890123"},{"x_json":""}]"#,
                 r#"[{"x":12345678901234567890123},{"x":null}]"#,
             ),
-            ("{\n  \"a_json\": \"[1]\",\n  \"b\": \"a_json\"\n}", "{\n  \"a\": [1],\n  \"b\": \"a_json\"\n}"),
+            (
+                "{\n  \"a_json\": \"[1]\",\n  \"b\": \"a_json\"\n}",
+                "{\n  \"a\": [1],\n  \"b\": \"a_json\"\n}",
+            ),
             (
                 r#"{"t":"\"a_json\":\"1\"","a_json":null,"c_json":{"d":"e"}}"#,
                 r#"{"t":"\"a_json\":\"1\"","a_json":null,"c_json":{"d":"e"}}"#,
             ),
-            (r#"{"a_json":"{\"q\":\"\\\"x_json\\\":\"}"}"#, r#"{"a":{"q":"\"x_json\":"}}"#),
+            (
+                r#"{"a_json":"{\"q\":\"\\\"x_json\\\":\"}"}"#,
+                r#"{"a":{"q":"\"x_json\":"}}"#,
+            ),
             (r#"{"a_json":"{oops"}"#, r#"{"a":null}"#),
             (r#"["a_json","1"]"#, r#"["a_json","1"]"#),
             ("7", "7"),

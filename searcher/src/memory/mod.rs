@@ -1,5 +1,6 @@
-//! The memory that indexes need of what the process may use, told apart into anonymous memory, which the kernel cannot take back, and pages of
-//! files, which it reads again where it has dropped them. The limit, and what the process has, are of [`dyad_files::memory`].
+//! The memory that indexes need of what the process may use, told apart into anonymous memory, which the kernel cannot
+//! take back, and pages of files, which it reads again where it has dropped them. The limit, and what the process has,
+//! are of [`dyad_files::memory`].
 
 mod need;
 

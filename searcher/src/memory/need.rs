@@ -1,4 +1,5 @@
-//! What indexes need of the memory, next to the program, its question towers and its buffers; and the refusal of what does not fit.
+//! What indexes need of the memory, next to the program, its question towers and its buffers; and the refusal of what
+//! does not fit.
 
 use std::fmt;
 use std::io::Read as _;
@@ -21,8 +22,9 @@ pub struct IndexMemory {
     pub hot: u64,
     /// Of all other files: vectors, keys, texts. Read for the last few candidates, and for hits.
     pub cold: u64,
-    /// Anonymous: deletions, codes of the documents that are left, where these are few enough to be scanned, columns of the fields that hits are grouped
-    /// by, the numbers and lengths of the documents whose passages these are, and the nodes of each of these.
+    /// Anonymous: deletions, codes of the documents that are left, where these are few enough to be scanned, columns of
+    /// the fields that hits are grouped by, the numbers and lengths of the documents whose passages these are, and the
+    /// nodes of each of these.
     pub anonymous: u64,
 }
 
@@ -30,11 +32,13 @@ impl IndexMemory {
     /// Of a generation that is open.
     pub fn of(snapshot: &Snapshot) -> Self {
         let entries = snapshot.manifest().shards.iter().zip(snapshot.shards());
-        entries.map(|(entry, shard)| Self::of_shard(entry, shard.dense.header())).sum()
+        entries
+            .map(|(entry, shard)| Self::of_shard(entry, shard.dense.header()))
+            .sum()
     }
 
-    /// Of a generation that is not: reads the headers of its shards. A shard that cannot be read counts as nothing; whoever opens it says
-    /// why.
+    /// Of a generation that is not: reads the headers of its shards. A shard that cannot be read counts as nothing;
+    /// whoever opens it says why.
     pub fn of_files(index: &Path, manifest: &Manifest) -> Self {
         let headers = manifest.shards.iter().filter_map(|entry| {
             let header = header(&index.join(SHARDS_DIR).join(&entry.id).join(DENSE_FILE))?;
@@ -44,8 +48,15 @@ impl IndexMemory {
     }
 
     fn of_shard(entry: &ShardEntry, header: &ShardHeader) -> Self {
-        let hot = HOT_SECTIONS.iter().filter_map(|kind| header.section(*kind)).map(|section| section.len).sum();
-        let files = entry.files.iter().chain(entry.metadata.iter().flat_map(|updates| &updates.files));
+        let hot = HOT_SECTIONS
+            .iter()
+            .filter_map(|kind| header.section(*kind))
+            .map(|section| section.len)
+            .sum();
+        let files = entry
+            .files
+            .iter()
+            .chain(entry.metadata.iter().flat_map(|updates| &updates.files));
         let all = files.fold(0_u64, |sum, file| sum.saturating_add(file.bytes));
         let deletions = |deleted: &DeletedEntry| {
             let live = entry.documents.saturating_sub(deleted.documents);
@@ -58,7 +69,11 @@ impl IndexMemory {
         let of_documents = entry.documents.saturating_mul(of_documents);
         let deletions = entry.deleted.as_ref().map_or(0, deletions);
         let anonymous = deletions.saturating_add(columns).saturating_add(of_documents);
-        Self { hot, cold: all.saturating_sub(hot), anonymous }
+        Self {
+            hot,
+            cold: all.saturating_sub(hot),
+            anonymous,
+        }
     }
 }
 
@@ -95,14 +110,22 @@ impl MemoryNeed {
     /// All but what is cold.
     pub fn total(&self) -> u64 {
         let IndexMemory { hot, anonymous, .. } = self.indexes;
-        [self.program, self.buffers, hot, anonymous].into_iter().fold(0, u64::saturating_add)
+        [self.program, self.buffers, hot, anonymous]
+            .into_iter()
+            .fold(0, u64::saturating_add)
     }
 }
 
 impl fmt::Display for MemoryNeed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [program, buffers, hot, anonymous, total] =
-            [self.program, self.buffers, self.indexes.hot, self.indexes.anonymous, self.total()].map(mib);
+        let [program, buffers, hot, anonymous, total] = [
+            self.program,
+            self.buffers,
+            self.indexes.hot,
+            self.indexes.anonymous,
+            self.total(),
+        ]
+        .map(mib);
         write!(
             f,
             "{total}: {hot} for graphs and codes of all indexes (pages of files), {anonymous} for their deletions and columns, {buffers} for full caches, \
@@ -144,16 +167,23 @@ pub struct ProcessMemory {
 impl ProcessMemory {
     /// What is needed with these indexes.
     pub fn need(&self, indexes: IndexMemory) -> MemoryNeed {
-        MemoryNeed { program: self.program, buffers: self.buffers, indexes }
+        MemoryNeed {
+            program: self.program,
+            buffers: self.buffers,
+            indexes,
+        }
     }
 
     /// Refuses an index that does not fit next to the `others`.
     pub fn check(&self, name: &str, index: IndexMemory, others: IndexMemory) -> Result<(), Box<DoesNotFit>> {
         let need = self.need([index, others].into_iter().sum());
         match &self.limit {
-            Some(limit) if need.total() > limit.bytes => {
-                Err(Box::new(DoesNotFit { name: name.to_owned(), index, need, limit: limit.clone() }))
-            }
+            Some(limit) if need.total() > limit.bytes => Err(Box::new(DoesNotFit {
+                name: name.to_owned(),
+                index,
+                need,
+                limit: limit.clone(),
+            })),
             _ => Ok(()),
         }
     }
@@ -168,10 +198,21 @@ mod tests {
     #[test]
     fn what_does_not_fit_is_refused_with_figures_and_the_way_out() {
         let limit = Some(ProcessMemoryLimit::given(100 * MIB, "--memory-limit-mb"));
-        let memory = ProcessMemory { limit, program: 20 * MIB, buffers: 30 * MIB };
-        let index = IndexMemory { hot: 49 * MIB, cold: u64::MAX, anonymous: MIB };
+        let memory = ProcessMemory {
+            limit,
+            program: 20 * MIB,
+            buffers: 30 * MIB,
+        };
+        let index = IndexMemory {
+            hot: 49 * MIB,
+            cold: u64::MAX,
+            anonymous: MIB,
+        };
         assert_eq!(memory.check("a", index, IndexMemory::default()), Ok(()));
-        let others = IndexMemory { hot: 1, ..IndexMemory::default() };
+        let others = IndexMemory {
+            hot: 1,
+            ..IndexMemory::default()
+        };
         let refused = memory.check("a", index, others).unwrap_err().to_string();
         for part in [
             "index `a`",
@@ -183,7 +224,10 @@ mod tests {
             assert!(refused.contains(part), "{refused}");
         }
         let unchecked = ProcessMemory { limit: None, ..memory };
-        assert_eq!(unchecked.check("a", IndexMemory { hot: u64::MAX, ..index }, others), Ok(()));
+        assert_eq!(
+            unchecked.check("a", IndexMemory { hot: u64::MAX, ..index }, others),
+            Ok(())
+        );
         assert_eq!(unchecked.need(IndexMemory { hot: u64::MAX, ..index }).total(), u64::MAX);
     }
 }

@@ -24,9 +24,15 @@ impl MirroredIndex {
     pub(super) async fn look(&self) -> Result<String> {
         let looked = timeout(LOOK, self.mirror.look()).await.map_err(|_| {
             let reason = format!("{} has not answered within {LOOK:?}", self.mirror.remote().url());
-            Error::StoreLate { name: self.name.clone(), reason }
+            Error::StoreLate {
+                name: self.name.clone(),
+                reason,
+            }
         })?;
-        looked.map_err(|error| Error::Store { name: self.name.clone(), error: Box::new(error) })
+        looked.map_err(|error| Error::Store {
+            name: self.name.clone(),
+            error: Box::new(error),
+        })
     }
 
     /// Removes all generations but the current one and `keep`, as [`Mirror::tidy`] does.
@@ -34,7 +40,11 @@ impl MirroredIndex {
         let index = &self.name;
         match self.mirror.tidy(keep) {
             Ok(removed) if removed.is_empty() => {}
-            Ok(removed) => tracing::info!(index, ?removed, "generations that nobody needs were removed from the cache"),
+            Ok(removed) => tracing::info!(
+                index,
+                ?removed,
+                "generations that nobody needs were removed from the cache"
+            ),
             Err(error) => {
                 tracing::warn!(index, %error, "cannot remove generations from the cache; the next reload tries again");
             }

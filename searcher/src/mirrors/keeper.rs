@@ -27,11 +27,17 @@ const LONGEST: Duration = Duration::from_mins(5);
 #[derive(Debug)]
 pub(super) enum Order {
     /// To fetch the store's current generation, and say when it is there.
-    Refresh { name: String, done: oneshot::Sender<Result<()>> },
+    Refresh {
+        name: String,
+        done: oneshot::Sender<Result<()>>,
+    },
     /// To remove all generations but the current one and this one.
     Tidy { name: String, keep: u64 },
     /// To ask every store at these intervals.
-    Follow { pause: Duration, metrics: Arc<SearcherMetrics> },
+    Follow {
+        pause: Duration,
+        metrics: Arc<SearcherMetrics>,
+    },
 }
 
 /// A mirror, and what is known of its store.
@@ -51,8 +57,17 @@ pub(super) struct Keeper {
 
 impl Keeper {
     pub(super) fn new(indexes: Vec<MirroredIndex>, stop: Arc<AtomicBool>, fetched: Arc<Notify>) -> Self {
-        let kept = |index| KeptMirror { index, failures: 0, next: Instant::now() };
-        Self { all: indexes.into_iter().map(kept).collect(), following: None, stop, fetched }
+        let kept = |index| KeptMirror {
+            index,
+            failures: 0,
+            next: Instant::now(),
+        };
+        Self {
+            all: indexes.into_iter().map(kept).collect(),
+            following: None,
+            stop,
+            fetched,
+        }
     }
 
     /// Fetches what is not there yet; `wait` is the patience with all stores together.
@@ -67,7 +82,12 @@ impl Keeper {
     /// Does what is ordered, until nobody can order any more.
     pub(super) async fn work(&mut self, mut orders: mpsc::Receiver<Order>) {
         loop {
-            let next = self.all.iter().map(|kept| kept.next).min().filter(|_| self.following.is_some());
+            let next = self
+                .all
+                .iter()
+                .map(|kept| kept.next)
+                .min()
+                .filter(|_| self.following.is_some());
             let due = async {
                 match next {
                     Some(next) => sleep_until(next).await,
@@ -87,7 +107,9 @@ impl Keeper {
     async fn carry_out(&mut self, order: Order) {
         match order {
             Order::Refresh { name, done } => {
-                let Some(kept) = self.all.iter().find(|kept| kept.index.name == name) else { return };
+                let Some(kept) = self.all.iter().find(|kept| kept.index.name == name) else {
+                    return;
+                };
                 let fetched = match kept.index.look().await {
                     Ok(_) => kept.fetch_with_others(&self.stop).await.map(drop),
                     Err(error) => Err(error),
@@ -96,7 +118,10 @@ impl Keeper {
                 drop(done.send(fetched));
             }
             Order::Tidy { name, keep } => {
-                self.all.iter().filter(|kept| kept.index.name == name).for_each(|kept| kept.index.tidy(Some(keep)));
+                self.all
+                    .iter()
+                    .filter(|kept| kept.index.name == name)
+                    .for_each(|kept| kept.index.tidy(Some(keep)));
             }
             Order::Follow { pause, metrics } => {
                 self.following = Some((pause, metrics));
@@ -107,9 +132,17 @@ impl Keeper {
 
     /// Asks the stores whose time has come, and fetches what they have.
     async fn look(&mut self) {
-        let Some((pause, metrics)) = self.following.clone() else { return };
+        let Some((pause, metrics)) = self.following.clone() else {
+            return;
+        };
         let now = Instant::now();
-        let ask = async |kept: &KeptMirror| if kept.next <= now { Some(kept.index.look().await) } else { None };
+        let ask = async |kept: &KeptMirror| {
+            if kept.next <= now {
+                Some(kept.index.look().await)
+            } else {
+                None
+            }
+        };
         let asked: Vec<Option<Result<String>>> = stream::iter(&self.all).map(ask).buffered(AT_ONCE).collect().await;
         for (kept, pointer) in self.all.iter_mut().zip(asked) {
             let Some(pointer) = pointer else { continue };
@@ -187,9 +220,18 @@ impl KeptMirror {
     async fn fetch(&self, stop: &AtomicBool) -> Result<bool> {
         let go_on = || !stop.load(Ordering::Relaxed);
         let (name, began) = (&self.index.name, Instant::now());
-        let of = |error| Error::Store { name: name.clone(), error: Box::new(error) };
-        let Pulled { generation, files, bytes, present, is_new, learned } =
-            self.index.mirror.refresh(&go_on).await.map_err(of)?;
+        let of = |error| Error::Store {
+            name: name.clone(),
+            error: Box::new(error),
+        };
+        let Pulled {
+            generation,
+            files,
+            bytes,
+            present,
+            is_new,
+            learned,
+        } = self.index.mirror.refresh(&go_on).await.map_err(of)?;
         if is_new {
             let (url, bytes, time) = (self.index.mirror.remote().url(), ByteSize(bytes), began.elapsed());
             tracing::info!(index = name, generation, url, files, %bytes, present, ?time, "fetched from a store");
@@ -237,7 +279,10 @@ mod tests {
     #[test]
     fn pauses_double_up_to_five_minutes_and_are_never_shorter_than_asked_for() {
         let seconds = |pause, failures| back_off(Duration::from_secs(pause), failures).as_secs();
-        assert_eq!([0, 1, 2, 8, 9, 1_000].map(|failures| seconds(1, failures)), [1, 2, 4, 256, 300, 300]);
+        assert_eq!(
+            [0, 1, 2, 8, 9, 1_000].map(|failures| seconds(1, failures)),
+            [1, 2, 4, 256, 300, 300]
+        );
         assert_eq!([0, 1, 1_000].map(|failures| seconds(3600, failures)), [3600; 3]);
     }
 }

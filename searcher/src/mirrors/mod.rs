@@ -1,7 +1,8 @@
 //! Indexes of object stores, mirrored into directories, which are served as any other.
 //!
-//! Stores are asked, and generations fetched, verified and removed, on one thread with a small runtime of its own: files are read and written
-//! there too, and an I/O thread of requests must not wait for them. Indexes are fetched one after another, so that they share the cache's limit.
+//! Stores are asked, and generations fetched, verified and removed, on one thread with a small runtime of its own:
+//! files are read and written there too, and an I/O thread of requests must not wait for them. Indexes are fetched one
+//! after another, so that they share the cache's limit.
 //!
 //! | file | contents |
 //! |---|---|
@@ -37,9 +38,10 @@ pub struct Mirrors {
 }
 
 impl Mirrors {
-    /// Fetches the current generation of every index. Where a store does not answer, or its generation cannot be fetched, one that was fetched
-    /// before is taken, with a warning; without one, a store that does not answer or has no index yet is asked again until `wait` is over.
-    /// Once `stop` is true, what is being fetched is left for the next start.
+    /// Fetches the current generation of every index. Where a store does not answer, or its generation cannot be
+    /// fetched, one that was fetched before is taken, with a warning; without one, a store that does not answer or has
+    /// no index yet is asked again until `wait` is over. Once `stop` is true, what is being fetched is left for the
+    /// next start.
     pub async fn start(indexes: Vec<MirroredIndex>, wait: Duration, stop: Arc<AtomicBool>) -> Result<Self> {
         let names = indexes.iter().map(|index| index.name.clone()).collect();
         let (orders, queue) = mpsc::channel(ORDERS);
@@ -47,7 +49,10 @@ impl Mirrors {
         let fetched = Arc::new(Notify::new());
         let mut keeper = Keeper::new(indexes, stop, Arc::clone(&fetched));
         let failed = |error: std::io::Error| Error::Threads(error.to_string());
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(failed)?;
         let work = move || {
             runtime.block_on(async {
                 let first = keeper.begin(wait).await;
@@ -58,7 +63,10 @@ impl Mirrors {
                 }
             });
         };
-        std::thread::Builder::new().name("dyad-mirrors".to_owned()).spawn(work).map_err(failed)?;
+        std::thread::Builder::new()
+            .name("dyad-mirrors".to_owned())
+            .spawn(work)
+            .map_err(failed)?;
         outcome.await.map_err(|_| Error::Internal)??;
         Ok(Self { names, orders, fetched })
     }
@@ -70,14 +78,20 @@ impl Mirrors {
         }
         let fetched = async {
             let (done, outcome) = oneshot::channel();
-            let order = Order::Refresh { name: name.to_owned(), done };
+            let order = Order::Refresh {
+                name: name.to_owned(),
+                done,
+            };
             self.orders.send(order).await.map_err(|_| Error::Internal)?;
             outcome.await.map_err(|_| Error::Internal)?
         };
         let late = |_| {
             let reason =
                 format!("generations are still being fetched after {PATIENCE:?}; that goes on. Reload again later");
-            Err(Error::StoreLate { name: name.to_owned(), reason })
+            Err(Error::StoreLate {
+                name: name.to_owned(),
+                reason,
+            })
         };
         tokio::time::timeout(PATIENCE, fetched).await.unwrap_or_else(late)
     }
@@ -86,7 +100,10 @@ impl Mirrors {
     pub(crate) fn served(&self, name: &str, before: u64) {
         if self.names.contains(name) {
             // Where too many orders wait, the next one does it.
-            drop(self.orders.try_send(Order::Tidy { name: name.to_owned(), keep: before }));
+            drop(self.orders.try_send(Order::Tidy {
+                name: name.to_owned(),
+                keep: before,
+            }));
         }
     }
 

@@ -8,10 +8,11 @@ use dyad_proto::validate::ranking_depth;
 
 use super::recall::{self, DEFAULT_EF};
 
-/// The least difference between the beam width and the hits wanted, so that ties with the last hit can be broken by key.
+/// The least difference between the beam width and the hits wanted, so that ties with the last hit can be broken by
+/// key.
 pub(super) const TIE_SLACK: usize = 16;
-/// A page that the first search is not deep enough for, or whose ranking has too few groups, is read from a search that is as many times as
-/// deep, and so on.
+/// A page that the first search is not deep enough for, or whose ranking has too few groups, is read from a search that
+/// is as many times as deep, and so on.
 pub(crate) const WIDER: usize = 4;
 
 /// What decides on the beam width of a dense search.
@@ -25,7 +26,9 @@ pub(super) struct Beam<'a> {
 impl Beam<'_> {
     /// The search for that many hits, and why the target recall is not guaranteed.
     pub(super) fn search(&self, hits: usize) -> (SearchMode, Option<String>) {
-        let Self { request, certificates, .. } = *self;
+        let Self {
+            request, certificates, ..
+        } = *self;
         if request.exact {
             return (SearchMode::Exact, None);
         }
@@ -33,26 +36,44 @@ impl Beam<'_> {
             let chosen = recall::choose(target, hits, request.filter.is_some(), certificates);
             let least = hits + TIE_SLACK;
             let (ef, out_of_distribution_ef) = (chosen.ef.max(least), chosen.out_of_distribution_ef.max(least));
-            return (SearchMode::Certified { ef, out_of_distribution_ef }, chosen.note);
+            return (
+                SearchMode::Certified {
+                    ef,
+                    out_of_distribution_ef,
+                },
+                chosen.note,
+            );
         }
         let mode = match request.ef as usize {
-            0 => SearchMode::Adaptive { ef: DEFAULT_EF.max(hits + TIE_SLACK) },
-            ef => SearchMode::Beam { ef: ef.max(hits + TIE_SLACK) },
+            0 => SearchMode::Adaptive {
+                ef: DEFAULT_EF.max(hits + TIE_SLACK),
+            },
+            ef => SearchMode::Beam {
+                ef: ef.max(hits + TIE_SLACK),
+            },
         };
         (mode, None)
     }
 
-    /// The searches of all pages: that of the first page, and others each [`WIDER`] times as deep as the one before. None for a first page
-    /// that no deeper search can follow.
+    /// The searches of all pages: that of the first page, and others each [`WIDER`] times as deep as the one before.
+    /// None for a first page that no deeper search can follow.
     pub(super) fn paged(&self) -> Vec<DenseParams> {
         let Self { request, .. } = *self;
         if request.offset == 0 && request.group_by.is_none() {
             return Vec::new();
         }
-        let first = ranking_depth(&v1::SearchRequest { offset: 0, ..request.clone() }) as usize;
+        let first = ranking_depth(&v1::SearchRequest {
+            offset: 0,
+            ..request.clone()
+        }) as usize;
         let deepest = MAX_K as usize;
         let deeper = |depth: &usize| (*depth < deepest).then(|| (depth * WIDER).min(deepest));
         let depths = std::iter::successors(Some(first), deeper);
-        depths.map(|hits| DenseParams { k: hits, mode: self.search(hits).0 }).collect()
+        depths
+            .map(|hits| DenseParams {
+                k: hits,
+                mode: self.search(hits).0,
+            })
+            .collect()
     }
 }

@@ -1,11 +1,13 @@
-//! The expected cost of a request: CPU time by stage, from its plan and the size of the index. It decides which threads do the work, and how long
-//! what is ahead of another request takes. Only ratios matter: whoever waits multiplies by how long jobs take on this machine.
+//! The expected cost of a request: CPU time by stage, from its plan and the size of the index. It decides which threads
+//! do the work, and how long what is ahead of another request takes. Only ratios matter: whoever waits multiplies by
+//! how long jobs take on this machine.
 //!
-//! The constants are for one thread of a release build, rounded to one digit: the stage times that `benches/workloads/search-costs.py` prints, over
-//! 60,000 documents with vectors of 64 values and texts of 60 words; beams over 384 values are those of `search/planned.rs` of dyad-index (0.55 us for
-//! each node). BM25 is that of real text: passages of 100 words, asked for with their own (nq-oracle, 22,600 passages), where nine of ten took less: 0.2
-//! ms with 10 words, 2.7 with 80, 31 with 400. Where a stage takes longer for some questions than for others (BM25, filters), they are for one that takes
-//! long.
+//! The constants are for one thread of a release build, rounded to one digit: the stage times that
+//! `benches/workloads/search-costs.py` prints, over 60,000 documents with vectors of 64 values and texts of 60 words;
+//! beams over 384 values are those of `search/planned.rs` of dyad-index (0.55 us for each node). BM25 is that of real
+//! text: passages of 100 words, asked for with their own (nq-oracle, 22,600 passages), where nine of ten took less: 0.2
+//! ms with 10 words, 2.7 with 80, 31 with 400. Where a stage takes longer for some questions than for others (BM25,
+//! filters), they are for one that takes long.
 
 use std::time::Duration;
 
@@ -81,7 +83,11 @@ impl IndexSize {
     /// Of an open generation.
     pub fn of(snapshot: &Snapshot) -> Self {
         let (shards, dim) = (snapshot.shards().len() as u64, snapshot.manifest().model.dim as u64);
-        Self { shards: shards.max(1), documents: snapshot.len() as u64, dim }
+        Self {
+            shards: shards.max(1),
+            documents: snapshot.len() as u64,
+            dim,
+        }
     }
 
     fn beam(self, ef: u64) -> u64 {
@@ -135,9 +141,14 @@ impl IndexSize {
         }
     }
 
-    /// What an explanation costs next to its search: it reads every vector, and every document that has a term of the question.
+    /// What an explanation costs next to its search: it reads every vector, and every document that has a term of the
+    /// question.
     pub fn explanation(self) -> SearchCost {
-        SearchCost { text: nanos(self.bm25(ORDINARY_WORDS)), dense: nanos(self.scan()), ..SearchCost::default() }
+        SearchCost {
+            text: nanos(self.bm25(ORDINARY_WORDS)),
+            dense: nanos(self.scan()),
+            ..SearchCost::default()
+        }
     }
 
     /// Whether a request takes much longer than an ordinary one.
@@ -155,10 +166,15 @@ impl SearchCost {
         let searches = plan.dense_searches().iter();
         let dense = searches.map(|params| size.dense(params.mode)).sum();
         // As many as the analyser may find terms.
-        let words = query.split(|letter: char| !letter.is_alphanumeric()).filter(|word| !word.is_empty()).count();
+        let words = query
+            .split(|letter: char| !letter.is_alphanumeric())
+            .filter(|word| !word.is_empty())
+            .count();
         Self {
             filter: filter.map_or(Duration::ZERO, |filter| size.filter(filter)),
-            text: plan.text_depth.map_or(Duration::ZERO, |_| nanos(size.bm25(words as u64))),
+            text: plan
+                .text_depth
+                .map_or(Duration::ZERO, |_| nanos(size.bm25(words as u64))),
             dense: nanos(dense),
             answer: nanos(rankings * depth * HIT_NS + documents_ns(plan)),
         }
@@ -166,19 +182,33 @@ impl SearchCost {
 
     /// Of reading stored documents.
     pub fn of_documents(documents: usize) -> Self {
-        Self { answer: nanos(documents as u64 * DOCUMENT_NS), ..Self::default() }
+        Self {
+            answer: nanos(documents as u64 * DOCUMENT_NS),
+            ..Self::default()
+        }
     }
 
     /// Of one of several equal parts.
     #[must_use]
     pub fn part_of(self, parts: usize) -> Self {
         let part = |cost: Duration| cost / u32::try_from(parts.max(1)).unwrap_or(u32::MAX);
-        Self { filter: part(self.filter), text: part(self.text), dense: part(self.dense), answer: part(self.answer) }
+        Self {
+            filter: part(self.filter),
+            text: part(self.text),
+            dense: part(self.dense),
+            answer: part(self.answer),
+        }
     }
 
     /// Of a job that makes the filter and BM25, and the answer where no dense part does.
     pub fn early(&self) -> Duration {
-        self.filter + self.text + if self.dense.is_zero() { self.answer } else { Duration::ZERO }
+        self.filter
+            + self.text
+            + if self.dense.is_zero() {
+                self.answer
+            } else {
+                Duration::ZERO
+            }
     }
 
     /// Of a job that searches vectors and makes the answer.
@@ -203,15 +233,32 @@ impl std::iter::Sum for SearchCost {
     }
 }
 
-/// Documents that are read: those of the answer, and those that are scored again; and the values of those that are grouped.
+/// Documents that are read: those of the answer, and those that are scored again; and the values of those that are
+/// grouped.
 fn documents_ns(plan: &SearchPlan) -> u64 {
     let lists = if plan.mode == Mode::Compare { 3 } else { 1 };
     let of_group = plan.group_by.as_ref().map_or(1, |by| by.hits as u64);
     let hits = plan.k as u64 * of_group * lists;
-    let fields = if plan.fields == StoredFields::None { 0 } else { hits * DOCUMENT_NS };
-    let snippets = if plan.snippet_bytes == 0 { 0 } else { hits * (DOCUMENT_NS + SNIPPET_NS) };
-    let values = if plan.group_by.is_some() { plan.depth() as u64 * VALUE_NS } else { 0 };
-    let surroundings = if plan.surrounding_bytes == 0 { 0 } else { 2 * hits * DOCUMENT_NS };
+    let fields = if plan.fields == StoredFields::None {
+        0
+    } else {
+        hits * DOCUMENT_NS
+    };
+    let snippets = if plan.snippet_bytes == 0 {
+        0
+    } else {
+        hits * (DOCUMENT_NS + SNIPPET_NS)
+    };
+    let values = if plan.group_by.is_some() {
+        plan.depth() as u64 * VALUE_NS
+    } else {
+        0
+    };
+    let surroundings = if plan.surrounding_bytes == 0 {
+        0
+    } else {
+        2 * hits * DOCUMENT_NS
+    };
     fields.max(snippets) + surroundings + plan.rerank_depth as u64 * DOCUMENT_NS + values
 }
 
@@ -226,10 +273,18 @@ mod tests {
     use super::*;
     use crate::fusion::Fusion;
 
-    const SIZE: IndexSize = IndexSize { shards: 1, documents: 60_000, dim: 64 };
+    const SIZE: IndexSize = IndexSize {
+        shards: 1,
+        documents: 60_000,
+        dim: 64,
+    };
 
     fn cost(change: impl FnOnce(&mut v1::SearchRequest)) -> SearchCost {
-        let mut request = v1::SearchRequest { query: "what is a river".into(), k: 10, ..Default::default() };
+        let mut request = v1::SearchRequest {
+            query: "what is a river".into(),
+            k: 10,
+            ..Default::default()
+        };
         change(&mut request);
         let plan = SearchPlan::new(&request, Duration::from_secs(10), &[], Fusion::default());
         SearchCost::of(&plan, &request.query, SIZE, false)
@@ -241,12 +296,25 @@ mod tests {
 
     #[test]
     fn what_takes_many_times_as_long_as_an_ordinary_request_is_costly_whatever_makes_it_so() {
-        let by = |hits| Some(v1::GroupBy { field: "site".into(), hits });
+        let by = |hits| {
+            Some(v1::GroupBy {
+                field: "site".into(),
+                hits,
+            })
+        };
         for mode in [v1::Mode::Dense, v1::Mode::Bm25, v1::Mode::Hybrid, v1::Mode::Compare] {
             assert!(!is_costly(|request| request.set_mode(mode)), "{mode:?}");
-            assert!(!is_costly(|request| (request.group_by, request.mode) = (by(1), mode.into())), "{mode:?} grouped");
-            assert!(is_costly(|request| (request.k, request.mode) = (10_000, mode.into())), "{mode:?} of many hits");
-            assert!(is_costly(|request| (request.k, request.group_by, request.mode) = (100, by(100), mode.into())));
+            assert!(
+                !is_costly(|request| (request.group_by, request.mode) = (by(1), mode.into())),
+                "{mode:?} grouped"
+            );
+            assert!(
+                is_costly(|request| (request.k, request.mode) = (10_000, mode.into())),
+                "{mode:?} of many hits"
+            );
+            assert!(is_costly(
+                |request| (request.k, request.group_by, request.mode) = (100, by(100), mode.into())
+            ));
         }
         assert!(!is_costly(|request| request.ef = 512));
         assert!(is_costly(|request| request.ef = 10_000));
@@ -261,24 +329,45 @@ mod tests {
             request.set_mode(v1::Mode::Bm25);
             request.query = "river ".repeat(300);
         }));
-        let many = v1::FieldOneOf { field: "site".into(), values: vec![v1::FilterValue::default(); 10_000] };
-        let filter = v1::Filter { condition: Some(v1::filter::Condition::OneOf(many)) };
+        let many = v1::FieldOneOf {
+            field: "site".into(),
+            values: vec![v1::FilterValue::default(); 10_000],
+        };
+        let filter = v1::Filter {
+            condition: Some(v1::filter::Condition::OneOf(many)),
+        };
         // An empty value is none.
         assert!(!is_costly(|request| request.filter = Some(filter)));
-        let keys = v1::FilterKeys { keys: (0..10_000).map(|key: u32| key.to_string()).collect() };
-        let filter = v1::Filter { condition: Some(v1::filter::Condition::Keys(keys)) };
+        let keys = v1::FilterKeys {
+            keys: (0..10_000).map(|key: u32| key.to_string()).collect(),
+        };
+        let filter = v1::Filter {
+            condition: Some(v1::filter::Condition::Keys(keys)),
+        };
         assert!(is_costly(|request| request.filter = Some(filter)));
     }
 
     #[test]
     fn exact_search_is_costly_where_there_are_many_vectors() {
         let exact = |documents| {
-            let size = IndexSize { documents, dim: 384, ..SIZE };
-            let request = v1::SearchRequest { query: "q".into(), k: 10, exact: true, ..Default::default() };
+            let size = IndexSize {
+                documents,
+                dim: 384,
+                ..SIZE
+            };
+            let request = v1::SearchRequest {
+                query: "q".into(),
+                k: 10,
+                exact: true,
+                ..Default::default()
+            };
             let plan = SearchPlan::new(&request, Duration::from_secs(10), &[], Fusion::default());
             size.is_costly(SearchCost::of(&plan, "q", size, false).total())
         };
-        assert_eq!([100, 10_000, 1_000_000, 100_000_000].map(exact), [false, false, true, true]);
+        assert_eq!(
+            [100, 10_000, 1_000_000, 100_000_000].map(exact),
+            [false, false, true, true]
+        );
     }
 
     #[test]
@@ -288,13 +377,21 @@ mod tests {
             query: "q".into(),
             k: 10,
             mode: v1::Mode::Hybrid.into(),
-            filter: Some(v1::Filter { condition: Some(exists) }),
+            filter: Some(v1::Filter {
+                condition: Some(exists),
+            }),
             ..Default::default()
         };
         let plan = SearchPlan::new(&request, Duration::from_secs(10), &[], Fusion::default());
         let [unknown, known] = [false, true].map(|known| SearchCost::of(&plan, "q", SIZE, known));
         assert!(unknown.filter > Duration::ZERO);
-        assert_eq!(known, SearchCost { filter: Duration::ZERO, ..unknown });
+        assert_eq!(
+            known,
+            SearchCost {
+                filter: Duration::ZERO,
+                ..unknown
+            }
+        );
         assert_eq!(unknown.early() + unknown.late(), unknown.total());
         let text = cost(|request| request.set_mode(v1::Mode::Bm25));
         assert_eq!(text.early(), text.total());

@@ -7,8 +7,8 @@ use dyad_proto::v1;
 use dyad_proto::v1::filter::Condition;
 use dyad_proto::v1::filter_value::Value;
 
-/// Converts a filter that [`dyad_proto::validate`] has passed, so that its depth is bounded. A condition that is not there,
-/// or has a value that is none, lets nothing pass.
+/// Converts a filter that [`dyad_proto::validate`] has passed, so that its depth is bounded. A condition that is not
+/// there, or has a value that is none, lets nothing pass.
 pub(crate) fn filter(filter: &v1::Filter) -> DocumentFilter {
     let many = |list: &v1::FilterList| list.filters.iter().map(self::filter).collect();
     match &filter.condition {
@@ -27,11 +27,17 @@ pub(crate) fn filter(filter: &v1::Filter) -> DocumentFilter {
         Some(Condition::Range(range)) => {
             let [min, max] = [(&range.min, &range.above), (&range.max, &range.below)].map(end);
             match (min, max) {
-                (Some(min), Some(max)) => DocumentFilter::Range { field: range.field.clone(), min, max },
+                (Some(min), Some(max)) => DocumentFilter::Range {
+                    field: range.field.clone(),
+                    min,
+                    max,
+                },
                 _ => DocumentFilter::Any(Vec::new()),
             }
         }
-        Some(Condition::Exists(exists)) => DocumentFilter::Exists { field: exists.field.clone() },
+        Some(Condition::Exists(exists)) => DocumentFilter::Exists {
+            field: exists.field.clone(),
+        },
         Some(Condition::Keys(keys)) => DocumentFilter::Keys(keys.keys.clone()),
     }
 }

@@ -58,7 +58,8 @@ pub struct SearchPlan {
     pub score_threshold: Option<f32>,
     /// The dense stage, if it runs.
     pub dense: Option<DenseParams>,
-    /// What a dense ranking is joined of that is read page by page, [`Self::dense_searches`]; empty where one search gives it.
+    /// What a dense ranking is joined of that is read page by page, [`Self::dense_searches`]; empty where one search
+    /// gives it.
     paged: Vec<DenseParams>,
     /// Hits wanted of the BM25 stage, if it runs.
     pub text_depth: Option<usize>,
@@ -85,8 +86,8 @@ pub struct SearchPlan {
 }
 
 impl SearchPlan {
-    /// Plans a request that [`dyad_proto::validate`] has accepted; `time` is what is left of its deadline, `certificates` are
-    /// those of all shards, and `own` is the index's fusion.
+    /// Plans a request that [`dyad_proto::validate`] has accepted; `time` is what is left of its deadline,
+    /// `certificates` are those of all shards, and `own` is the index's fusion.
     pub fn new(request: &v1::SearchRequest, time: Duration, certificates: &[&Certificate], own: Fusion) -> Self {
         let mode = request.mode();
         let or = |value: u32, default: usize| if value == 0 { default } else { value as usize };
@@ -97,10 +98,17 @@ impl SearchPlan {
         let fused = or(request.fusion_depth, DEFAULT_FUSION_DEPTH).max(fusion.least_depth());
         let depth = if fuses { fused.max(wanted) } else { wanted };
         let uses_graph = mode != Mode::Bm25 && !request.exact;
-        let beam = Beam { request, uses_graph, certificates };
+        let beam = Beam {
+            request,
+            uses_graph,
+            certificates,
+        };
         // Fused rankings have one depth, and exact ones are the same at any.
         let paged = if fuses || !uses_graph { Vec::new() } else { beam.paged() };
-        let needed = paged.iter().find(|params| params.k >= depth).map_or(depth, |params| params.k);
+        let needed = paged
+            .iter()
+            .find(|params| params.k >= depth)
+            .map_or(depth, |params| params.k);
         let (search, recall_note) = beam.search(needed);
         Self {
             mode,
@@ -111,13 +119,17 @@ impl SearchPlan {
             paged,
             text_depth: (mode != Mode::Dense).then_some(depth),
             fusion,
-            fields: if request.keys_only { StoredFields::None } else { StoredFields::named(&request.fields) },
+            fields: if request.keys_only {
+                StoredFields::None
+            } else {
+                StoredFields::named(&request.fields)
+            },
             snippet_bytes: request.snippet_bytes as usize,
             surrounding_bytes: request.surrounding_bytes as usize,
-            group_by: request
-                .group_by
-                .as_ref()
-                .map(|v1::GroupBy { field, hits }| GroupBy { field: field.clone(), hits: (*hits).max(1) as usize }),
+            group_by: request.group_by.as_ref().map(|v1::GroupBy { field, hits }| GroupBy {
+                field: field.clone(),
+                hits: (*hits).max(1) as usize,
+            }),
             rerank_depth: request.rerank_depth as usize,
             rerank_weight: request.rerank_weight,
             filter: request.filter.as_ref().map(filter),
@@ -128,27 +140,35 @@ impl SearchPlan {
 
     /// The dense searches whose hits make the ranking, narrowest first; none where no vectors are compared.
     ///
-    /// The first page is one search, and so is a ranking that is fused or exact. A later page, whose hits that search does not reach, is
-    /// read from others that are four times as deep each, until one reaches them. The hits of each that the narrower ones have not
-    /// found come after theirs, so that the ranking of every page begins with those of the pages before.
+    /// The first page is one search, and so is a ranking that is fused or exact. A later page, whose hits that search
+    /// does not reach, is read from others that are four times as deep each, until one reaches them. The hits of each
+    /// that the narrower ones have not found come after theirs, so that the ranking of every page begins with those of
+    /// the pages before.
     pub fn dense_searches(&self) -> &[DenseParams] {
         let Some(dense) = &self.dense else { return &[] };
         let last = self.paged.iter().position(|params| params.k >= dense.k);
-        last.and_then(|last| self.paged.get(..=last)).unwrap_or(std::slice::from_ref(dense))
+        last.and_then(|last| self.paged.get(..=last))
+            .unwrap_or(std::slice::from_ref(dense))
     }
 
     /// The hits of a whole ranking that reach the threshold.
     pub fn above_threshold<'h>(&self, ranking: &'h [DocumentHit]) -> impl Iterator<Item = &'h DocumentHit> + use<'h> {
         let least = self.score_threshold;
-        ranking.iter().filter(move |hit| least.is_none_or(|least| hit.score >= least))
+        ranking
+            .iter()
+            .filter(move |hit| least.is_none_or(|least| hit.score >= least))
     }
 
-    /// The hits of the reply among those of a whole ranking, where they are not grouped: of one that is ranked again, all that may
-    /// come to be among them.
+    /// The hits of the reply among those of a whole ranking, where they are not grouped: of one that is ranked again,
+    /// all that may come to be among them.
     pub fn page<'h>(&self, ranking: &'h [DocumentHit]) -> impl Iterator<Item = &'h DocumentHit> + use<'h> {
-        let (offset, k) = if self.rerank_depth > 0 { (0, self.wanted()) } else { (self.offset, self.k) };
-        // By rank, and not by the number of hits before that reach the threshold: where pages are joined of several searches, a hit
-        // may be better than one before it.
+        let (offset, k) = if self.rerank_depth > 0 {
+            (0, self.wanted())
+        } else {
+            (self.offset, self.k)
+        };
+        // By rank, and not by the number of hits before that reach the threshold: where pages are joined of several
+        // searches, a hit may be better than one before it.
         let end = (offset + k).min(ranking.len());
         self.above_threshold(ranking.get(offset..end).unwrap_or_default())
     }
@@ -158,9 +178,12 @@ impl SearchPlan {
         (self.offset + self.k).max(self.rerank_depth)
     }
 
-    /// Why the target recall is not guaranteed, for a question that is out of distribution in `out_of_distribution` shards.
+    /// Why the target recall is not guaranteed, for a question that is out of distribution in `out_of_distribution`
+    /// shards.
     pub fn recall_note(&self, out_of_distribution: u32) -> Option<String> {
-        let is_certified = self.dense.is_some_and(|params| matches!(params.mode, SearchMode::Certified { .. }));
+        let is_certified = self
+            .dense
+            .is_some_and(|params| matches!(params.mode, SearchMode::Certified { .. }));
         let far = (is_certified && out_of_distribution > 0).then(|| {
             format!(
                 "the question is farther from the documents of {out_of_distribution} shards than those that measured recall: \
@@ -178,7 +201,10 @@ impl SearchPlan {
 
     /// Hits that each ranking is asked for.
     pub fn depth(&self) -> usize {
-        self.dense.map(|params| params.k).or(self.text_depth).unwrap_or_default()
+        self.dense
+            .map(|params| params.k)
+            .or(self.text_depth)
+            .unwrap_or_default()
     }
 
     /// The same search with other such hits.
@@ -186,23 +212,44 @@ impl SearchPlan {
     pub fn with_depth(&self, depth: usize) -> Self {
         let wider = |mode| match mode {
             SearchMode::Exact => SearchMode::Exact,
-            SearchMode::Certified { ef, out_of_distribution_ef } => SearchMode::Certified {
+            SearchMode::Certified {
+                ef,
+                out_of_distribution_ef,
+            } => SearchMode::Certified {
                 ef: ef.max(depth + TIE_SLACK),
                 out_of_distribution_ef: out_of_distribution_ef.max(depth + TIE_SLACK),
             },
-            SearchMode::Beam { ef } => SearchMode::Beam { ef: ef.max(depth + TIE_SLACK) },
-            SearchMode::Adaptive { ef } => SearchMode::Adaptive { ef: ef.max(depth + TIE_SLACK) },
+            SearchMode::Beam { ef } => SearchMode::Beam {
+                ef: ef.max(depth + TIE_SLACK),
+            },
+            SearchMode::Adaptive { ef } => SearchMode::Adaptive {
+                ef: ef.max(depth + TIE_SLACK),
+            },
         };
-        let paged = self.paged.iter().find(|params| params.k >= depth).map(|params| params.mode);
+        let paged = self
+            .paged
+            .iter()
+            .find(|params| params.k >= depth)
+            .map(|params| params.mode);
         let mode = |mode| paged.unwrap_or_else(|| wider(mode));
-        let dense = self.dense.map(|params| DenseParams { k: depth, mode: mode(params.mode) });
-        Self { dense, text_depth: self.text_depth.map(|_| depth), ..self.clone() }
+        let dense = self.dense.map(|params| DenseParams {
+            k: depth,
+            mode: mode(params.mode),
+        });
+        Self {
+            dense,
+            text_depth: self.text_depth.map(|_| depth),
+            ..self.clone()
+        }
     }
 
     /// The same search with every score.
     #[must_use]
     pub fn without_threshold(&self) -> Self {
-        Self { score_threshold: None, ..self.clone() }
+        Self {
+            score_threshold: None,
+            ..self.clone()
+        }
     }
 
     /// Beam width, 0 where no graph is searched.
@@ -235,7 +282,11 @@ mod tests {
     use super::*;
 
     fn plan(change: impl FnOnce(&mut v1::SearchRequest)) -> SearchPlan {
-        let mut request = v1::SearchRequest { query: "q".into(), k: 10, ..Default::default() };
+        let mut request = v1::SearchRequest {
+            query: "q".into(),
+            k: 10,
+            ..Default::default()
+        };
         change(&mut request);
         SearchPlan::new(&request, Duration::from_secs(10), &[], Fusion::default())
     }
@@ -244,7 +295,11 @@ mod tests {
     fn each_mode_runs_its_stages_and_no_other() {
         let stages = |mode: v1::Mode| {
             let plan = plan(|request| request.set_mode(mode));
-            (plan.dense.map(|params| params.k), plan.text_depth, plan.tower_time.as_secs())
+            (
+                plan.dense.map(|params| params.k),
+                plan.text_depth,
+                plan.tower_time.as_secs(),
+            )
         };
         assert_eq!(stages(v1::Mode::Dense), (Some(10), None, 10));
         assert_eq!(stages(v1::Mode::Bm25), (None, Some(10), 10));
@@ -274,22 +329,48 @@ mod tests {
         let searches = |change: fn(&mut v1::SearchRequest)| -> Vec<(usize, usize)> {
             let plan = plan(change);
             let params = plan.dense_searches().iter();
-            params.map(|params| (params.k, params.mode.ef().unwrap_or_default())).collect()
+            params
+                .map(|params| (params.k, params.mode.ef().unwrap_or_default()))
+                .collect()
         };
         assert_eq!(searches(|request| request.ef = 16), [(10, 26)]);
-        assert_eq!(searches(|request| (request.ef, request.offset) = (16, 10)), [(10, 26), (40, 56)]);
-        assert_eq!(searches(|request| (request.ef, request.offset) = (16, 30)), [(10, 26), (40, 56)]);
-        assert_eq!(searches(|request| (request.ef, request.offset) = (16, 31)), [(10, 26), (40, 56), (160, 176)]);
-        assert_eq!(searches(|request| request.offset = 9_990).last(), Some(&(10_000, 10_016)));
+        assert_eq!(
+            searches(|request| (request.ef, request.offset) = (16, 10)),
+            [(10, 26), (40, 56)]
+        );
+        assert_eq!(
+            searches(|request| (request.ef, request.offset) = (16, 30)),
+            [(10, 26), (40, 56)]
+        );
+        assert_eq!(
+            searches(|request| (request.ef, request.offset) = (16, 31)),
+            [(10, 26), (40, 56), (160, 176)]
+        );
+        assert_eq!(
+            searches(|request| request.offset = 9_990).last(),
+            Some(&(10_000, 10_016))
+        );
         // The first page of reranked hits is as deep as the cross encoder reads.
-        assert_eq!(searches(|request| (request.offset, request.rerank_depth) = (30, 50)), [(50, 128)]);
-        assert_eq!(searches(|request| (request.offset, request.exact) = (30, true)), [(40, 0)]);
-        assert_eq!(searches(|request| (request.offset, request.mode) = (30, v1::Mode::Hybrid.into())), [(100, 128)]);
+        assert_eq!(
+            searches(|request| (request.offset, request.rerank_depth) = (30, 50)),
+            [(50, 128)]
+        );
+        assert_eq!(
+            searches(|request| (request.offset, request.exact) = (30, true)),
+            [(40, 0)]
+        );
+        assert_eq!(
+            searches(|request| (request.offset, request.mode) = (30, v1::Mode::Hybrid.into())),
+            [(100, 128)]
+        );
         // Groups that are read deeper are those of later pages.
         let grouped = |offset| {
             plan(|request| {
                 request.offset = offset;
-                request.group_by = Some(v1::GroupBy { field: "document".into(), hits: 0 });
+                request.group_by = Some(v1::GroupBy {
+                    field: "document".into(),
+                    hits: 0,
+                });
             })
         };
         let (first, later) = (grouped(0), grouped(100));
@@ -303,24 +384,54 @@ mod tests {
         let plan = plan(|request| {
             request.set_mode(v1::Mode::Hybrid);
             (request.k, request.ef) = (50, 16);
-            request.group_by = Some(v1::GroupBy { field: "document".into(), hits: 0 });
+            request.group_by = Some(v1::GroupBy {
+                field: "document".into(),
+                hits: 0,
+            });
         });
-        assert_eq!(plan.group_by, Some(GroupBy { field: "document".into(), hits: 1 }));
+        assert_eq!(
+            plan.group_by,
+            Some(GroupBy {
+                field: "document".into(),
+                hits: 1
+            })
+        );
         assert_eq!((plan.depth(), plan.text_depth, plan.ef()), (200, Some(200), 216));
         let deeper = plan.with_depth(800);
         assert_eq!((deeper.depth(), deeper.text_depth, deeper.ef()), (800, Some(800), 816));
-        assert_eq!(deeper.with_depth(200), SearchPlan { dense: deeper.with_depth(200).dense, ..plan });
+        assert_eq!(
+            deeper.with_depth(200),
+            SearchPlan {
+                dense: deeper.with_depth(200).dense,
+                ..plan
+            }
+        );
     }
 
     #[test]
     fn what_is_ranked_again_is_paged_afterwards() {
         let plan = plan(|request| (request.k, request.offset, request.rerank_depth) = (10, 5, 20));
-        let ranking: Vec<DocumentHit> = (0..50).map(|node| DocumentHit { score: 1.0, shard: 0, node }).collect();
+        let ranking: Vec<DocumentHit> = (0..50)
+            .map(|node| DocumentHit {
+                score: 1.0,
+                shard: 0,
+                node,
+            })
+            .collect();
         assert_eq!((plan.wanted(), plan.page(&ranking).count(), plan.depth()), (20, 20, 20));
-        let shallow = SearchPlan { rerank_depth: 3, ..plan.clone() };
+        let shallow = SearchPlan {
+            rerank_depth: 3,
+            ..plan.clone()
+        };
         assert_eq!((shallow.wanted(), shallow.page(&ranking).count()), (15, 15));
-        let not = SearchPlan { rerank_depth: 0, ..plan };
-        assert_eq!(not.page(&ranking).map(|hit| hit.node).collect::<Vec<_>>(), (5..15).collect::<Vec<u32>>());
+        let not = SearchPlan {
+            rerank_depth: 0,
+            ..plan
+        };
+        assert_eq!(
+            not.page(&ranking).map(|hit| hit.node).collect::<Vec<_>>(),
+            (5..15).collect::<Vec<u32>>()
+        );
     }
 
     #[test]
@@ -335,11 +446,24 @@ mod tests {
 
     #[test]
     fn a_request_says_how_to_fuse_and_the_index_the_rest() {
-        let own = Fusion { dense_weight: 0.85, ..Fusion::default() };
+        let own = Fusion {
+            dense_weight: 0.85,
+            ..Fusion::default()
+        };
         let planned = |method: v1::Fusion, rrf_k, dense_weight, own| {
-            let request = v1::SearchRequest { fusion: method.into(), rrf_k, dense_weight, k: 10, ..Default::default() };
-            let Fusion { method, dense_weight, rrf_k, .. } =
-                SearchPlan::new(&request, Duration::from_secs(1), &[], own).fusion;
+            let request = v1::SearchRequest {
+                fusion: method.into(),
+                rrf_k,
+                dense_weight,
+                k: 10,
+                ..Default::default()
+            };
+            let Fusion {
+                method,
+                dense_weight,
+                rrf_k,
+                ..
+            } = SearchPlan::new(&request, Duration::from_secs(1), &[], own).fusion;
             (method, dense_weight, rrf_k)
         };
         let (rrf, sum) = (FusionMethod::Rrf, FusionMethod::WeightedSum);
@@ -350,9 +474,20 @@ mod tests {
         assert_eq!(planned(any, 5, None, own), (rrf, 0.5, 5));
         assert_eq!(planned(v1::Fusion::Rrf, 0, None, own), (rrf, 0.5, 60));
         assert_eq!(
-            planned(v1::Fusion::Rrf, 0, None, Fusion { dense_weight: 0.9, ..Fusion::with(rrf) }),
+            planned(
+                v1::Fusion::Rrf,
+                0,
+                None,
+                Fusion {
+                    dense_weight: 0.9,
+                    ..Fusion::with(rrf)
+                }
+            ),
             (rrf, 0.9, 60)
         );
-        assert_eq!(planned(v1::Fusion::WeightedSum, 0, None, Fusion::with(rrf)), (sum, 0.7, 60));
+        assert_eq!(
+            planned(v1::Fusion::WeightedSum, 0, None, Fusion::with(rrf)),
+            (sum, 0.7, 60)
+        );
     }
 }

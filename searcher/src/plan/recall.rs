@@ -6,8 +6,8 @@ use dyad_index::{Certificate, QuerySource};
 /// Beam width where the request names none.
 pub(crate) const DEFAULT_EF: usize = 128;
 
-/// How much wider than their margins made them in the mean beams are in shards of earlier releases. Recall@10 of 20,000 MiniLM sentences with a
-/// margin at mean width 64 was .991, and is .986 with beams of 64, .995 with beams of 128.
+/// How much wider than their margins made them in the mean beams are in shards of earlier releases. Recall@10 of 20,000
+/// MiniLM sentences with a margin at mean width 64 was .991, and is .986 with beams of 64, .995 with beams of 128.
 const BEAM_OF_EARLIER: usize = 2;
 
 /// Hits up to which recall is measured.
@@ -22,15 +22,20 @@ pub(super) struct ChosenBeam {
     pub(super) note: Option<String>,
 }
 
-/// The smallest width for which every shard measured the recall, where the request has a filter both without one and through each of its
-/// own. A shard that never reached it needs its widest beam, one that has measured nothing the default.
+/// The smallest width for which every shard measured the recall, where the request has a filter both without one and
+/// through each of its own. A shard that never reached it needs its widest beam, one that has measured nothing the
+/// default.
 pub(super) fn choose(target: f64, hits: usize, filtered: bool, certificates: &[&Certificate]) -> ChosenBeam {
     let (mut ef, mut far_ef) = (0, 0);
     let (mut missed, mut unmeasured, mut by_documents, mut unfiltered, mut earlier) = (0, 0, 0, 0, 0);
     for certificate in certificates {
         // Earlier releases have measured searches with a margin, which are beams now: see `BEAM_OF_EARLIER`.
         let is_earlier = certificate.calibration.is_empty();
-        let measured = if is_earlier { &certificate.recall } else { &certificate.adaptive };
+        let measured = if is_earlier {
+            &certificate.recall
+        } else {
+            &certificate.adaptive
+        };
         let Some(widest) = measured.last() else {
             unmeasured += 1;
             ef = ef.max(DEFAULT_EF);
@@ -47,10 +52,15 @@ pub(super) fn choose(target: f64, hits: usize, filtered: bool, certificates: &[&
         let tables = through_filters.map(|filtered| (&filtered.recall, filtered.recall.last()));
         let mut reached = true;
         for (points, widest) in tables.chain([(measured, Some(widest))]) {
-            // Where too few are known for recall@100, as in a shard of hardly more than 100 documents, recall@10 is used instead.
+            // Where too few are known for recall@100, as in a shard of hardly more than 100 documents, recall@10 is
+            // used instead.
             let is_deep = points.iter().any(|point| point.recall_at_100.is_some());
             // What is kept between two measurements is the recall measured, less what deletions may have cost since.
-            let needed = ef_for(points, target + certificate.lost_since, if is_deep { hits } else { hits.min(10) });
+            let needed = ef_for(
+                points,
+                target + certificate.lost_since,
+                if is_deep { hits } else { hits.min(10) },
+            );
             reached &= needed.is_some();
             ef = ef.max(times * needed.or(widest.map(|widest| widest.ef)).unwrap_or_default());
         }
@@ -60,8 +70,15 @@ pub(super) fn choose(target: f64, hits: usize, filtered: bool, certificates: &[&
     let shards = certificates.len();
     let mut notes = Vec::new();
     if missed > 0 {
-        let filters = if filtered { ", without filters or through them" } else { "" };
-        let lost = certificates.iter().map(|certificate| certificate.lost_since).fold(0.0, f64::max);
+        let filters = if filtered {
+            ", without filters or through them"
+        } else {
+            ""
+        };
+        let lost = certificates
+            .iter()
+            .map(|certificate| certificate.lost_since)
+            .fold(0.0, f64::max);
         let since = if lost > 0.0 {
             format!(", or may have less by up to {lost:.4} since documents were deleted")
         } else {
@@ -87,8 +104,9 @@ pub(super) fn choose(target: f64, hits: usize, filtered: bool, certificates: &[&
         ));
     }
     if hits > MEASURED_HITS {
-        notes
-            .push(format!("recall is measured up to {MEASURED_HITS} hits, and {hits} were wanted of the graph search"));
+        notes.push(format!(
+            "recall is measured up to {MEASURED_HITS} hits, and {hits} were wanted of the graph search"
+        ));
     }
     if filtered && unfiltered > 0 {
         notes.push(format!(
@@ -103,7 +121,11 @@ pub(super) fn choose(target: f64, hits: usize, filtered: bool, certificates: &[&
                 .to_owned(),
         );
     }
-    ChosenBeam { ef, out_of_distribution_ef: far_ef.max(ef), note: (!notes.is_empty()).then(|| notes.join("; ")) }
+    ChosenBeam {
+        ef,
+        out_of_distribution_ef: far_ef.max(ef),
+        note: (!notes.is_empty()).then(|| notes.join("; ")),
+    }
 }
 
 #[cfg(test)]
@@ -121,57 +143,119 @@ mod tests {
             scored: 0.0,
         };
         let adaptive: Vec<RecallPoint> = points.iter().map(point).collect();
-        let calibration = vec![RankScore { rank: 1, score: 0.5, low: 0.2 }];
+        let calibration = vec![RankScore {
+            rank: 1,
+            score: 0.5,
+            low: 0.2,
+        }];
         let source = QuerySource::HeldOut;
-        Certificate { recall: adaptive.clone(), adaptive, calibration, source, ..Certificate::default() }
+        Certificate {
+            recall: adaptive.clone(),
+            adaptive,
+            calibration,
+            source,
+            ..Certificate::default()
+        }
     }
 
     fn without_note(ef: usize) -> ChosenBeam {
-        ChosenBeam { ef, out_of_distribution_ef: ef, note: None }
+        ChosenBeam {
+            ef,
+            out_of_distribution_ef: ef,
+            note: None,
+        }
     }
 
     #[test]
     fn the_shard_that_needs_the_widest_beam_decides() {
-        let (easy, hard) =
-            (certificate(&[(16, 0.96), (64, 0.99)]), certificate(&[(16, 0.8), (128, 0.97), (512, 0.985)]));
+        let (easy, hard) = (
+            certificate(&[(16, 0.96), (64, 0.99)]),
+            certificate(&[(16, 0.8), (128, 0.97), (512, 0.985)]),
+        );
         let chosen = |target, hits| choose(target, hits, false, &[&easy, &hard]);
         assert_eq!(chosen(0.95, 10), without_note(128));
         assert_eq!(chosen(0.85, 100), without_note(128));
         let missed = chosen(0.99, 10);
         assert_eq!(missed.ef, 512);
-        assert!(missed.note.unwrap().contains("1 of 2 shards measured less than a recall of 0.99"));
-        assert!(chosen(0.8, 101).note.unwrap().contains("up to 100 hits, and 101 were wanted"));
+        assert!(
+            missed
+                .note
+                .unwrap()
+                .contains("1 of 2 shards measured less than a recall of 0.99")
+        );
+        assert!(
+            chosen(0.8, 101)
+                .note
+                .unwrap()
+                .contains("up to 100 hits, and 101 were wanted")
+        );
         // Documents were deleted since it was measured.
-        let changed = Certificate { lost_since: 0.008, ..easy.clone() };
+        let changed = Certificate {
+            lost_since: 0.008,
+            ..easy.clone()
+        };
         assert_eq!(choose(0.955, 10, false, &[&changed]), without_note(64));
         let missed = choose(0.985, 10, false, &[&changed]);
         assert_eq!(missed.ef, 64);
-        assert!(missed.note.unwrap().contains("less by up to 0.0080 since documents were deleted"));
+        assert!(
+            missed
+                .note
+                .unwrap()
+                .contains("less by up to 0.0080 since documents were deleted")
+        );
     }
 
     #[test]
     fn a_filtered_search_needs_the_widest_beam_of_all_shares() {
-        let half = FilteredRecall { share: 0.5, recall: certificate(&[(16, 0.94), (64, 0.98)]).recall };
-        let few = FilteredRecall { share: 0.25, recall: certificate(&[(16, 0.9), (32, 0.999)]).recall };
-        let plain = Certificate { filtered: Some(Vec::new()), ..certificate(&[(16, 0.96), (24, 0.99)]) };
-        let whole = Certificate { filtered: Some(vec![half.clone(), few]), ..plain.clone() };
+        let half = FilteredRecall {
+            share: 0.5,
+            recall: certificate(&[(16, 0.94), (64, 0.98)]).recall,
+        };
+        let few = FilteredRecall {
+            share: 0.25,
+            recall: certificate(&[(16, 0.9), (32, 0.999)]).recall,
+        };
+        let plain = Certificate {
+            filtered: Some(Vec::new()),
+            ..certificate(&[(16, 0.96), (24, 0.99)])
+        };
+        let whole = Certificate {
+            filtered: Some(vec![half.clone(), few]),
+            ..plain.clone()
+        };
         let chosen = |target, filtered, certificates: &[&Certificate]| choose(target, 10, filtered, certificates);
         assert_eq!(chosen(0.95, false, &[&whole]), without_note(16));
         let said = |chosen: ChosenBeam| (chosen.ef, chosen.note.unwrap());
         let (ef, note) = said(chosen(0.95, true, &[&whole]));
-        assert_eq!((ef, note.starts_with("through filters, recall is measured")), (64, true), "{note}");
+        assert_eq!(
+            (ef, note.starts_with("through filters, recall is measured")),
+            (64, true),
+            "{note}"
+        );
         // The shard is scanned, or searched as without a filter.
         assert_eq!(said(chosen(0.95, true, &[&plain])).0, 16);
         let (ef, note) = said(chosen(0.985, true, &[&whole, &plain]));
-        assert!(ef == 64 && note.starts_with("1 of 2 shards measured less than a recall of 0.985"), "{ef}: {note}");
-        let earlier = Certificate { filtered: None, ..plain.clone() };
+        assert!(
+            ef == 64 && note.starts_with("1 of 2 shards measured less than a recall of 0.985"),
+            "{ef}: {note}"
+        );
+        let earlier = Certificate {
+            filtered: None,
+            ..plain.clone()
+        };
         let (ef, note) = said(chosen(0.985, true, &[&earlier]));
-        assert!(ef == 24 && note.starts_with("1 of 1 shards measured recall without filters only"), "{note}");
+        assert!(
+            ef == 24 && note.starts_with("1 of 1 shards measured recall without filters only"),
+            "{note}"
+        );
         assert!(!note.contains("by chance"), "{note}");
         // Recall@100 through a filter of which too few are known for it is judged by recall@10.
         let mut rare = half;
         rare.recall.iter_mut().for_each(|point| point.recall_at_100 = None);
-        let rare = Certificate { filtered: Some(vec![rare]), ..plain };
+        let rare = Certificate {
+            filtered: Some(vec![rare]),
+            ..plain
+        };
         assert_eq!(choose(0.87, 100, true, &[&rare]).ef, 24);
         assert_eq!(choose(0.96, 10, true, &[&rare]).ef, 64);
     }
@@ -189,30 +273,58 @@ mod tests {
     fn questions_that_are_out_of_distribution_have_a_width_of_their_own() {
         let near = certificate(&[(16, 0.96), (64, 0.99)]);
         let far = certificate(&[(16, 0.7), (64, 0.9), (256, 0.96)]).adaptive;
-        let both = Certificate { out_of_distribution: far, ..near.clone() };
+        let both = Certificate {
+            out_of_distribution: far,
+            ..near.clone()
+        };
         let widths = |chosen: ChosenBeam| (chosen.ef, chosen.out_of_distribution_ef);
         assert_eq!(widths(choose(0.95, 10, false, &[&both, &near])), (16, 256));
-        assert_eq!(widths(choose(0.98, 10, false, &[&both])), (64, 256), "the widest where none suffices");
-        assert_eq!(widths(choose(0.5, 10, false, &[&both])), (16, 16), "never narrower than the others");
+        assert_eq!(
+            widths(choose(0.98, 10, false, &[&both])),
+            (64, 256),
+            "the widest where none suffices"
+        );
+        assert_eq!(
+            widths(choose(0.5, 10, false, &[&both])),
+            (16, 16),
+            "never narrower than the others"
+        );
     }
 
     #[test]
     fn shards_of_earlier_releases_are_searched_by_wider_beams() {
         let current = certificate(&[(16, 0.96), (64, 0.99)]);
         let (adaptive, calibration) = (Vec::new(), Vec::new());
-        let earlier = Certificate { adaptive, calibration, ..current.clone() };
+        let earlier = Certificate {
+            adaptive,
+            calibration,
+            ..current.clone()
+        };
         let chosen = choose(0.95, 10, false, &[&current, &earlier]);
         assert_eq!(chosen.ef, 32);
-        assert!(chosen.note.unwrap().starts_with("1 of 2 shards were measured by an earlier release"));
+        assert!(
+            chosen
+                .note
+                .unwrap()
+                .starts_with("1 of 2 shards were measured by an earlier release")
+        );
     }
 
     #[test]
     fn a_recall_that_only_documents_measured_is_said() {
         let asked = certificate(&[(16, 0.96)]);
-        let documents = Certificate { source: QuerySource::Documents, ..asked.clone() };
+        let documents = Certificate {
+            source: QuerySource::Documents,
+            ..asked.clone()
+        };
         let chosen = choose(0.9, 10, false, &[&asked, &documents]);
         assert_eq!(chosen.ef, 16);
-        assert!(chosen.note.unwrap().starts_with("1 of 2 shards measured recall with documents, not with questions"));
+        assert!(
+            chosen
+                .note
+                .unwrap()
+                .starts_with("1 of 2 shards measured recall with documents, not with questions")
+        );
         assert_eq!(choose(0.9, 10, false, &[&asked]).note, None);
     }
 

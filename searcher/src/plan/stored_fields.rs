@@ -31,28 +31,62 @@ impl StoredFields {
     /// The fields of these names; all where there is none.
     pub fn named(names: &[String]) -> Self {
         let has = |wanted: &str| names.iter().any(|name| name == wanted);
-        let metadata = names.iter().filter(|name| !matches!(name.as_str(), "key" | "title" | "text"));
-        let metadata = metadata.map(|name| name.strip_prefix(METADATA).unwrap_or(name).to_owned()).collect();
-        if names.is_empty() { Self::All } else { Self::Named { title: has("title"), text: has("text"), metadata } }
+        let metadata = names
+            .iter()
+            .filter(|name| !matches!(name.as_str(), "key" | "title" | "text"));
+        let metadata = metadata
+            .map(|name| name.strip_prefix(METADATA).unwrap_or(name).to_owned())
+            .collect();
+        if names.is_empty() {
+            Self::All
+        } else {
+            Self::Named {
+                title: has("title"),
+                text: has("text"),
+                metadata,
+            }
+        }
     }
 
     /// The document without what is not wanted of it.
     pub fn of(&self, document: StoredDocument) -> StoredDocument {
-        let StoredDocument { key, title, text, metadata_json } = document;
+        let StoredDocument {
+            key,
+            title,
+            text,
+            metadata_json,
+        } = document;
         match self {
-            Self::All => StoredDocument { key, title, text, metadata_json },
-            Self::None => StoredDocument { key, ..StoredDocument::default() },
-            Self::Named { title: with_title, text: with_text, metadata } => StoredDocument {
+            Self::All => StoredDocument {
+                key,
+                title,
+                text,
+                metadata_json,
+            },
+            Self::None => StoredDocument {
+                key,
+                ..StoredDocument::default()
+            },
+            Self::Named {
+                title: with_title,
+                text: with_text,
+                metadata,
+            } => StoredDocument {
                 key,
                 title: if *with_title { title } else { String::new() },
                 text: if *with_text { text } else { String::new() },
-                metadata_json: if metadata.is_empty() { String::new() } else { part_of(&metadata_json, metadata) },
+                metadata_json: if metadata.is_empty() {
+                    String::new()
+                } else {
+                    part_of(&metadata_json, metadata)
+                },
             },
         }
     }
 }
 
-/// The values at some paths of an object, with the objects that they are in, as they are written; empty where there is none of them.
+/// The values at some paths of an object, with the objects that they are in, as they are written; empty where there is
+/// none of them.
 fn part_of(json: &str, paths: &[String]) -> String {
     part(json, "", paths, 0).unwrap_or_default()
 }
@@ -86,8 +120,10 @@ fn part_within(value: &str, at: &str, paths: &[String], depth: usize) -> Option<
         return part(value, at, paths, depth + 1);
     }
     let all: Vec<&RawValue> = serde_json::from_str(value).ok()?;
-    let parts: Vec<String> =
-        all.into_iter().filter_map(|value| part_within(value.get(), at, paths, depth + 1)).collect();
+    let parts: Vec<String> = all
+        .into_iter()
+        .filter_map(|value| part_within(value.get(), at, paths, depth + 1))
+        .collect();
     (!parts.is_empty()).then(|| format!("[{}]", parts.join(",")))
 }
 
@@ -101,7 +137,12 @@ mod tests {
         let metadata = r#"{"lang":"en","author":{"name":"a","born":{"year":1815,"place":"x"}},"text":7.50,"a.b":[1]}"#;
         let [key, title, text, metadata_json] = ["k", "the title", "the text", metadata].map(String::from);
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
-        let part = StoredFields::named(&names).of(StoredDocument { key, title, text, metadata_json });
+        let part = StoredFields::named(&names).of(StoredDocument {
+            key,
+            title,
+            text,
+            metadata_json,
+        });
         [part.key, part.title, part.text, part.metadata_json]
     }
 
@@ -112,10 +153,19 @@ mod tests {
         assert_eq!(of(&["title", "lang"]), ["k", "the title", "", r#"{"lang":"en"}"#]);
         assert_eq!(of(&["text"]), ["k", "", "the text", ""]);
         assert_eq!(of(&["metadata.text"]), ["k", "", "", r#"{"text":7.50}"#]);
-        assert_eq!(of(&["author.born.year"]), ["k", "", "", r#"{"author":{"born":{"year":1815}}}"#]);
+        assert_eq!(
+            of(&["author.born.year"]),
+            ["k", "", "", r#"{"author":{"born":{"year":1815}}}"#]
+        );
         let metadata = |names: &[&str]| serde_json::from_str::<Value>(&of(names)[3]).unwrap();
-        assert_eq!(metadata(&["author.name", "a.b"]), json!({"a.b": [1], "author": {"name": "a"}}));
-        assert_eq!(metadata(&["author.born"]), json!({"author": {"born": {"place": "x", "year": 1815}}}));
+        assert_eq!(
+            metadata(&["author.name", "a.b"]),
+            json!({"a.b": [1], "author": {"name": "a"}})
+        );
+        assert_eq!(
+            metadata(&["author.born"]),
+            json!({"author": {"born": {"place": "x", "year": 1815}}})
+        );
         assert_eq!(of(&["auth", "author.nam", "lang.x", "none"]), ["k", "", "", ""]);
     }
 
@@ -125,18 +175,29 @@ mod tests {
             r#"{"authors":[{"name":"a","born":1},7,{"born":2},[{"name":"b","of":[{"x":1,"y":2}]}]],"years":[1,2]}"#;
         let of = |names: &[&str]| {
             let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
-            let document = StoredDocument { metadata_json: json.into(), ..Default::default() };
+            let document = StoredDocument {
+                metadata_json: json.into(),
+                ..Default::default()
+            };
             serde_json::from_str::<Value>(&StoredFields::named(&names).of(document).metadata_json).unwrap_or_default()
         };
-        assert_eq!(of(&["authors.name"]), json!({"authors": [{"name": "a"}, [{"name": "b"}]]}));
-        assert_eq!(of(&["authors.of.y", "years"]), json!({"authors": [[{"of": [{"y": 2}]}]], "years": [1, 2]}));
+        assert_eq!(
+            of(&["authors.name"]),
+            json!({"authors": [{"name": "a"}, [{"name": "b"}]]})
+        );
+        assert_eq!(
+            of(&["authors.of.y", "years"]),
+            json!({"authors": [[{"of": [{"y": 2}]}]], "years": [1, 2]})
+        );
         assert_eq!(of(&["authors.none", "years.x"]), Value::Null);
     }
 
     #[test]
     fn metadata_that_are_no_object_have_no_fields() {
-        let document =
-            |metadata_json: &str| StoredDocument { metadata_json: metadata_json.into(), ..Default::default() };
+        let document = |metadata_json: &str| StoredDocument {
+            metadata_json: metadata_json.into(),
+            ..Default::default()
+        };
         for json in ["", "7", "[1]", "{"] {
             assert_eq!(StoredFields::named(&["a".into()]).of(document(json)).metadata_json, "");
         }

@@ -40,7 +40,10 @@ pub struct QuestionCache {
 impl std::fmt::Debug for QuestionCache {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let (bytes, capacity) = (self.cache.weight(), self.cache.capacity());
-        f.debug_struct("QuestionCache").field("bytes", &bytes).field("capacity", &capacity).finish_non_exhaustive()
+        f.debug_struct("QuestionCache")
+            .field("bytes", &bytes)
+            .field("capacity", &capacity)
+            .finish_non_exhaustive()
     }
 }
 
@@ -48,7 +51,9 @@ impl QuestionCache {
     /// For vectors of `dim` values or more; none where `bytes` is 0.
     pub fn new(bytes: usize, dim: usize) -> Option<Self> {
         let expected = bytes / (dim * size_of::<f32>() + 2 * OVERHEAD);
-        (bytes > 0).then(|| Self { cache: Cache::with_weighter(expected, bytes as u64, QuestionBytes) })
+        (bytes > 0).then(|| Self {
+            cache: Cache::with_weighter(expected, bytes as u64, QuestionBytes),
+        })
     }
 
     /// What is known of a question.
@@ -72,7 +77,11 @@ mod tests {
     use super::*;
 
     fn question(value: f32) -> CachedQuestion {
-        CachedQuestion { values: vec![value; 96], tokens: 4, truncated: false }
+        CachedQuestion {
+            values: vec![value; 96],
+            tokens: 4,
+            truncated: false,
+        }
     }
 
     #[test]

@@ -7,7 +7,8 @@ use crate::error::Error;
 pub struct EmbeddedQuestions {
     /// One row of `dim` values per question.
     pub vectors: Vec<f32>,
-    /// Tokens of each question that were read, special tokens included; none where an encoder service does not tell them.
+    /// Tokens of each question that were read, special tokens included; none where an encoder service does not tell
+    /// them.
     pub tokens: Vec<u32>,
     /// Numbers of the questions that were truncated at the model's longest input.
     pub truncated: Vec<u32>,
@@ -30,5 +31,8 @@ pub(super) fn is_cross_encoder(name: &str) -> String {
 }
 
 pub(super) fn failed(reason: impl Into<String>, transient: bool) -> Error {
-    Error::Tower { reason: reason.into(), transient }
+    Error::Tower {
+        reason: reason.into(),
+        transient,
+    }
 }

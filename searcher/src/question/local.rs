@@ -47,7 +47,10 @@ impl Local {
     pub(super) async fn load(model: &Path, options: LocalOptions) -> Result<Self> {
         let compute = options.compute().map_err(|reason| failed(reason, false))?;
         let directory = model.to_owned();
-        let settings = ServedModelOptions { prompts: options.prompts, ..ServedModelOptions::new(compute) };
+        let settings = ServedModelOptions {
+            prompts: options.prompts,
+            ..ServedModelOptions::new(compute)
+        };
         let started = tokio::task::spawn_blocking(move || Handle::start(&directory, settings)).await;
         let handle = started
             .map_err(|error| failed(error.to_string(), false))?
@@ -69,7 +72,11 @@ impl Local {
             metric: Metric::Cosine,
             max_tokens: info.max_tokens,
         };
-        Self { handle, model, takes_all_cores: takes_all(compute, cores) }
+        Self {
+            handle,
+            model,
+            takes_all_cores: takes_all(compute, cores),
+        }
     }
 
     pub(super) fn model(&self) -> &ModelRecord {
@@ -82,7 +89,11 @@ impl Local {
     }
 
     pub(super) fn check(&self) -> Result<()> {
-        if self.handle.has_ended() { Err(stopped(&EncodeError::Stopped)) } else { Ok(()) }
+        if self.handle.has_ended() {
+            Err(stopped(&EncodeError::Stopped))
+        } else {
+            Ok(())
+        }
     }
 
     pub(super) async fn embed(
@@ -113,7 +124,10 @@ fn takes_all(compute: &Compute, cores: usize) -> bool {
 fn refused(error: &EncodeError, time: Duration) -> Error {
     match error {
         EncodeError::QueueFull { .. } | EncodeError::Overloaded { .. } | EncodeError::TooLarge { .. } => {
-            Error::TowerBusy { reason: error.to_string(), retry_after: error.retry_after() }
+            Error::TowerBusy {
+                reason: error.to_string(),
+                retry_after: error.retry_after(),
+            }
         }
         EncodeError::Deadline { .. } => Error::TowerLate(time),
         EncodeError::Stopped => stopped(error),
@@ -138,19 +152,38 @@ mod tests {
         let status = |error| Status::from(refused(&error, Duration::from_secs(1)));
         let (wait, left) = (Duration::from_millis(1500), Duration::from_secs(1));
         let busy = status(EncodeError::Overloaded { ahead: 5, wait, left });
-        assert!(busy.code() == Code::ResourceExhausted && busy.message().contains("Try again in 500 ms"), "{busy}");
+        assert!(
+            busy.code() == Code::ResourceExhausted && busy.message().contains("Try again in 500 ms"),
+            "{busy}"
+        );
         assert_eq!(busy.metadata().get(RETRY_PUSHBACK).unwrap(), "500");
-        let full = status(EncodeError::QueueFull { needed: 1, waiting: 2, limit: 2 });
+        let full = status(EncodeError::QueueFull {
+            needed: 1,
+            waiting: 2,
+            limit: 2,
+        });
         assert_eq!(full.code(), Code::ResourceExhausted);
         let late = status(EncodeError::Deadline { waited_ms: 962 });
-        assert!(late.code() == Code::DeadlineExceeded && late.message().contains("1.0s"), "{late}");
+        assert!(
+            late.code() == Code::DeadlineExceeded && late.message().contains("1.0s"),
+            "{late}"
+        );
         assert_eq!(status(EncodeError::Stopped).code(), Code::Unavailable);
         assert_eq!(status(EncodeError::NoTexts).code(), Code::Internal);
     }
 
     #[test]
     fn a_tower_with_fewer_threads_or_on_a_gpu_leaves_cores_free() {
-        let takes = |device, threads| takes_all(&Compute { device, threads, ..Compute::default() }, 4);
+        let takes = |device, threads| {
+            takes_all(
+                &Compute {
+                    device,
+                    threads,
+                    ..Compute::default()
+                },
+                4,
+            )
+        };
         assert!(takes(Device::Cpu, None) && takes(Device::Cpu, Some(4)) && takes(Device::Cpu, Some(9)));
         assert!(!takes(Device::Cpu, Some(3)) && !takes(Device::Cuda(0), None));
     }

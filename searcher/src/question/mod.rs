@@ -101,8 +101,8 @@ impl QuestionTower {
         matches!(self, Self::Remote(_))
     }
 
-    /// Completes when the tower has failed for good, as when the model's thread has died; never for a service, which may
-    /// come back.
+    /// Completes when the tower has failed for good, as when the model's thread has died; never for a service, which
+    /// may come back.
     pub async fn ended(&self) {
         match self {
             #[cfg(feature = "torch")]
@@ -137,7 +137,10 @@ impl QuestionTower {
         let embedded = embedded.map_err(|_| Error::TowerLate(time))??;
         let expected = count * self.model().dim;
         if embedded.vectors.len() != expected || embedded.vectors.iter().any(|value| !value.is_finite()) {
-            return Err(failed(format!("expected {expected} finite values, got {}", embedded.vectors.len()), false));
+            return Err(failed(
+                format!("expected {expected} finite values, got {}", embedded.vectors.len()),
+                false,
+            ));
         }
         Ok(embedded)
     }

@@ -20,7 +20,11 @@ pub struct Remote {
 }
 
 fn request(questions: Vec<String>) -> v1::EncodeRequest {
-    v1::EncodeRequest { tower: v1::Tower::Question.into(), texts: questions, ..Default::default() }
+    v1::EncodeRequest {
+        tower: v1::Tower::Question.into(),
+        texts: questions,
+        ..Default::default()
+    }
 }
 
 impl From<ClientError> for Error {
@@ -38,7 +42,11 @@ impl Remote {
         }
         let (dim, max_tokens, metric) = (info.dim as usize, info.max_tokens as usize, info.metric().as_str_name());
         let model = ModelRecord::of_unit_vectors(info.name, info.fingerprint, dim, metric, max_tokens)?;
-        Ok(Self { client, model, breaker: CircuitBreaker::default() })
+        Ok(Self {
+            client,
+            model,
+            breaker: CircuitBreaker::default(),
+        })
     }
 
     pub(super) fn model(&self) -> &ModelRecord {
@@ -48,7 +56,9 @@ impl Remote {
     /// Asks the service for its model. Where it answers that, but no questions, the error is [`Error::TowerSilent`].
     pub(super) async fn check(&self) -> Result<()> {
         self.check_model(&self.client.info().await?.fingerprint)?;
-        self.breaker.is_open().map_or(Ok(()), |next| Err(Error::TowerSilent { next }))
+        self.breaker
+            .is_open()
+            .map_or(Ok(()), |next| Err(Error::TowerSilent { next }))
     }
 
     fn check_model(&self, fingerprint: &str) -> Result<()> {
@@ -71,13 +81,20 @@ impl Remote {
         let probe = async move { client.encode_within(request(vec![GOLDEN.to_owned()]), PROBE_TIME).await };
         let call = self.client.encode_within(request(questions), time);
         let called = Box::pin(self.breaker.call((count, time), call, probe)).await;
-        let reply = called.map_err(|next| Error::TowerSilent { next })?.map_err(|error| match error {
-            ClientError::Deadline { .. } => Error::TowerLate(time),
-            ClientError::Refused { code: Code::ResourceExhausted, retry_after, .. } => {
-                Error::TowerBusy { reason: error.to_string(), retry_after }
-            }
-            error => error.into(),
-        })?;
+        let reply = called
+            .map_err(|next| Error::TowerSilent { next })?
+            .map_err(|error| match error {
+                ClientError::Deadline { .. } => Error::TowerLate(time),
+                ClientError::Refused {
+                    code: Code::ResourceExhausted,
+                    retry_after,
+                    ..
+                } => Error::TowerBusy {
+                    reason: error.to_string(),
+                    retry_after,
+                },
+                error => error.into(),
+            })?;
         self.check_model(&reply.fingerprint)?;
         let vectors = dyad_proto::vector::unpack(&reply.vectors, count, self.model.dim, "vectors")
             .map_err(|error| failed(error.to_string(), false))?;
@@ -85,6 +102,13 @@ impl Remote {
         let embed_us = (started.elapsed().as_micros() as u64).saturating_sub(timings.queue_us + timings.tokenize_us);
         let (tokens, truncated) = (reply.tokens, reply.truncated_texts);
         let (queue_us, tokenize_us) = (timings.queue_us, timings.tokenize_us);
-        Ok(EmbeddedQuestions { vectors, tokens, truncated, queue_us, tokenize_us, embed_us })
+        Ok(EmbeddedQuestions {
+            vectors,
+            tokens,
+            truncated,
+            queue_us,
+            tokenize_us,
+            embed_us,
+        })
     }
 }

@@ -22,7 +22,12 @@ pub struct ModelTower {
 
 impl ModelTower {
     fn new(tower: QuestionTower, number: usize) -> Self {
-        Self { tower, number, golden: OnceLock::new(), is_down: AtomicBool::new(false) }
+        Self {
+            tower,
+            number,
+            golden: OnceLock::new(),
+            is_down: AtomicBool::new(false),
+        }
     }
 
     /// Whether the tower has failed for the last question.
@@ -38,7 +43,10 @@ impl ModelTower {
             Some(Error::TowerBusy { .. } | Error::TowerLate(_)) => {}
             Some(error) => {
                 if !self.is_down.swap(true, Ordering::Relaxed) {
-                    tracing::warn!(model, "the question tower returns no vectors, BM25 answers where it can: {error}");
+                    tracing::warn!(
+                        model,
+                        "the question tower returns no vectors, BM25 answers where it can: {error}"
+                    );
                 }
             }
             None => {
@@ -59,8 +67,8 @@ pub struct QuestionTowers {
 }
 
 impl QuestionTowers {
-    /// An index that none of the towers fits is refused, except with `or_none`, or where there is no tower at all: its questions then come
-    /// with their vectors, or are answered by BM25.
+    /// An index that none of the towers fits is refused, except with `or_none`, or where there is no tower at all: its
+    /// questions then come with their vectors, or are answered by BM25.
     pub fn new(towers: Vec<QuestionTower>, or_none: bool) -> Result<Self> {
         let mut all: Vec<ModelTower> = Vec::with_capacity(towers.len());
         for (number, tower) in towers.into_iter().enumerate() {
@@ -82,8 +90,8 @@ impl QuestionTowers {
         self.all.iter().find(|one| fits(&one.tower, model))
     }
 
-    /// Refuses an index of a model that no tower is of, even at the same dimension. `before` is the model of the generation that is
-    /// served now, where there is one: an index that has a tower keeps one.
+    /// Refuses an index of a model that no tower is of, even at the same dimension. `before` is the model of the
+    /// generation that is served now, where there is one: an index that has a tower keeps one.
     pub fn check(&self, model: &ModelRecord, before: Option<&ModelRecord>) -> Result<()> {
         let has_one = before.is_some_and(|before| self.of(before).is_some());
         if self.of(model).is_some() || ((self.or_none || self.all.is_empty()) && !has_one) {
@@ -91,13 +99,21 @@ impl QuestionTowers {
         }
         let index = Box::new(model.clone());
         Err(match self.all.as_slice() {
-            [one] => Error::Model { index, tower: Box::new(one.tower.model().clone()) },
+            [one] => Error::Model {
+                index,
+                tower: Box::new(one.tower.model().clone()),
+            },
             all => {
                 let say = |one: &ModelTower| {
-                    let ModelRecord { name, fingerprint, dim, .. } = one.tower.model();
+                    let ModelRecord {
+                        name, fingerprint, dim, ..
+                    } = one.tower.model();
                     format!("`{name}` (fingerprint {fingerprint}, {dim} values)")
                 };
-                Error::NoModel { index, towers: all.iter().map(say).collect::<Vec<_>>().join(", ") }
+                Error::NoModel {
+                    index,
+                    towers: all.iter().map(say).collect::<Vec<_>>().join(", "),
+                }
             }
         })
     }
@@ -105,7 +121,10 @@ impl QuestionTowers {
 
 impl From<Option<QuestionTower>> for QuestionTowers {
     fn from(tower: Option<QuestionTower>) -> Self {
-        Self { all: tower.into_iter().map(|tower| ModelTower::new(tower, 0)).collect(), or_none: false }
+        Self {
+            all: tower.into_iter().map(|tower| ModelTower::new(tower, 0)).collect(),
+            or_none: false,
+        }
     }
 }
 

@@ -7,8 +7,8 @@ use crate::memory::ProcessMemory;
 /// Configuration of an engine.
 #[derive(Debug, Clone)]
 pub struct EngineConfig {
-    /// Requests in flight at once: half of them single searches, a quarter exact searches and explanations, of which more are refused; a
-    /// quarter batches and streams, which queue instead.
+    /// Requests in flight at once: half of them single searches, a quarter exact searches and explanations, of which
+    /// more are refused; a quarter batches and streams, which queue instead.
     pub max_requests: usize,
     /// Time for a request whose client sets no deadline.
     pub default_time: Duration,
@@ -18,7 +18,8 @@ pub struct EngineConfig {
     pub filter_cache: usize,
     /// The generation of the only index to start with; none: the one that `CURRENT` names.
     pub generation: Option<u64>,
-    /// Memory of the process, to which the engine adds its caches and replies. An index that does not fit is not served.
+    /// Memory of the process, to which the engine adds its caches and replies. An index that does not fit is not
+    /// served.
     pub memory: ProcessMemory,
     /// Share of one core that comparing searches with exact ones may take; 0: none are.
     pub live_recall_share: f64,

@@ -1,5 +1,5 @@
-//! Answers of a batch whose parts are done, and whose first try has not made them: rankings have too few groups and have to be read deeper, or the reply
-//! memory was full.
+//! Answers of a batch whose parts are done, and whose first try has not made them: rankings have too few groups and
+//! have to be read deeper, or the reply memory was full.
 
 use std::sync::Arc;
 
@@ -11,7 +11,8 @@ use super::stages::batch::QuestionBatch;
 use crate::error::{Error, Result};
 
 impl Engine {
-    /// With rankings that are read deeper. That is bulk work, and a request that does not queue is admitted to it, or refused.
+    /// With rankings that are read deeper. That is bulk work, and a request that does not queue is admitted to it, or
+    /// refused.
     pub(super) async fn answer_deeper(&self, batch: &Arc<QuestionBatch>, jobs: &Jobs<'_>) -> Result<Answers> {
         let jobs = jobs.for_bulk(batch.cost_of_deeper_reads())?;
         match answer(batch, &jobs, self.memory.budget()).await {

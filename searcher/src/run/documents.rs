@@ -46,7 +46,9 @@ impl Engine {
                 for key in keys {
                     cancel.check()?;
                     let is_callers = |(shard, node): &(usize, u32)| {
-                        existing.as_ref().is_none_or(|all| all.get(*shard).is_some_and(|nodes| nodes.contains(*node)))
+                        existing
+                            .as_ref()
+                            .is_none_or(|all| all.get(*shard).is_some_and(|nodes| nodes.contains(*node)))
                     };
                     match snapshot.find(key)?.filter(is_callers) {
                         Some((shard, node)) => {

@@ -12,9 +12,9 @@ use crate::metrics::CacheKind;
 use crate::question::{CachedQuestion, EmbeddedQuestions};
 
 impl Engine {
-    /// Vectors for the questions that have a dense part and came without one: those that were asked before from the cache, the others in
-    /// one call to the tower. When the tower fails, questions that can be answered without a vector are, and the answer is
-    /// marked as degraded.
+    /// Vectors for the questions that have a dense part and came without one: those that were asked before from the
+    /// cache, the others in one call to the tower. When the tower fails, questions that can be answered without a
+    /// vector are, and the answer is marked as degraded.
     pub(super) async fn embed(&self, batch: &QuestionBatch) -> Result<()> {
         let wants = |item: &BatchItem| item.plan.dense.is_some() && item.vector.is_none();
         let tower = self.tower_of(&batch.snapshot);
@@ -34,11 +34,18 @@ impl Engine {
             }
         }
         let all = || batch.items.iter().zip(&known);
-        let asked = || all().filter(|(item, known)| wants(item) && known.is_none()).map(|(item, _)| item);
+        let asked = || {
+            all()
+                .filter(|(item, known)| wants(item) && known.is_none())
+                .map(|(item, _)| item)
+        };
         let embedded = match (asked().map(|item| item.plan.tower_time).min(), tower) {
             (Some(time), Some(one)) => {
                 let time = time.min(batch.cancel.left());
-                let embedded = one.tower.embed(asked().map(|item| item.query.clone()).collect(), time).await;
+                let embedded = one
+                    .tower
+                    .embed(asked().map(|item| item.query.clone()).collect(), time)
+                    .await;
                 one.note(embedded.as_ref().err());
                 embedded
             }
@@ -50,7 +57,10 @@ impl Engine {
         };
         let (dim, mut numbers) = (batch.snapshot.manifest().model.dim, 0..);
         let vector = |(item, known): (&BatchItem, &Option<Arc<CachedQuestion>>)| match (known, &embedded) {
-            _ if !wants(item) => QuestionVector { values: item.vector.clone(), ..QuestionVector::default() },
+            _ if !wants(item) => QuestionVector {
+                values: item.vector.clone(),
+                ..QuestionVector::default()
+            },
             (Some(known), _) => of_cache(known),
             (None, Ok(embedded)) => {
                 let vector = nth(embedded, numbers.next().unwrap_or_default(), dim);
@@ -59,16 +69,27 @@ impl Engine {
                     cache.insert(
                         tower.number,
                         &item.query,
-                        CachedQuestion { values: values.clone(), tokens, truncated },
+                        CachedQuestion {
+                            values: values.clone(),
+                            tokens,
+                            truncated,
+                        },
                     );
                 }
                 vector
             }
             (None, Err(error)) => {
                 // The error may name machines; it is in the log.
-                let reason = if batch.scope.is_some() { String::new() } else { format!(": {error}") };
+                let reason = if batch.scope.is_some() {
+                    String::new()
+                } else {
+                    format!(": {error}")
+                };
                 let degraded = Some(format!("no question vector, answered by BM25 alone{reason}"));
-                QuestionVector { degraded, ..QuestionVector::default() }
+                QuestionVector {
+                    degraded,
+                    ..QuestionVector::default()
+                }
             }
         };
         let vectors = all().map(vector).collect();
@@ -77,19 +98,40 @@ impl Engine {
 }
 
 fn of_cache(known: &CachedQuestion) -> QuestionVector {
-    let CachedQuestion { values, tokens, truncated } = known;
-    QuestionVector { values: Some(values.clone()), tokens: *tokens, truncated: *truncated, ..QuestionVector::default() }
+    let CachedQuestion {
+        values,
+        tokens,
+        truncated,
+    } = known;
+    QuestionVector {
+        values: Some(values.clone()),
+        tokens: *tokens,
+        truncated: *truncated,
+        ..QuestionVector::default()
+    }
 }
 
 /// What the tower says of one of its questions.
 fn nth(embedded: &EmbeddedQuestions, number: u32, dim: usize) -> QuestionVector {
-    let EmbeddedQuestions { vectors, tokens, truncated, queue_us, tokenize_us, embed_us } = embedded;
+    let EmbeddedQuestions {
+        vectors,
+        tokens,
+        truncated,
+        queue_us,
+        tokenize_us,
+        embed_us,
+    } = embedded;
     let (at, times) = (number as usize, v1::Timings::default());
     QuestionVector {
         values: vectors.chunks_exact(dim.max(1)).nth(at).map(<[f32]>::to_vec),
         tokens: tokens.get(at).copied().unwrap_or_default(),
         truncated: truncated.contains(&number),
-        timings: v1::Timings { queue_us: *queue_us, tokenize_us: *tokenize_us, embed_us: *embed_us, ..times },
+        timings: v1::Timings {
+            queue_us: *queue_us,
+            tokenize_us: *tokenize_us,
+            embed_us: *embed_us,
+            ..times
+        },
         degraded: None,
     }
 }

@@ -73,8 +73,8 @@ pub enum QueuePolicy {
 }
 
 impl Engine {
-    /// Opens a generation of an index and checks that the tower fits it. Without a tower, questions come with their vectors, or
-    /// are answered by BM25.
+    /// Opens a generation of an index and checks that the tower fits it. Without a tower, questions come with their
+    /// vectors, or are answered by BM25.
     pub fn open(index: &Path, tower: Option<QuestionTower>, config: EngineConfig) -> Result<Self> {
         Self::open_all(vec![IndexPath::new(index)], tower.into(), config)
     }
@@ -159,7 +159,12 @@ impl Engine {
             QueuePolicy::Refused => (None, None),
             QueuePolicy::Queued(turn) => (Some(self.pool.admit_many(1, &cancel).await?), Some(turn)),
         };
-        let batch = self.batch((vec![request], |_| String::new()), caller, (started, &cancel), turn.is_some())?;
+        let batch = self.batch(
+            (vec![request], |_| String::new()),
+            caller,
+            (started, &cancel),
+            turn.is_some(),
+        )?;
         let cost = batch.cost();
         let class = RequestClass::of(cost.total(), IndexSize::of(&batch.snapshot));
         batch.read_deeper_from_now_on(class == RequestClass::Bulk);
@@ -220,8 +225,8 @@ impl Engine {
         Ok(answers)
     }
 
-    /// Questions that are answered together, planned for the time that is left. `at` is the path of a request in the call, before the
-    /// names of its fields.
+    /// Questions that are answered together, planned for the time that is left. `at` is the path of a request in the
+    /// call, before the names of its fields.
     fn batch(
         &self,
         (requests, at): (Vec<v1::SearchRequest>, fn(usize) -> String),
@@ -247,10 +252,13 @@ impl Engine {
     /// Answers the questions: some of the filters at a time, each with BM25 and the dense part in parallel.
     async fn answer(&self, batch: &Arc<QuestionBatch>, jobs: &Jobs<'_>) -> Result<Answers> {
         let mut embedding = Some(self.embed(batch));
-        // The threads of a tower spin while they wait for each other, also for one that BM25 has displaced from its core: a batch
-        // takes more CPU time in parallel with BM25 than before it. A single question is too short for that to matter.
+        // The threads of a tower spin while they wait for each other, also for one that BM25 has displaced from its
+        // core: a batch takes more CPU time in parallel with BM25 than before it. A single question is too short for
+        // that to matter.
         if batch.items.len() > 1
-            && self.tower_of(&batch.snapshot).is_some_and(|one| one.tower.takes_all_cores())
+            && self
+                .tower_of(&batch.snapshot)
+                .is_some_and(|one| one.tower.takes_all_cores())
             && let Some(embedding) = embedding.take()
         {
             embedding.await?;
@@ -268,7 +276,9 @@ impl Engine {
                 chunk.has_filter.then(|| work(batch, chunk, QuestionBatch::filter)),
                 chunk.has_text.then(|| self.part(batch, chunk, QuestionBatch::text)),
                 vectors,
-                chunk.has_dense.then_some(|allowed| self.dense(batch, chunk, allowed, jobs)),
+                chunk
+                    .has_dense
+                    .then_some(|allowed| self.dense(batch, chunk, allowed, jobs)),
             );
             match parts.await {
                 Ok(parts) => answered = parts.into_iter().flatten().flatten().next(),
@@ -302,7 +312,11 @@ impl Engine {
         if jobs.class != RequestClass::Bulk && !is_grouped && batch.only_dense().is_some() {
             let (batch, budget) = (Arc::clone(batch), self.memory.budget());
             let is_single_shard = jobs.class == RequestClass::SingleShard;
-            let gather = if is_single_shard { &self.gather_single_shard } else { &self.gather };
+            let gather = if is_single_shard {
+                &self.gather_single_shard
+            } else {
+                &self.gather
+            };
             return Either::Left(jobs.gather(gather, |permit, done| DenseSearch {
                 batch,
                 allowed,

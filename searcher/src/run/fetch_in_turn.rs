@@ -1,4 +1,5 @@
-//! The documents of replies whose hits were found before: those of a stream are read in turn, so that a reply that waits holds no memory.
+//! The documents of replies whose hits were found before: those of a stream are read in turn, so that a reply that
+//! waits holds no memory.
 
 use std::sync::Arc;
 
@@ -12,8 +13,8 @@ use crate::error::{Error, Result};
 use crate::plan::SearchCost;
 
 impl Engine {
-    /// Reads the documents of the answer to a request of a stream when its turn has come. It waits without a place among the requests in
-    /// flight.
+    /// Reads the documents of the answer to a request of a stream when its turn has come. It waits without a place
+    /// among the requests in flight.
     pub(super) async fn fetch_in_turn(
         &self,
         batch: Arc<QuestionBatch>,

@@ -1,6 +1,8 @@
-//! Dense searches of single requests that wait for a thread at the same time are run by one job, interleaved on its thread.
+//! Dense searches of single requests that wait for a thread at the same time are run by one job, interleaved on its
+//! thread.
 //!
-//! Nothing is delayed for it: a search starts as soon as a thread is free, together with a fair share of those that have come meanwhile.
+//! Nothing is delayed for it: a search starts as soon as a thread is free, together with a fair share of those that
+//! have come meanwhile.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -42,7 +44,13 @@ impl DenseSearch {
 
     /// Hands the result over; goes on to the answer, where this was the request's last part.
     fn finish(self, searched: Result<()>) {
-        let Self { batch, budget, permit, done, .. } = self;
+        let Self {
+            batch,
+            budget,
+            permit,
+            done,
+            ..
+        } = self;
         let answered = searched.and_then(|()| batch.finish_part(budget));
         drop(permit);
         // The receiver is gone once the client has left.
@@ -50,8 +58,8 @@ impl DenseSearch {
     }
 }
 
-/// The searches that wait for a thread. For each of them there is a job that calls [`Self::run`]; it need not be that search which the job
-/// then runs.
+/// The searches that wait for a thread. For each of them there is a job that calls [`Self::run`]; it need not be that
+/// search which the job then runs.
 #[derive(Debug, Default)]
 pub(super) struct Gather(Mutex<VecDeque<DenseSearch>>);
 
@@ -60,8 +68,8 @@ impl Gather {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push_back(search);
     }
 
-    /// The search that has waited longest, and others like it: a share of all that wait for one of the `threads`. Those whose clients have
-    /// left are dropped.
+    /// The search that has waited longest, and others like it: a share of all that wait for one of the `threads`. Those
+    /// whose clients have left are dropped.
     fn take(&self, threads: usize) -> Vec<DenseSearch> {
         let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         waiting.retain(|search| !search.done.is_closed());
@@ -86,7 +94,11 @@ impl Gather {
             Ok(found) => {
                 let took = micros(started);
                 for (search, hits) in searches.into_iter().zip(found) {
-                    let kept = search.batch.cancel.complete(hits).map(|hits| search.batch.keep_dense((hits, took)));
+                    let kept = search
+                        .batch
+                        .cancel
+                        .complete(hits)
+                        .map(|hits| search.batch.keep_dense((hits, took)));
                     search.finish(kept);
                 }
             }
@@ -118,9 +130,15 @@ impl Cancel for All<'_> {
 fn search(searches: &[DenseSearch]) -> Result<Vec<SearchHits<DocumentHit>>> {
     let asked: Option<Vec<_>> = searches.iter().map(|search| search.batch.only_dense()).collect();
     let asked = asked.ok_or(Error::Internal)?;
-    let (Some(first), Some((params, _))) = (searches.first(), asked.first()) else { return Ok(Vec::new()) };
+    let (Some(first), Some((params, _))) = (searches.first(), asked.first()) else {
+        return Ok(Vec::new());
+    };
     let vectors: Vec<&[f32]> = asked.iter().map(|(_, vector)| *vector).collect();
-    let allowed = first.allowed.first().and_then(Option::as_ref).map(|allowed| &*allowed.shards);
+    let allowed = first
+        .allowed
+        .first()
+        .and_then(Option::as_ref)
+        .map(|allowed| &*allowed.shards);
     let cancel = All(searches.iter().map(|search| &*search.batch.cancel).collect());
     Ok(first.batch.snapshot.search_dense(&vectors, params, allowed, &cancel)?)
 }

@@ -1,5 +1,5 @@
-//! Reload, rollback, `CURRENT` followed, and verification. Reload and rollback complete what they have begun, also where the caller
-//! leaves.
+//! Reload, rollback, `CURRENT` followed, and verification. Reload and rollback complete what they have begun, also
+//! where the caller leaves.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -46,8 +46,8 @@ impl Engine {
         self
     }
 
-    /// Opens the generation that `CURRENT` of an index names and serves it; returns the old and the new number. Of an index in a store, that is the
-    /// store's `CURRENT`: its generation is fetched first.
+    /// Opens the generation that `CURRENT` of an index names and serves it; returns the old and the new number. Of an
+    /// index in a store, that is the store's `CURRENT`: its generation is fetched first.
     pub async fn reload(self: &Arc<Self>, index: &str) -> Result<(u64, u64)> {
         let index = self.index(index, &Caller::default())?;
         if let Some(mirrors) = &self.mirrors {
@@ -66,16 +66,19 @@ impl Engine {
             }
             let pointer = pointer(&index.path).unwrap_or_default();
             let snapshot = Snapshot::open_after(&index.path, Some(&served))?;
-            engine.towers.check(&snapshot.manifest().model, Some(&served.manifest().model))?;
+            engine
+                .towers
+                .check(&snapshot.manifest().model, Some(&served.manifest().model))?;
             Ok((snapshot, pointer))
         })
         .await
     }
 
-    /// Reads every `CURRENT` at intervals of `pause` and serves the generation that it names, until the future is dropped: by number and checksum, for
-    /// another index may have taken the directory's place, and have a generation of the same number. A generation that
-    /// cannot be served is logged once and tried again after a minute, or when `CURRENT` names another; the one that is served stays. A
-    /// directory that cannot be read is reported by `Status`. Stores are asked at the same intervals, and what they have is fetched.
+    /// Reads every `CURRENT` at intervals of `pause` and serves the generation that it names, until the future is
+    /// dropped: by number and checksum, for another index may have taken the directory's place, and have a generation
+    /// of the same number. A generation that cannot be served is logged once and tried again after a minute, or when
+    /// `CURRENT` names another; the one that is served stays. A directory that cannot be read is reported by `Status`.
+    /// Stores are asked at the same intervals, and what they have is fetched.
     pub async fn follow(self: &Arc<Self>, pause: Duration) {
         let mut refused: Vec<Option<(String, Instant)>> = vec![None; self.indexes.iter().len()];
         if let Some(mirrors) = &self.mirrors {
@@ -135,26 +138,41 @@ impl Engine {
             let wanted = manifest::load(path, generation)?;
             engine.check_memory(index, &wanted)?;
             let snapshot = Snapshot::open_manifest(path, wanted, Some(&served))?;
-            engine.towers.check(&snapshot.manifest().model, Some(&served.manifest().model))?;
+            engine
+                .towers
+                .check(&snapshot.manifest().model, Some(&served.manifest().model))?;
             manifest::point_to(path, generation, &WriteLock::acquire(path)?)?;
-            Ok((snapshot, bytes.map(|bytes| manifest::pointer_to(generation, &bytes)).unwrap_or_default()))
+            Ok((
+                snapshot,
+                bytes
+                    .map(|bytes| manifest::pointer_to(generation, &bytes))
+                    .unwrap_or_default(),
+            ))
         })
         .await
     }
 
-    /// Refuses a generation that does not fit into memory in place of the one that is served. That one's pages are dropped meanwhile, those
-    /// of the shards that both have stay.
+    /// Refuses a generation that does not fit into memory in place of the one that is served. That one's pages are
+    /// dropped meanwhile, those of the shards that both have stay.
     fn check_memory(&self, index: &ServedIndex, wanted: &Manifest) -> Result<()> {
         if self.process.limit.is_none() {
             return Ok(());
         }
         let other = |other: &&Arc<ServedIndex>| other.name != index.name;
-        let others = self.indexes.iter().filter(other).map(|other| IndexMemory::of(&other.snapshot())).sum();
-        Ok(self.process.check(&index.name, IndexMemory::of_files(&index.path, wanted), others)?)
+        let others = self
+            .indexes
+            .iter()
+            .filter(other)
+            .map(|other| IndexMemory::of(&other.snapshot()))
+            .sum();
+        Ok(self
+            .process
+            .check(&index.name, IndexMemory::of_files(&index.path, wanted), others)?)
     }
 
-    /// Serves the generation that `open` opens, by the `CURRENT` that it was opened by. One at a time of all indexes, whose memory is counted together; a caller that leaves interrupts nothing, so that the pointer
-    /// on disk and the served generation always agree.
+    /// Serves the generation that `open` opens, by the `CURRENT` that it was opened by. One at a time of all indexes,
+    /// whose memory is counted together; a caller that leaves interrupts nothing, so that the pointer on disk and the
+    /// served generation always agree.
     async fn switch(
         self: &Arc<Self>,
         index: &Arc<ServedIndex>,
@@ -190,9 +208,11 @@ impl Engine {
     /// Reads every byte of the served generation of an index; returns the problems found and the bytes read.
     pub async fn verify(&self, index: &str, time: Duration) -> Result<(Vec<String>, u64)> {
         let snapshot = self.index(index, &Caller::default())?.snapshot();
-        // Reading takes minutes: on a thread of its own, and one at a time, so that no search waits for it. The permit is held
-        // by the work and not by the caller, who may leave.
-        let turn = Arc::clone(&self.verifying).try_acquire_owned().map_err(|_| Error::Verifying)?;
+        // Reading takes minutes: on a thread of its own, and one at a time, so that no search waits for it. The permit
+        // is held by the work and not by the caller, who may leave.
+        let turn = Arc::clone(&self.verifying)
+            .try_acquire_owned()
+            .map_err(|_| Error::Verifying)?;
         // Dropped with this future, when the caller leaves: the work ends soon after.
         let (cancel, _guard) = SearchCancellation::with_deadline(Instant::now(), time);
         let asked = Arc::clone(&cancel);

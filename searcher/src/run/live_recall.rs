@@ -1,5 +1,5 @@
-//! Live recall: some of the searches through graphs are compared with the exact search for the same question, filter and generation, on a
-//! thread of its own that takes a given share of one core.
+//! Live recall: some of the searches through graphs are compared with the exact search for the same question, filter
+//! and generation, on a thread of its own that takes a given share of one core.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -29,7 +29,8 @@ const LONGEST_PAUSE: Duration = Duration::from_mins(10);
 pub(super) struct LiveRecall(SyncSender<Arc<QuestionBatch>>);
 
 impl LiveRecall {
-    /// Starts the thread, which counts into `metrics`; `share` of one core, above 0, is what it takes. None where that is 0.
+    /// Starts the thread, which counts into `metrics`; `share` of one core, above 0, is what it takes. None where that
+    /// is 0.
     pub(super) fn start(share: f64, metrics: Arc<SearcherMetrics>) -> Result<Option<Self>> {
         if share <= 0.0 {
             return Ok(None);
@@ -37,7 +38,9 @@ impl LiveRecall {
         // Without a buffer: a search is taken when the thread waits for one, and not measured otherwise.
         let (sender, receiver) = sync_channel::<Arc<QuestionBatch>>(0);
         let failed = |error: &dyn std::fmt::Display| Error::Threads(error.to_string());
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(1).thread_name(|_| "dyad-recall".to_owned());
+        let pool = rayon::ThreadPoolBuilder::new()
+            .num_threads(1)
+            .thread_name(|_| "dyad-recall".to_owned());
         let pool = pool.start_handler(|_| yield_to_others(LOWEST_PRIORITY)).build();
         let pool = pool.map_err(|error| failed(&error))?;
         let run = move || {
@@ -49,16 +52,26 @@ impl LiveRecall {
                 }
                 // So that a generation that is no longer served is not kept open by the pause.
                 drop(batch);
-                std::thread::sleep(started.elapsed().mul_f64((1.0 / share - 1.0).max(0.0)).min(LONGEST_PAUSE));
+                std::thread::sleep(
+                    started
+                        .elapsed()
+                        .mul_f64((1.0 / share - 1.0).max(0.0))
+                        .min(LONGEST_PAUSE),
+                );
             }
         };
-        std::thread::Builder::new().name("dyad-recall".to_owned()).spawn(run).map_err(|error| failed(&error))?;
+        std::thread::Builder::new()
+            .name("dyad-recall".to_owned())
+            .spawn(run)
+            .map_err(|error| failed(&error))?;
         Ok(Some(Self(sender)))
     }
 
     /// Offers the search of a batch of one question that has been answered.
     pub(super) fn offer(&self, batch: &Arc<QuestionBatch>) {
-        let by_graph = batch.only_dense().is_some_and(|(params, _)| params.mode != SearchMode::Exact);
+        let by_graph = batch
+            .only_dense()
+            .is_some_and(|(params, _)| params.mode != SearchMode::Exact);
         if by_graph {
             _ = self.0.try_send(Arc::clone(batch));
         }
@@ -73,7 +86,9 @@ fn compare(batch: &QuestionBatch) -> Result<ComparedSearch> {
     else {
         return Err(Error::Internal);
     };
-    let Some((served, _)) = found.dense.get() else { return Err(Error::Internal) };
+    let Some((served, _)) = found.dense.get() else {
+        return Err(Error::Internal);
+    };
     let allowed = match (&item.plan.filter, &item.filter) {
         (Some(filter), Some(encoded)) => {
             let (is_scoped, cache) = (batch.scope.is_some(), batch.filters.as_deref());
@@ -83,12 +98,23 @@ fn compare(batch: &QuestionBatch) -> Result<ComparedSearch> {
     };
     // A search for fewer hits is to find as many of the nearest, and no more are compared.
     let k = params.k.min(K);
-    let params = DenseParams { k, mode: SearchMode::Exact };
+    let params = DenseParams {
+        k,
+        mode: SearchMode::Exact,
+    };
     let allowed = allowed.as_ref().map(|allowed| &*allowed.shards);
-    let exact = batch.snapshot.search_dense(&[vector], &params, allowed, &*cancel)?.pop().ok_or(Error::Internal)?;
+    let exact = batch
+        .snapshot
+        .search_dense(&[vector], &params, allowed, &*cancel)?
+        .pop()
+        .ok_or(Error::Internal)?;
     let exact = cancel.complete(exact)?;
     let (found, expected) = found_of(&served.hits, &exact.hits);
-    Ok(ComparedSearch { found, expected, out_of_distribution: served.cost.out_of_distribution > 0 })
+    Ok(ComparedSearch {
+        found,
+        expected,
+        out_of_distribution: served.cost.out_of_distribution > 0,
+    })
 }
 
 /// How many of the nearest are among the first hits, as many as there are nearest, of a search; and how many there are.
@@ -106,7 +132,14 @@ mod tests {
     #[test]
     fn the_nearest_are_compared_with_as_many_hits() {
         let hits = |nodes: &[u32]| -> Vec<DocumentHit> {
-            nodes.iter().map(|&node| DocumentHit { score: 0.0, shard: 0, node }).collect()
+            nodes
+                .iter()
+                .map(|&node| DocumentHit {
+                    score: 0.0,
+                    shard: 0,
+                    node,
+                })
+                .collect()
         };
         // The second nearest is not the nearest.
         assert_eq!(found_of(&hits(&[2]), &hits(&[1])), (0, 1));

@@ -14,7 +14,11 @@ use crate::question::QuestionCache;
 impl Engine {
     /// The limit of the process's memory, and what is needed of it.
     pub fn memory(&self) -> (Option<&ProcessMemoryLimit>, MemoryNeed) {
-        let indexes = self.indexes.iter().map(|index| IndexMemory::of(&index.snapshot())).sum();
+        let indexes = self
+            .indexes
+            .iter()
+            .map(|index| IndexMemory::of(&index.snapshot()))
+            .sum();
         (self.process.limit.as_ref(), self.process.need(indexes))
     }
 
@@ -53,7 +57,9 @@ impl Engine {
 
     /// Looks whether it can answer.
     pub async fn check_readiness(&self) -> Readiness {
-        self.readiness.check(&self.towers, self.indexes.iter().cloned().collect()).await
+        self.readiness
+            .check(&self.towers, self.indexes.iter().cloned().collect())
+            .await
     }
 
     /// Looks again and again, until the future is dropped.

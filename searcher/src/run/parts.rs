@@ -35,7 +35,14 @@ impl<'a> Jobs<'a> {
         permit: OwnedSemaphorePermit,
         cancel: Arc<SearchCancellation>,
     ) -> Self {
-        Self { pool, class, cost, permit: Arc::new(permit), cancel, is_queued: false }
+        Self {
+            pool,
+            class,
+            cost,
+            permit: Arc::new(permit),
+            cancel,
+            is_queued: false,
+        }
     }
 
     /// From now on single searches run on threads that share no shards, where the snapshot has one.
@@ -43,7 +50,8 @@ impl<'a> Jobs<'a> {
         self.class = self.class.over(snapshot.shards().len());
     }
 
-    /// For bulk work of the same call, which has turned out to cost this much: refused as one that comes now, unless it queues.
+    /// For bulk work of the same call, which has turned out to cost this much: refused as one that comes now, unless it
+    /// queues.
     pub(super) fn for_bulk(&self, cost: SearchCost) -> Result<Self> {
         let permit = if self.is_queued {
             Arc::clone(&self.permit)
@@ -51,7 +59,14 @@ impl<'a> Jobs<'a> {
             Arc::new(self.pool.admit(RequestClass::Bulk, cost.total(), self.cancel.left())?)
         };
         let (class, cancel) = (RequestClass::Bulk, Arc::clone(&self.cancel));
-        Ok(Self { pool: self.pool, class, cost, permit, cancel, is_queued: self.is_queued })
+        Ok(Self {
+            pool: self.pool,
+            class,
+            cost,
+            permit,
+            cancel,
+            is_queued: self.is_queued,
+        })
     }
 
     /// Starts work that makes an answer now; the future waits for its result until the deadline.
@@ -83,9 +98,9 @@ impl<'a> Jobs<'a> {
         async move { finish(result, &self.cancel).await? }
     }
 
-    /// Runs the given parts and returns the results of BM25 and of the dense part. The filter starts at once, and BM25 follows
-    /// it on the same thread. The dense part starts as soon as the vectors and the filter's result are there, whether BM25 is
-    /// done or not.
+    /// Runs the given parts and returns the results of BM25 and of the dense part. The filter starts at once, and BM25
+    /// follows it on the same thread. The dense part starts as soon as the vectors and the filter's result are there,
+    /// whether BM25 is done or not.
     pub(super) async fn run_parts<A, T, D>(
         &self,
         filter: Option<impl FnOnce() -> Result<A> + Send + 'static>,
@@ -131,7 +146,8 @@ impl<'a> Jobs<'a> {
         Ok([text, dense])
     }
 
-    /// Starts a dense search together with others that wait for a thread; the future waits for its result until the deadline.
+    /// Starts a dense search together with others that wait for a thread; the future waits for its result until the
+    /// deadline.
     pub(super) fn gather(
         &self,
         gather: &Arc<Gather>,
@@ -140,7 +156,8 @@ impl<'a> Jobs<'a> {
         let (done, result) = oneshot::channel();
         gather.add(search(Arc::clone(&self.permit), done));
         let (gather, threads) = (Arc::clone(gather), self.pool.threads(self.class));
-        self.pool.start(self.class, self.cost.late(), move || gather.run(threads));
+        self.pool
+            .start(self.class, self.cost.late(), move || gather.run(threads));
         async move { finish(result, &self.cancel).await? }
     }
 }
@@ -164,16 +181,21 @@ mod tests {
     fn jobs(pool: &SearchPools) -> (Jobs<'_>, CancelOnDrop) {
         let (cancel, guard) = SearchCancellation::with_deadline(Instant::now(), Duration::from_secs(20));
         let cost = SearchCost::default();
-        let permit = pool.admit(RequestClass::Interactive, cost.total(), Duration::from_hours(1)).unwrap();
-        (Jobs::new(pool, (RequestClass::Interactive, cost), permit, cancel), guard)
+        let permit = pool
+            .admit(RequestClass::Interactive, cost.total(), Duration::from_hours(1))
+            .unwrap();
+        (
+            Jobs::new(pool, (RequestClass::Interactive, cost), permit, cancel),
+            guard,
+        )
     }
 
     type NoFilter = fn() -> Result<u32>;
     type NoPart = fn(&u32) -> Result<&'static str>;
     type NoDense = fn(Arc<u32>) -> std::future::Ready<Result<&'static str>>;
 
-    /// BM25 ends only when the dense part has begun, and that only when the vectors are there, which come only when the filter
-    /// is done: any other order would wait for ever.
+    /// BM25 ends only when the dense part has begun, and that only when the vectors are there, which come only when the
+    /// filter is done: any other order would wait for ever.
     #[tokio::test]
     async fn the_dense_part_waits_for_filter_and_vectors_and_not_for_bm25() {
         let pool = SearchPools::with_threads(8, 2).unwrap();
@@ -197,7 +219,10 @@ mod tests {
                 Ok("dense")
             })
         };
-        let parts = jobs.run_parts(Some(filter), Some(text), vectors, Some(dense)).await.unwrap();
+        let parts = jobs
+            .run_parts(Some(filter), Some(text), vectors, Some(dense))
+            .await
+            .unwrap();
         assert_eq!(parts, [Some("text"), Some("dense")]);
     }
 
@@ -205,11 +230,23 @@ mod tests {
     async fn parts_that_are_not_asked_for_do_not_run() {
         let pool = SearchPools::with_threads(8, 1).unwrap();
         let (jobs, _guard) = jobs(&pool);
-        let dense = |allowed: Arc<u32>| async move { if *allowed == 0 { Ok("dense") } else { Err(Error::Internal) } };
-        let parts = jobs.run_parts(None::<NoFilter>, None::<NoPart>, async { Ok(()) }, Some(dense)).await.unwrap();
+        let dense = |allowed: Arc<u32>| async move {
+            if *allowed == 0 {
+                Ok("dense")
+            } else {
+                Err(Error::Internal)
+            }
+        };
+        let parts = jobs
+            .run_parts(None::<NoFilter>, None::<NoPart>, async { Ok(()) }, Some(dense))
+            .await
+            .unwrap();
         assert_eq!(parts, [None, Some("dense")]);
         let text = |_: &u32| Ok("text");
-        let parts = jobs.run_parts(None::<NoFilter>, Some(text), async { Ok(()) }, None::<NoDense>).await.unwrap();
+        let parts = jobs
+            .run_parts(None::<NoFilter>, Some(text), async { Ok(()) }, None::<NoDense>)
+            .await
+            .unwrap();
         assert_eq!(parts, [Some("text"), None]);
     }
 
@@ -220,13 +257,17 @@ mod tests {
         let fails = |name: &str| Err(Error::NoDocument(name.to_owned()));
         let ok = |_: &u32| Ok("ok");
         let dense = |_: Arc<u32>| async { Ok("ok") };
-        let by_filter = jobs.run_parts(Some(move || fails("filter")), Some(ok), async { Ok(()) }, Some(dense)).await;
+        let by_filter = jobs
+            .run_parts(Some(move || fails("filter")), Some(ok), async { Ok(()) }, Some(dense))
+            .await;
         assert!(matches!(by_filter, Err(Error::NoDocument(name)) if name == "filter"));
         let vectors = async { Err(Error::TowerLate(Duration::ZERO)) };
         let by_tower = jobs.run_parts(None::<NoFilter>, Some(ok), vectors, Some(dense)).await;
         assert!(matches!(by_tower, Err(Error::TowerLate(_))));
         let text = |_: &u32| Err(Error::NoDocument("text".to_owned()));
-        let by_text = jobs.run_parts(None::<NoFilter>, Some(text), async { Ok(()) }, Some(dense)).await;
+        let by_text = jobs
+            .run_parts(None::<NoFilter>, Some(text), async { Ok(()) }, Some(dense))
+            .await;
         assert!(matches!(by_text, Err(Error::NoDocument(name)) if name == "text"));
     }
 }

@@ -1,4 +1,5 @@
-//! The best hits of a ranking, in an order that a cross encoder's scores have a part in. Where it is late or fails, the order stays, and the answer says so.
+//! The best hits of a ranking, in an order that a cross encoder's scores have a part in. Where it is late or fails, the
+//! order stays, and the answer says so.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -43,7 +44,8 @@ impl Engine {
         snapshot.reranking(self.reranker.as_ref()?.fingerprint()).cloned()
     }
 
-    /// Scores the best hits of the questions that ask for it, and orders them by these scores and their own; then every answer has its page of hits.
+    /// Scores the best hits of the questions that ask for it, and orders them by these scores and their own; then every
+    /// answer has its page of hits.
     pub(super) async fn rerank(
         &self,
         batch: &Arc<QuestionBatch>,
@@ -51,12 +53,21 @@ impl Engine {
         jobs: &Jobs<'_>,
     ) -> Result<Answers> {
         let reranker = self.reranker.as_ref().ok_or(Error::NoReranker)?;
-        let wanted = batch.items.iter().zip(&answers).enumerate().filter(|(_, (item, _))| item.plan.rerank_depth > 0);
+        let wanted = batch
+            .items
+            .iter()
+            .zip(&answers)
+            .enumerate()
+            .filter(|(_, (item, _))| item.plan.rerank_depth > 0);
         // Of all questions together, so that the answers of a batch are in time too.
         let until = Instant::now() + batch.cancel.left().mul_f64(TIME_SHARE);
         let scored = wanted.map(|(number, (item, answer))| {
-            let best: Vec<(usize, u32)> =
-                answer.hits.iter().take(item.plan.rerank_depth).map(|hit| (hit.shard, hit.node)).collect();
+            let best: Vec<(usize, u32)> = answer
+                .hits
+                .iter()
+                .take(item.plan.rerank_depth)
+                .map(|hit| (hit.shard, hit.node))
+                .collect();
             async move {
                 let started = Instant::now();
                 let scores = self.scores((reranker, until), batch, (&item.query, best), jobs).await;
@@ -64,9 +75,14 @@ impl Engine {
             }
         });
         let measured = self.reranking(&batch.snapshot);
-        let scored: Vec<_> = stream::iter(scored.collect::<Vec<_>>()).buffered(AT_ONCE).collect().await;
+        let scored: Vec<_> = stream::iter(scored.collect::<Vec<_>>())
+            .buffered(AT_ONCE)
+            .collect()
+            .await;
         for (number, scores, took) in scored {
-            let (Some(item), Some(answer)) = (batch.items.get(number), answers.get_mut(number)) else { continue };
+            let (Some(item), Some(answer)) = (batch.items.get(number), answers.get_mut(number)) else {
+                continue;
+            };
             match scores {
                 Ok(scores) => {
                     let of_index = || index_weight(answer.fusion.as_ref(), measured.as_ref());
@@ -75,13 +91,20 @@ impl Engine {
                     answer.response.rerank_weight = weight;
                     answer.response.reranker_fingerprint = reranker.fingerprint().to_string();
                     let is_measured = |measured: &&RerankRecord| (measured.weight - weight).abs() < f64::EPSILON;
-                    let loss = measured.as_ref().filter(is_measured).filter(|measured| measured.gain() < 0.0);
+                    let loss = measured
+                        .as_ref()
+                        .filter(is_measured)
+                        .filter(|measured| measured.gain() < 0.0);
                     answer.response.notes.extend(loss.map(no_gain_note));
                     reorder(&mut answer.hits, &scores, weight);
                 }
                 Err(error @ (Error::Reranker { .. } | Error::FullReplies { .. } | Error::LargeReply { .. })) => {
                     // The error may name machines; it is in the log.
-                    let reason = if batch.scope.is_some() { String::new() } else { format!(": {error}") };
+                    let reason = if batch.scope.is_some() {
+                        String::new()
+                    } else {
+                        format!(": {error}")
+                    };
                     answer.degrade(&format!("not reranked{reason}"));
                 }
                 Err(error) => return Err(error),
@@ -105,7 +128,10 @@ impl Engine {
             return Ok(Vec::new());
         }
         let left = || until.saturating_duration_since(Instant::now());
-        let late = || Error::Reranker { reason: "its time is over".to_owned(), transient: true };
+        let late = || Error::Reranker {
+            reason: "its time is over".to_owned(),
+            transient: true,
+        };
         if left().is_zero() {
             return Err(late());
         }
@@ -131,14 +157,29 @@ fn index_weight(fusion: Option<&Fusion>, measured: Option<&RerankRecord>) -> f64
     if !adds_logits(fusion) {
         return LOGITS_ALONE;
     }
-    let learned = fusion.zip(measured).and_then(|(fusion, measured)| measured.weight_of(fusion.method));
+    let learned = fusion
+        .zip(measured)
+        .and_then(|(fusion, measured)| measured.weight_of(fusion.method));
     learned.unwrap_or(DEFAULT_RERANK_WEIGHT)
 }
 
 /// What an operator should know of a cross encoder that brings nothing.
 pub fn no_gain(measured: &RerankRecord) -> String {
-    let RerankRecord { reranker, depth, weight, measured_on, .. } = measured;
-    let RerankMeasured { data, split, questions, before, after, p } = measured_on;
+    let RerankRecord {
+        reranker,
+        depth,
+        weight,
+        measured_on,
+        ..
+    } = measured;
+    let RerankMeasured {
+        data,
+        split,
+        questions,
+        before,
+        after,
+        p,
+    } = measured_on;
     format!(
         "the cross encoder `{reranker}` does not help: nDCG@10 {after:.4} with {depth} hits scored by it (weight {weight}), {before:.4} without (p = {p:.3}), on \
          {questions} questions of {data} ({split})"
@@ -147,7 +188,12 @@ pub fn no_gain(measured: &RerankRecord) -> String {
 
 /// The same for whoever asks, who need not know where questions came from.
 fn no_gain_note(measured: &RerankRecord) -> String {
-    let RerankMeasured { questions, before, after, .. } = &measured.measured_on;
+    let RerankMeasured {
+        questions,
+        before,
+        after,
+        ..
+    } = &measured.measured_on;
     format!(
         "reranking has lowered nDCG@10 from {before:.3} to {after:.3} on {questions} judged questions of this index"
     )
@@ -162,7 +208,12 @@ impl QuestionBatch {
     /// What the answer tower has read of a document, of a long one the beginning.
     fn passage(&self, shard: usize, node: u32) -> Result<String> {
         let stored = self.snapshot.document(shard, node)?;
-        let document = Document { key: stored.key, title: stored.title, text: stored.text, ..Document::default() };
+        let document = Document {
+            key: stored.key,
+            title: stored.title,
+            text: stored.text,
+            ..Document::default()
+        };
         let mut passage = document.passage().into_owned();
         passage.truncate(passage.floor_char_boundary(MAX_TEXT_BYTES));
         // A cross encoder takes no empty text; such a document is as good as one of a word that says nothing.
@@ -170,7 +221,8 @@ impl QuestionBatch {
     }
 }
 
-/// Puts as many hits as there are logits into the order of [`reranked::order`]; each gets its place there, and its logit.
+/// Puts as many hits as there are logits into the order of [`reranked::order`]; each gets its place there, and its
+/// logit.
 fn reorder(hits: &mut Vec<AnswerHit>, logits: &[f32], weight: f64) {
     let after = hits.split_off(logits.len().min(hits.len()));
     let scores: Vec<f32> = hits.iter().map(|answer| answer.hit.score).collect();
@@ -178,7 +230,10 @@ fn reorder(hits: &mut Vec<AnswerHit>, logits: &[f32], weight: f64) {
     for position in reranked::order(&scores, logits, weight) {
         let (hit, logit) = (scored.get_mut(position).and_then(Option::take), logits.get(position));
         if let (Some(mut answer), Some(logit)) = (hit, logit) {
-            answer.hit.rerank = Some(v1::Placement { rank: hits.len() as u32 + 1, score: *logit });
+            answer.hit.rerank = Some(v1::Placement {
+                rank: hits.len() as u32 + 1,
+                score: *logit,
+            });
             hits.push(answer);
         }
     }
@@ -208,8 +263,14 @@ mod tests {
         reorder(&mut all, &[0.1, 0.9, 0.1, 0.5], LOGITS_ALONE);
         assert_eq!(keys(&all), "bdacef");
         let placed = |answer: &AnswerHit| answer.hit.rerank.map(|place| (place.rank, place.score));
-        assert_eq!((placed(&all[0]), placed(&all[3]), placed(&all[4])), (Some((1, 0.9)), Some((4, 0.1)), None));
-        assert!(all.iter().all(|answer| answer.hit.score.to_bits() == 0.5_f32.to_bits()), "the ranking's score stays");
+        assert_eq!(
+            (placed(&all[0]), placed(&all[3]), placed(&all[4])),
+            (Some((1, 0.9)), Some((4, 0.1)), None)
+        );
+        assert!(
+            all.iter().all(|answer| answer.hit.score.to_bits() == 0.5_f32.to_bits()),
+            "the ranking's score stays"
+        );
         reorder(&mut all, &[], LOGITS_ALONE);
         assert_eq!(keys(&all), "bdacef");
         // Next to their own scores.
@@ -225,7 +286,12 @@ mod tests {
     #[test]
     fn a_page_is_cut_from_what_was_ranked_again() {
         let plan = |k, offset| {
-            let request = v1::SearchRequest { k, offset, rerank_depth: 6, ..Default::default() };
+            let request = v1::SearchRequest {
+                k,
+                offset,
+                rerank_depth: 6,
+                ..Default::default()
+            };
             SearchPlan::new(&request, Duration::from_secs(1), &[], Fusion::default())
         };
         let cut = |k, offset| {

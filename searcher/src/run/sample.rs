@@ -29,8 +29,14 @@ impl Engine {
         request.filter = caller.restrict(request.filter);
         let snapshot = index.snapshot();
         let size = IndexSize::of(&snapshot);
-        let filtering = request.filter.as_ref().map_or(Duration::ZERO, |asked| size.filter(&filter(asked)));
-        let cost = SearchCost { filter: filtering, ..SearchCost::of_documents(request.count as usize) };
+        let filtering = request
+            .filter
+            .as_ref()
+            .map_or(Duration::ZERO, |asked| size.filter(&filter(asked)));
+        let cost = SearchCost {
+            filter: filtering,
+            ..SearchCost::of_documents(request.count as usize)
+        };
         let class = RequestClass::of(cost.total(), size);
         let permit = self.pool.admit(class, cost.total(), time)?;
         let (cancel, _guard) = SearchCancellation::with_deadline(Instant::now(), time);
@@ -47,7 +53,9 @@ impl Engine {
                     }
                     None => None,
                 };
-                let of = allowed.as_ref().map_or(snapshot.len(), |allowed| allowed.iter().map(NodeSet::len).sum());
+                let of = allowed
+                    .as_ref()
+                    .map_or(snapshot.len(), |allowed| allowed.iter().map(NodeSet::len).sum());
                 let (fields, mut documents) = (StoredFields::named(&request.fields), Vec::new());
                 for (shard, node) in snapshot.sample(request.count as usize, request.seed, allowed.as_deref())? {
                     cancel.check()?;
@@ -56,7 +64,14 @@ impl Engine {
                     documents.push(reply_document(document));
                 }
                 let generation = snapshot.manifest().generation;
-                Ok((v1::SampleDocumentsResponse { documents, of: of as u64, generation }, budget))
+                Ok((
+                    v1::SampleDocumentsResponse {
+                        documents,
+                        of: of as u64,
+                        generation,
+                    },
+                    budget,
+                ))
             })
         };
         match read(self.memory.budget()).await {

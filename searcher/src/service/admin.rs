@@ -56,14 +56,24 @@ impl Admin for AdminService {
             Err(error) => (Vec::new(), 0, error.to_string()),
         };
         let snapshot = index.snapshot();
-        let tower = self.engine.towers().of(&snapshot.manifest().model).map(|one| &one.tower);
+        let tower = self
+            .engine
+            .towers()
+            .of(&snapshot.manifest().model)
+            .map(|one| &one.tower);
         let question_tower_error = match tower {
-            Some(tower) => tower.check().await.map_or_else(|error| error.to_string(), |()| String::new()),
+            Some(tower) => tower
+                .check()
+                .await
+                .map_or_else(|error| error.to_string(), |()| String::new()),
             None => String::new(),
         };
         let reranker = self.engine.reranker();
         let reranker_error = match reranker {
-            Some(reranker) => reranker.check().await.map_or_else(|error| error.to_string(), |()| String::new()),
+            Some(reranker) => reranker
+                .check()
+                .await
+                .map_or_else(|error| error.to_string(), |()| String::new()),
             None => String::new(),
         };
         let record = snapshot.manifest();
@@ -72,14 +82,26 @@ impl Admin for AdminService {
             let bytes = |files: Vec<&manifest::FileEntry>| files.iter().map(|file| file.bytes).sum();
             let (dense_bytes, text_bytes) = (bytes(dense), bytes(text));
             let (id, documents) = (shard.id.clone(), shard.live());
-            let (deleted, certificate) =
-                (shard.documents - documents, Some(convert::certificate(opened.certificate())));
-            v1::ShardStatus { id, documents, dense_bytes, text_bytes, deleted, certificate }
+            let (deleted, certificate) = (
+                shard.documents - documents,
+                Some(convert::certificate(opened.certificate())),
+            );
+            v1::ShardStatus {
+                id,
+                documents,
+                dense_bytes,
+                text_bytes,
+                deleted,
+                certificate,
+            }
         });
         let (limit, need) = self.engine.memory();
         let (resident, of_index) = (Resident::now(), IndexMemory::of(&snapshot));
-        let memory =
-            v1::MemoryStatus { index_hot: of_index.hot, index_cold: of_index.cold, ..v1::MemoryStatus::default() };
+        let memory = v1::MemoryStatus {
+            index_hot: of_index.hot,
+            index_cold: of_index.cold,
+            ..v1::MemoryStatus::default()
+        };
         // What tells of the whole server is not for keys of some indexes.
         let memory = if caller.indexes().is_some() {
             memory
@@ -121,7 +143,10 @@ impl Admin for AdminService {
         let made = async {
             let name = self.name(validate::fields(&request), &request.index, &caller)?;
             let (previous_generation, generation) = self.engine.reload(name).await?;
-            Ok(v1::ReloadResponse { previous_generation, generation })
+            Ok(v1::ReloadResponse {
+                previous_generation,
+                generation,
+            })
         };
         recorded(&caller, "Admin.Reload", &details, made.await)
     }
@@ -133,19 +158,29 @@ impl Admin for AdminService {
         let made = async {
             let name = self.name(validate::rollback_request(&request), &request.index, &caller)?;
             let (previous_generation, generation) = self.engine.rollback(name, request.generation).await?;
-            Ok(v1::RollbackResponse { previous_generation, generation })
+            Ok(v1::RollbackResponse {
+                previous_generation,
+                generation,
+            })
         };
         recorded(&caller, "Admin.Rollback", &details, made.await)
     }
 
     async fn verify(&self, request: Request<v1::VerifyRequest>) -> Result<Response<v1::VerifyResponse>, Status> {
-        let (caller, time) = (Caller::of(&request)?, timeout(request.metadata()).map_or(LONGEST, within_deadline));
+        let (caller, time) = (
+            Caller::of(&request)?,
+            timeout(request.metadata()).map_or(LONGEST, within_deadline),
+        );
         let request = request.into_inner();
         let details = json!({"index": &request.index});
         let made = async {
             let name = self.name(validate::fields(&request), &request.index, &caller)?;
             let (problems, bytes_read) = self.engine.verify(name, time).await?;
-            Ok(v1::VerifyResponse { intact: problems.is_empty(), problems, bytes_read })
+            Ok(v1::VerifyResponse {
+                intact: problems.is_empty(),
+                problems,
+                bytes_read,
+            })
         };
         recorded(&caller, "Admin.Verify", &details, made.await)
     }

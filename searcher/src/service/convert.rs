@@ -30,12 +30,30 @@ pub(super) fn certificate(certificate: &Certificate) -> v1::Certificate {
 
 fn expansion_point(point: &ExpansionPoint) -> v1::ExpansionPoint {
     let ExpansionPoint { ef, p50, p90, p95, p99 } = *point;
-    v1::ExpansionPoint { ef: ef as u32, p50, p95, p99, p90 }
+    v1::ExpansionPoint {
+        ef: ef as u32,
+        p50,
+        p95,
+        p99,
+        p90,
+    }
 }
 
 fn recall_point(point: &RecallPoint) -> v1::RecallPoint {
-    let RecallPoint { ef, recall_at_10, recall_at_100, distance_computations, scored } = *point;
-    v1::RecallPoint { ef: ef as u32, recall_at_10, recall_at_100, distance_computations, scored }
+    let RecallPoint {
+        ef,
+        recall_at_10,
+        recall_at_100,
+        distance_computations,
+        scored,
+    } = *point;
+    v1::RecallPoint {
+        ef: ef as u32,
+        recall_at_10,
+        recall_at_100,
+        distance_computations,
+        scored,
+    }
 }
 
 pub(super) fn model(model: &ModelRecord) -> v1::ModelInfo {
@@ -65,7 +83,9 @@ pub(super) fn indexes(engine: &Engine, caller: &Caller) -> v1::ListIndexesRespon
         let documents = if caller.filter().is_some() { 0 } else { info.documents };
         v1::IndexInfo { documents, ..info }
     };
-    v1::ListIndexesResponse { indexes: named.map(|index| info(index)).collect() }
+    v1::ListIndexesResponse {
+        indexes: named.map(|index| info(index)).collect(),
+    }
 }
 
 /// What is known of an index without asking its tower.
@@ -78,8 +98,9 @@ fn index_info(engine: &Engine, index: &ServedIndex, caller: &Caller) -> v1::Inde
         Some(_) => "a shard is damaged".to_owned(),
         None => error.to_string(),
     });
-    let failed =
-        tower.filter(|one| one.is_down()).map(|_| "the question tower has failed for the last question".to_owned());
+    let failed = tower
+        .filter(|one| one.is_down())
+        .map(|_| "the question tower has failed for the last question".to_owned());
     v1::IndexInfo {
         name: index.name().to_owned(),
         is_default: engine.is_default(index),
@@ -96,7 +117,23 @@ fn index_info(engine: &Engine, index: &ServedIndex, caller: &Caller) -> v1::Inde
 
 /// What a cross encoder has brought an index.
 pub(super) fn rerank_gain(record: RerankRecord) -> v1::RerankGain {
-    let RerankMeasured { data, split, questions, before, after, p } = record.measured_on;
+    let RerankMeasured {
+        data,
+        split,
+        questions,
+        before,
+        after,
+        p,
+    } = record.measured_on;
     let (depth, questions, weight) = (record.depth as u32, questions as u32, record.weight);
-    v1::RerankGain { before, after, p, depth, questions, data, split, weight }
+    v1::RerankGain {
+        before,
+        after,
+        p,
+        depth,
+        questions,
+        data,
+        split,
+        weight,
+    }
 }

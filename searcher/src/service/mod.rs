@@ -66,7 +66,8 @@ pub async fn serve_some(
         routes = routes.add_service(service::admin(AdminService::new(Arc::clone(&engine))));
         health = health.serving::<AdminServer<AdminService>>().await;
     }
-    // A model thread that has died is not restarted, and indexes may come back: load balancers use other searchers meanwhile.
+    // A model thread that has died is not restarted, and indexes may come back: load balancers use other searchers
+    // meanwhile.
     let mut changes = engine.readiness_changes();
     let (ready, follow) = watch::channel(changes.borrow().is_ok());
     let following = tokio::spawn(async move {

@@ -96,7 +96,8 @@ impl Searcher for SearchService {
         request: Request<Streaming<v1::SearchRequest>>,
     ) -> Result<Response<Self::SearchStreamStream>, Status> {
         let (engine, caller) = (Arc::clone(&self.engine), Caller::of(&request)?);
-        // Requests of a stream are queued instead of refused: until the call's deadline, or for the longest deadline each.
+        // Requests of a stream are queued instead of refused: until the call's deadline, or for the longest deadline
+        // each.
         let deadline = timeout(request.metadata())
             .filter(|time| *time < LONGEST)
             .map(|time| Instant::now() + within_deadline(time));
@@ -117,28 +118,40 @@ impl Searcher for SearchService {
                         Ok::<_, Status>(Box::pin(search).await.map_err(|error| error.told_to(&caller))?)
                     };
                     let (answer, budget) = answered.await.map_err(|status| of_request(id, &status))?;
-                    Ok::<_, Status>((v1::SearchStreamResponse { id, response: Some(answer.into_response()) }, budget))
+                    Ok::<_, Status>((
+                        v1::SearchStreamResponse {
+                            id,
+                            response: Some(answer.into_response()),
+                        },
+                        budget,
+                    ))
                 };
                 let answered = answered.await;
                 counted.end(status_name(answered.as_ref().map_or_else(Status::code, |_| Code::Ok)));
                 answered
             };
-            // The transport polls the replies only while its client reads: without a task of its own a request would keep its place meanwhile.
+            // The transport polls the replies only while its client reads: without a task of its own a request would
+            // keep its place meanwhile.
             let mut task = AbortedTask(tokio::spawn(answered.in_current_span()));
             async move {
                 let answered = (&mut task.0).await;
                 (answered.unwrap_or_else(|_| Err(crate::Error::Internal.into())), end)
             }
         });
-        // When the next reply is polled, the transport has taken the one before: its budget is released, and the next one's turn comes.
-        let replies =
-            stream::unfold((Box::pin(replies.buffered(STREAM_WIDTH)), None), |(mut replies, sent)| async move {
+        // When the next reply is polled, the transport has taken the one before: its budget is released, and the next
+        // one's turn comes.
+        let replies = stream::unfold(
+            (Box::pin(replies.buffered(STREAM_WIDTH)), None),
+            |(mut replies, sent)| async move {
                 drop(sent);
                 let (reply, end) = replies.next().await?;
-                let (reply, budget) =
-                    reply.map_or_else(|status| (Err(status), None), |(reply, budget)| (Ok(reply), Some(budget)));
+                let (reply, budget) = reply.map_or_else(
+                    |status| (Err(status), None),
+                    |(reply, budget)| (Ok(reply), Some(budget)),
+                );
                 Some((reply, (replies, Some((budget, end)))))
-            });
+            },
+        );
         Ok(Response::new(Box::pin(replies)))
     }
 
@@ -170,7 +183,10 @@ impl Searcher for SearchService {
         let (time, caller) = (time(request.metadata()), Caller::of(&request)?);
         let request = request.into_inner();
         validate::explain_request(&request)?;
-        let explained = self.engine.explain(request.search.unwrap_or_default(), request.key, &caller, time).await;
+        let explained = self
+            .engine
+            .explain(request.search.unwrap_or_default(), request.key, &caller, time)
+            .await;
         let (explanation, budget) = explained.map_err(|error| error.told_to(&caller))?;
         Ok(reply(explanation, budget))
     }

@@ -16,9 +16,18 @@ async fn status_names_index_models_and_shards() {
     assert_eq!(status.index_model.unwrap().fingerprint, "f00d");
     assert_eq!(status.question_model.unwrap().name, "words");
     let measured = status.shards[1].certificate.as_ref().unwrap();
-    let recall: Vec<_> = measured.recall.iter().map(|point| (point.ef, point.recall_at_10)).collect();
+    let recall: Vec<_> = measured
+        .recall
+        .iter()
+        .map(|point| (point.ef, point.recall_at_10))
+        .collect();
     assert_eq!((measured.by_questions, recall), (true, vec![(64, 0.9), (300, 0.98)]));
-    assert!(status.shards.iter().all(|shard| shard.documents == 30 && shard.dense_bytes > 0 && shard.text_bytes > 0));
+    assert!(
+        status
+            .shards
+            .iter()
+            .all(|shard| shard.documents == 30 && shard.dense_bytes > 0 && shard.text_bytes > 0)
+    );
 }
 
 #[tokio::test]
@@ -26,22 +35,64 @@ async fn a_new_generation_is_served_after_reload_and_the_old_one_after_rollback(
     let server = searcher().await;
     let admin = server.admin().await;
     write_index(server.index.path(), 2, "f00d");
-    let served = async || server.client.search(request(Mode::Dense, "river", 1)).await.unwrap().generation;
+    let served = async || {
+        server
+            .client
+            .search(request(Mode::Dense, "river", 1))
+            .await
+            .unwrap()
+            .generation
+    };
     assert_eq!(served().await, 1);
     let reply = admin.reload(v1::ReloadRequest::default()).await.unwrap();
     assert_eq!((reply.previous_generation, reply.generation, served().await), (1, 2, 2));
-    assert_eq!(admin.status(v1::StatusRequest::default()).await.unwrap().previous_generation, 1);
+    assert_eq!(
+        admin
+            .status(v1::StatusRequest::default())
+            .await
+            .unwrap()
+            .previous_generation,
+        1
+    );
     // The default of "the one before" is resolved by the client: on the wire every retry would go back further.
-    let error =
-        admin.rollback(v1::RollbackRequest { generation: 0, ..Default::default() }).await.unwrap_err().to_string();
+    let error = admin
+        .rollback(v1::RollbackRequest {
+            generation: 0,
+            ..Default::default()
+        })
+        .await
+        .unwrap_err()
+        .to_string();
     assert!(error.contains("expected the number of a generation, got 0"), "{error}");
-    let reply = admin.rollback(v1::RollbackRequest { generation: 1, ..Default::default() }).await.unwrap();
+    let reply = admin
+        .rollback(v1::RollbackRequest {
+            generation: 1,
+            ..Default::default()
+        })
+        .await
+        .unwrap();
     assert_eq!((reply.previous_generation, reply.generation, served().await), (2, 1, 1));
-    assert_eq!(dyad_index::manifest::current_generation(server.index.path()).unwrap(), Some(1));
-    let error =
-        admin.rollback(v1::RollbackRequest { generation: 7, ..Default::default() }).await.unwrap_err().to_string();
+    assert_eq!(
+        dyad_index::manifest::current_generation(server.index.path()).unwrap(),
+        Some(1)
+    );
+    let error = admin
+        .rollback(v1::RollbackRequest {
+            generation: 7,
+            ..Default::default()
+        })
+        .await
+        .unwrap_err()
+        .to_string();
     assert!(error.contains("no generation 7. Present: 1, 2"), "{error}");
-    assert_eq!(admin.status(v1::StatusRequest::default()).await.unwrap().previous_generation, 0);
+    assert_eq!(
+        admin
+            .status(v1::StatusRequest::default())
+            .await
+            .unwrap()
+            .previous_generation,
+        0
+    );
 }
 
 #[tokio::test]
@@ -49,10 +100,30 @@ async fn a_generation_can_be_served_whatever_current_says() {
     let index = tempfile::tempdir().unwrap();
     write_index(index.path(), 1, "f00d");
     write_index(index.path(), 2, "beef");
-    let config = EngineConfig { generation: Some(1), ..EngineConfig::default() };
+    let config = EngineConfig {
+        generation: Some(1),
+        ..EngineConfig::default()
+    };
     let server = searcher_over(index, config).await;
-    assert_eq!(server.admin().await.status(v1::StatusRequest::default()).await.unwrap().generation, 1);
-    assert_eq!(server.client.search(request(Mode::Dense, "river", 1)).await.unwrap().generation, 1);
+    assert_eq!(
+        server
+            .admin()
+            .await
+            .status(v1::StatusRequest::default())
+            .await
+            .unwrap()
+            .generation,
+        1
+    );
+    assert_eq!(
+        server
+            .client
+            .search(request(Mode::Dense, "river", 1))
+            .await
+            .unwrap()
+            .generation,
+        1
+    );
 }
 
 /// The pointer on disk and the served generation always agree, whenever a caller leaves.
@@ -84,8 +155,18 @@ async fn the_generation_that_current_names_is_followed() {
     let index = server.index.path();
     let serves = async |generation: u64| {
         let until = std::time::Instant::now() + Duration::from_secs(30);
-        while server.client.search(request(Mode::Dense, "river", 1)).await.unwrap().generation != generation {
-            assert!(std::time::Instant::now() < until, "generation {generation} is not served");
+        while server
+            .client
+            .search(request(Mode::Dense, "river", 1))
+            .await
+            .unwrap()
+            .generation
+            != generation
+        {
+            assert!(
+                std::time::Instant::now() < until,
+                "generation {generation} is not served"
+            );
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
@@ -110,7 +191,15 @@ async fn the_generation_that_current_names_is_followed() {
     fs_err::rename(index, &before).unwrap();
     fs_err::rename(other.path(), index).unwrap();
     let until = std::time::Instant::now() + Duration::from_secs(30);
-    while server.client.search(request(Mode::Dense, "river", 1)).await.unwrap().hits[0].key != "doc-99" {
+    while server
+        .client
+        .search(request(Mode::Dense, "river", 1))
+        .await
+        .unwrap()
+        .hits[0]
+        .key
+        != "doc-99"
+    {
         assert!(std::time::Instant::now() < until, "the other index is not served");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
@@ -122,19 +211,45 @@ async fn the_generation_that_current_names_is_followed() {
 #[tokio::test]
 async fn a_directory_that_has_gone_is_told_and_is_no_lost_data() {
     let server = searcher().await;
-    fs_err::rename(server.index.path().join("CURRENT"), server.index.path().join("elsewhere")).unwrap();
-    let mut client = v1::admin_client::AdminClient::connect(server.url.clone()).await.unwrap();
-    assert_eq!(client.reload(v1::ReloadRequest::default()).await.unwrap_err().code(), tonic::Code::NotFound);
+    fs_err::rename(
+        server.index.path().join("CURRENT"),
+        server.index.path().join("elsewhere"),
+    )
+    .unwrap();
+    let mut client = v1::admin_client::AdminClient::connect(server.url.clone())
+        .await
+        .unwrap();
+    assert_eq!(
+        client.reload(v1::ReloadRequest::default()).await.unwrap_err().code(),
+        tonic::Code::NotFound
+    );
     fs_err::remove_dir_all(server.index.path()).unwrap();
     for status in [
         client.reload(v1::ReloadRequest::default()).await.unwrap_err(),
-        client.rollback(v1::RollbackRequest { generation: 1, ..Default::default() }).await.unwrap_err(),
+        client
+            .rollback(v1::RollbackRequest {
+                generation: 1,
+                ..Default::default()
+            })
+            .await
+            .unwrap_err(),
     ] {
-        assert!(matches!(status.code(), tonic::Code::NotFound | tonic::Code::FailedPrecondition), "{status}");
+        assert!(
+            matches!(status.code(), tonic::Code::NotFound | tonic::Code::FailedPrecondition),
+            "{status}"
+        );
     }
     let status = client.status(v1::StatusRequest::default()).await.unwrap().into_inner();
     assert!(status.generation == 1 && !status.index_error.is_empty(), "{status:?}");
-    assert_eq!(server.client.search(request(Mode::Dense, "river", 1)).await.unwrap().generation, 1);
+    assert_eq!(
+        server
+            .client
+            .search(request(Mode::Dense, "river", 1))
+            .await
+            .unwrap()
+            .generation,
+        1
+    );
 }
 
 #[tokio::test]
@@ -145,7 +260,13 @@ async fn a_tower_that_is_down_shows_in_the_status() {
     server.encoder.stop();
     let mut told = String::new();
     for _ in 0..100 {
-        told = server.admin().await.status(v1::StatusRequest::default()).await.unwrap().question_tower_error;
+        told = server
+            .admin()
+            .await
+            .status(v1::StatusRequest::default())
+            .await
+            .unwrap()
+            .question_tower_error;
         if !told.is_empty() {
             break;
         }
@@ -175,8 +296,17 @@ async fn verifications_run_one_at_a_time_and_end_with_their_callers() {
 async fn a_generation_of_another_model_is_not_served() {
     let server = searcher().await;
     write_index(server.index.path(), 2, "beef");
-    let error = server.admin().await.reload(v1::ReloadRequest::default()).await.unwrap_err().to_string();
-    assert!(error.contains("fingerprint beef") && error.contains("fingerprint f00d"), "{error}");
+    let error = server
+        .admin()
+        .await
+        .reload(v1::ReloadRequest::default())
+        .await
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("fingerprint beef") && error.contains("fingerprint f00d"),
+        "{error}"
+    );
     let reply = server.client.search(request(Mode::Dense, "river", 1)).await.unwrap();
     assert_eq!(reply.generation, 1);
 }
@@ -196,5 +326,9 @@ async fn verification_finds_damage_and_names_the_file() {
     fs_err::write(&path, bytes).unwrap();
     admin.reload(v1::ReloadRequest::default()).await.unwrap();
     let reply = admin.verify(v1::VerifyRequest::default()).await.unwrap();
-    assert!(!reply.intact && reply.problems[0].contains("g1-0/dense.dyad"), "{:?}", reply.problems);
+    assert!(
+        !reply.intact && reply.problems[0].contains("g1-0/dense.dyad"),
+        "{:?}",
+        reply.problems
+    );
 }

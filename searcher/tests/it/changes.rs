@@ -1,5 +1,5 @@
-//! An index that changes under a searcher: what is deleted is found by no way, a reload opens only what is new, and no request
-//! fails meanwhile.
+//! An index that changes under a searcher: what is deleted is found by no way, a reload opens only what is new, and no
+//! request fails meanwhile.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,31 +26,58 @@ async fn a_deleted_document_is_found_by_no_way() {
         let reply = server.client.search(request(mode, &text, 60)).await.unwrap();
         assert!(keys(&reply.hits).contains(&key.as_str()), "{mode:?}");
     }
-    let explain = || v1::ExplainRequest { key: key.clone(), search: Some(request(Mode::Dense, &text, 10)) };
+    let explain = || v1::ExplainRequest {
+        key: key.clone(),
+        search: Some(request(Mode::Dense, &text, 10)),
+    };
     server.client.explain(explain()).await.unwrap();
     // The last of its shard but one goes too, so that ranks move up.
     remove(server.index.path(), &[17, 18]);
     server.admin().await.reload(v1::ReloadRequest::default()).await.unwrap();
     for mode in modes {
         for exact in [false, true] {
-            let reply = server.client.search(v1::SearchRequest { exact, ..request(mode, &text, 60) }).await.unwrap();
+            let reply = server
+                .client
+                .search(v1::SearchRequest {
+                    exact,
+                    ..request(mode, &text, 60)
+                })
+                .await
+                .unwrap();
             assert!(!keys(&reply.hits).contains(&key.as_str()), "{mode:?}");
-            assert!(mode == Mode::Bm25 || reply.hits.len() == 58, "{mode:?}: {}", reply.hits.len());
+            assert!(
+                mode == Mode::Bm25 || reply.hits.len() == 58,
+                "{mode:?}: {}",
+                reply.hits.len()
+            );
         }
     }
     let refused = server.client.explain(explain()).await.unwrap_err().to_string();
     assert!(refused.contains(&key), "{refused}");
-    let got = v1::GetDocumentsRequest { keys: vec![key.clone(), documents()[19].0.clone()], ..Default::default() };
+    let got = v1::GetDocumentsRequest {
+        keys: vec![key.clone(), documents()[19].0.clone()],
+        ..Default::default()
+    };
     let reply = server.client.get_documents(got).await.unwrap();
     assert_eq!((&reply.missing, reply.documents.len()), (&vec![key], 1));
-    let sample = v1::SampleDocumentsRequest { count: 1000, ..Default::default() };
+    let sample = v1::SampleDocumentsRequest {
+        count: 1000,
+        ..Default::default()
+    };
     let sample = server.client.sample_documents(sample).await.unwrap();
     assert_eq!((sample.documents.len(), sample.of, sample.generation), (58, 58, 2));
     assert!(!sample.documents.iter().any(|document| document.key == reply.missing[0]));
     let status = server.admin().await.status(v1::StatusRequest::default()).await.unwrap();
-    let shards: Vec<_> = status.shards.iter().map(|shard| (shard.documents, shard.deleted)).collect();
+    let shards: Vec<_> = status
+        .shards
+        .iter()
+        .map(|shard| (shard.documents, shard.deleted))
+        .collect();
     assert_eq!((status.generation, status.documents), (2, 58));
-    assert_eq!(shards.iter().fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1)), (58, 2));
+    assert_eq!(
+        shards.iter().fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1)),
+        (58, 2)
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -60,7 +87,10 @@ async fn a_reload_opens_only_what_is_new_and_closes_what_is_old() {
     let before = server.engine.index("", &US).unwrap().snapshot();
     // The engine's, and this one: the thread that verifies checksums holds shards.
     assert_eq!(Arc::strong_count(&before), 2);
-    assert!(before.shards().iter().all(|shard| !shard.dense.claim_check()), "their checksums are being verified");
+    assert!(
+        before.shards().iter().all(|shard| !shard.dense.claim_check()),
+        "their checksums are being verified"
+    );
     remove(index, &[1]);
     server.engine.reload("").await.unwrap();
     let after = server.engine.index("", &US).unwrap().snapshot();
@@ -99,7 +129,12 @@ async fn no_search_fails_while_generations_are_published() {
         loop {
             let reply = client.search(request(Mode::Hybrid, "the old river", 60)).await.unwrap();
             // One change is one generation: each answer is of a whole one.
-            assert_eq!(reply.hits.len() as u64, 61 - reply.generation, "generation {}", reply.generation);
+            assert_eq!(
+                reply.hits.len() as u64,
+                61 - reply.generation,
+                "generation {}",
+                reply.generation
+            );
             generations.insert(reply.generation);
             answered += 1;
             if reply.generation == 21 {
@@ -112,7 +147,10 @@ async fn no_search_fails_while_generations_are_published() {
         gc(server.index.path(), 2, Duration::ZERO, false).unwrap();
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    let (generations, answered) = tokio::time::timeout(Duration::from_mins(1), searches).await.unwrap().unwrap();
+    let (generations, answered) = tokio::time::timeout(Duration::from_mins(1), searches)
+        .await
+        .unwrap()
+        .unwrap();
     assert!(generations > 1 && answered > 1, "{generations} of {answered}");
     follower.abort();
 }

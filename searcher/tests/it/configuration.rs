@@ -34,13 +34,21 @@ pub(crate) struct Server {
 impl Server {
     pub(crate) fn start(config: &Path) -> Self {
         let mut command = dyad_searcher();
-        command.args(["serve", "--config"]).arg(config).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+            .args(["serve", "--config"])
+            .arg(config)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let (sender, log) = channel();
         let lines = BufReader::new(child.stderr.take().unwrap()).lines();
         std::thread::spawn(move || lines.map_while(Result::ok).try_for_each(|line| sender.send(line)));
-        let mut told = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
-        let Some(first) = told.next() else { unreachable!("it does not listen: {:?}", log.iter().collect::<Vec<_>>()) };
+        let mut told = BufReader::new(child.stdout.take().unwrap())
+            .lines()
+            .map_while(Result::ok);
+        let Some(first) = told.next() else {
+            unreachable!("it does not listen: {:?}", log.iter().collect::<Vec<_>>())
+        };
         let url = first.replace("listening on ", "http://");
         let has_http = fs_err::read_to_string(config).unwrap().contains("\nhttp = ");
         let http = has_http.then(|| Http::at(told.next().unwrap().replace("HTTP on ", "").parse().unwrap()));
@@ -75,7 +83,10 @@ async fn a_running_searcher_follows_its_file() {
     write_index(&index, 1, "f00d");
     let tower = encoder("f00d").await;
     let write = |more: &str| {
-        let base = format!("index = {:?}\nquestion-tower = [{:?}]\nlisten = \"127.0.0.1:0\"\n", index, tower.url);
+        let base = format!(
+            "index = {:?}\nquestion-tower = [{:?}]\nlisten = \"127.0.0.1:0\"\n",
+            index, tower.url
+        );
         // As an editor does: readers see the file before or after.
         let next = directory.path().join("next.toml");
         fs_err::write(&next, base + more).unwrap();
@@ -97,12 +108,19 @@ async fn a_running_searcher_follows_its_file() {
 
     write("default-timeout = 5\n");
     server.logged("the configuration cannot be used, the one before stays");
-    let answer = client.search(request(v1::Mode::Bm25, "number 37", 1)).await.unwrap().into_inner();
+    let answer = client
+        .search(request(v1::Mode::Bm25, "number 37", 1))
+        .await
+        .unwrap()
+        .into_inner();
     assert_eq!(answer.hits[0].key, "doc-37");
     write("default-timeout-ms = 600_000\n");
     let before = server.logged("configuration read again changed=\"max-requests, default-timeout-ms, log\"");
     assert_eq!(before, [""; 0], "the mistake was logged once");
-    let hang_up = Command::new("kill").args(["-HUP", &server.child.id().to_string()]).status().unwrap();
+    let hang_up = Command::new("kill")
+        .args(["-HUP", &server.child.id().to_string()])
+        .status()
+        .unwrap();
     assert!(hang_up.success());
     server.logged("configuration: nothing has changed");
 }
@@ -110,17 +128,29 @@ async fn a_running_searcher_follows_its_file() {
 /// Exit code, standard output and standard error.
 pub(crate) fn run(command: &mut Command) -> (Option<i32>, String, String) {
     let output = command.output().unwrap();
-    (output.status.code(), String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap())
+    (
+        output.status.code(),
+        String::from_utf8(output.stdout).unwrap(),
+        String::from_utf8(output.stderr).unwrap(),
+    )
 }
 
 #[test]
 fn config_print_tells_values_and_origins_and_is_read_back() {
     let directory = tempfile::tempdir().unwrap();
     let config = directory.path().join("searcher.toml");
-    fs_err::write(&config, "index = [\"a=/x\", \"b=/y\"]\ndrain-s = 5\nwatch = true\nthreads = 3\n").unwrap();
+    fs_err::write(
+        &config,
+        "index = [\"a=/x\", \"b=/y\"]\ndrain-s = 5\nwatch = true\nthreads = 3\n",
+    )
+    .unwrap();
     let flags = ["--question-tower", "http://me:secret@127.0.0.1:1", "--drain-s", "7"];
     let mut command = dyad_searcher();
-    command.args(["config", "print", "--config"]).arg(&config).args(flags).env("DYAD_THREADS", "4");
+    command
+        .args(["config", "print", "--config"])
+        .arg(&config)
+        .args(flags)
+        .env("DYAD_THREADS", "4");
     let (code, out, error) = run(&mut command);
     assert_eq!((code, &*error), (Some(0), ""));
     let from_file = format!("# file {}", config.display());
@@ -138,11 +168,17 @@ fn config_print_tells_values_and_origins_and_is_read_back() {
     let again = directory.path().join("printed.toml");
     fs_err::write(&again, &out).unwrap();
     let mut command = dyad_searcher();
-    let (code, printed, error) = run(command.args(["config", "print", "--config"]).arg(&again).env("DYAD_HTPT", "x"));
+    let (code, printed, error) = run(command
+        .args(["config", "print", "--config"])
+        .arg(&again)
+        .env("DYAD_HTPT", "x"));
     let warning = "warning: the variable `DYAD_HTPT` is unknown and sets nothing, did you mean `DYAD_HTTP`?\n";
     assert_eq!((code, &*error), (Some(0), warning));
     let values = |printed: &str| -> Vec<String> {
-        printed.lines().filter_map(|line| Some(line.rsplit_once(" # ")?.0.to_owned())).collect()
+        printed
+            .lines()
+            .filter_map(|line| Some(line.rsplit_once(" # ")?.0.to_owned()))
+            .collect()
     };
     assert_eq!(values(&printed), values(&out));
 }
@@ -151,22 +187,37 @@ fn config_print_tells_values_and_origins_and_is_read_back() {
 fn a_configuration_that_cannot_be_used_is_a_usage_error() {
     let directory = tempfile::tempdir().unwrap();
     let config = directory.path().join("searcher.toml");
-    fs_err::write(&config, "question-tower = \"none\"\nindex = \".\"\nwatch = 5\nlistn = \"x\"\n").unwrap();
+    fs_err::write(
+        &config,
+        "question-tower = \"none\"\nindex = \".\"\nwatch = 5\nlistn = \"x\"\n",
+    )
+    .unwrap();
     let serve = || {
         let mut command = dyad_searcher();
         command.args(["serve", "--config"]).arg(&config);
         command
     };
     let (code, _, error) = run(&mut serve());
-    let expected = format!("error: {}:4: unknown key `listn`, did you mean `listen`?\n", config.display());
+    let expected = format!(
+        "error: {}:4: unknown key `listn`, did you mean `listen`?\n",
+        config.display()
+    );
     assert_eq!((code, error), (Some(2), expected));
     fs_err::write(&config, "question-tower = \"none\"\nindex = \".\"\nwatch = 5\n").unwrap();
     let (code, _, error) = run(serve().args(["--generation", "3"]));
     let from = format!("`--watch` comes from {}:3\n", config.display());
-    assert!(code == Some(2) && error.contains("cannot be used with") && error.ends_with(&from), "{error}");
+    assert!(
+        code == Some(2) && error.contains("cannot be used with") && error.ends_with(&from),
+        "{error}"
+    );
     let (code, _, error) = run(serve().args(["--config", "/nowhere.toml"]));
-    assert!(code == Some(2) && error.contains("cannot be used multiple times"), "{error}");
-    let (code, _, error) = run(dyad_searcher().args(["serve"]).env("DYAD_SEARCHER_CONFIG", "/nowhere.toml"));
+    assert!(
+        code == Some(2) && error.contains("cannot be used multiple times"),
+        "{error}"
+    );
+    let (code, _, error) = run(dyad_searcher()
+        .args(["serve"])
+        .env("DYAD_SEARCHER_CONFIG", "/nowhere.toml"));
     assert!(code == Some(2) && error.contains("/nowhere.toml"), "{error}");
 }
 
@@ -175,5 +226,8 @@ fn the_configuration_of_the_unit_can_be_used() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/config/searcher.toml");
     let (code, out, error) = run(dyad_searcher().args(["config", "print", "--config", path]));
     assert_eq!((code, &*error), (Some(0), ""));
-    assert!(out.contains(&format!("index = [\"/var/lib/dyad/index\"] # file {path}\n")), "{out}");
+    assert!(
+        out.contains(&format!("index = [\"/var/lib/dyad/index\"] # file {path}\n")),
+        "{out}"
+    );
 }

@@ -32,10 +32,21 @@ async fn over_damage(kind: SectionKind, place: impl Fn(u64) -> u64, change: impl
 
 fn assert_degraded(reply: &v1::SearchResponse, part: &str) {
     let reason = &reply.degraded_reason;
-    let expected = v1::Coverage { documents: 60, shards: 2, damaged_shards: 1, intact_documents: 30 };
+    let expected = v1::Coverage {
+        documents: 60,
+        shards: 2,
+        damaged_shards: 1,
+        intact_documents: 30,
+    };
     assert_eq!(reply.coverage, Some(expected));
-    assert!(reply.degraded && reason.contains("shards/g1-1/dense.dyad`") && reason.contains(part), "{reason}");
-    assert!(reason.contains("hits may be missing") && reason.contains("`dyad-indexer verify`"), "{reason}");
+    assert!(
+        reply.degraded && reason.contains("shards/g1-1/dense.dyad`") && reason.contains(part),
+        "{reason}"
+    );
+    assert!(
+        reason.contains("hits may be missing") && reason.contains("`dyad-indexer verify`"),
+        "{reason}"
+    );
 }
 
 /// The lowest bit of a value: no search can tell, and the checksums do, soon after the index was opened.
@@ -56,7 +67,8 @@ async fn what_only_a_checksum_tells_is_told_soon() {
     }
 }
 
-/// A value of the first document of the second shard is no number: the document has no dense score, and is not the best.
+/// A value of the first document of the second shard is no number: the document has no dense score, and is not the
+/// best.
 #[tokio::test]
 async fn a_damaged_vector_adds_nothing_to_a_bounded_score() {
     let server = over_damage(SectionKind::Vectors, |_| 0, |bytes| bytes.fill(0xFF)).await;
@@ -70,14 +82,28 @@ async fn a_damaged_vector_adds_nothing_to_a_bounded_score() {
     let reply = server.client.search(search.clone()).await.unwrap();
     assert_degraded(&reply, "VECTORS");
     let damaged = reply.hits.iter().find(|hit| hit.key == "doc-01").unwrap();
-    assert!(damaged.bm25.is_some_and(|place| place.rank == 1) && (0.0..=0.3).contains(&damaged.score), "{damaged:?}");
-    assert!(reply.hits[0].key != "doc-01" && reply.hits.iter().all(|hit| hit.score <= 1.0), "{:?}", reply.hits);
+    assert!(
+        damaged.bm25.is_some_and(|place| place.rank == 1) && (0.0..=0.3).contains(&damaged.score),
+        "{damaged:?}"
+    );
+    assert!(
+        reply.hits[0].key != "doc-01" && reply.hits.iter().all(|hit| hit.score <= 1.0),
+        "{:?}",
+        reply.hits
+    );
     let explain = v1::ExplainRequest {
         key: "doc-01".to_owned(),
-        search: Some(v1::SearchRequest { mode: Mode::Dense.into(), ..search }),
+        search: Some(v1::SearchRequest {
+            mode: Mode::Dense.into(),
+            ..search
+        }),
     };
     let told = server.client.explain(explain).await.unwrap();
-    assert_eq!((told.dense_exact, &*told.reasons[0]), (None, "dense: its vector is damaged"), "{told:?}");
+    assert_eq!(
+        (told.dense_exact, &*told.reasons[0]),
+        (None, "dense: its vector is damaged"),
+        "{told:?}"
+    );
 }
 
 /// The first link of the entry point's slot.
@@ -85,7 +111,11 @@ async fn a_damaged_vector_adds_nothing_to_a_bounded_score() {
 async fn a_link_that_leads_nowhere_is_told_at_once() {
     let links = |n: u64| 64 + (4 * n).next_multiple_of(64);
     let server = over_damage(SectionKind::Graph, links, |bytes| bytes.fill(0xFF)).await;
-    let reply = server.client.search(request(Mode::Dense, "the old river", 5)).await.unwrap();
+    let reply = server
+        .client
+        .search(request(Mode::Dense, "the old river", 5))
+        .await
+        .unwrap();
     assert_degraded(&reply, "GRAPH");
     assert_eq!(reply.hits.len(), 5);
 }
@@ -95,13 +125,26 @@ async fn a_link_that_leads_nowhere_is_told_at_once() {
 async fn documents_without_keys_are_left_out_and_that_is_told() {
     let server = over_damage(SectionKind::Keys, |_| 8, |bytes| bytes.fill(0xFF)).await;
     let all = documents().len() as u32;
-    let reply = server.client.search(request(Mode::Dense, "the old river", all)).await.unwrap();
+    let reply = server
+        .client
+        .search(request(Mode::Dense, "the old river", all))
+        .await
+        .unwrap();
     assert_degraded(&reply, "KEYS");
     assert_eq!(reply.hits.len() as u32, all - 2);
     assert!(reply.hits.iter().all(|hit| !hit.key.is_empty()));
     let lost: Vec<String> = documents().into_iter().map(|(key, _)| key).collect();
-    let Err(error) =
-        server.engine.documents(v1::GetDocumentsRequest { keys: lost, ..Default::default() }, &US, None).await
+    let Err(error) = server
+        .engine
+        .documents(
+            v1::GetDocumentsRequest {
+                keys: lost,
+                ..Default::default()
+            },
+            &US,
+            None,
+        )
+        .await
     else {
         panic!("keys that are not in the file")
     };

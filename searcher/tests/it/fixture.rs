@@ -42,16 +42,22 @@ pub(crate) static US: LazyLock<Caller> = LazyLock::new(Caller::default);
 
 pub(crate) fn model(fingerprint: &str) -> ModelRecord {
     let (name, fingerprint) = ("words".to_owned(), fingerprint.to_owned());
-    ModelRecord { name, fingerprint, dim: DIM, metric: Metric::Cosine, max_tokens: MAX_TOKENS as usize }
+    ModelRecord {
+        name,
+        fingerprint,
+        dim: DIM,
+        metric: Metric::Cosine,
+        max_tokens: MAX_TOKENS as usize,
+    }
 }
 
 /// A unit vector whose values count hashed words.
 pub(crate) fn embed(text: &str) -> Vec<f32> {
     let mut values = [0.01; DIM];
     for word in text.to_lowercase().split_whitespace() {
-        let hash = word
-            .bytes()
-            .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+        let hash = word.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        });
         values[(hash >> 32) as usize % DIM] += 1.0;
     }
     let norm = values.iter().map(|value| value * value).sum::<f32>().sqrt();
@@ -62,22 +68,43 @@ pub(crate) const THINGS: [&str; 6] = ["river", "mountain", "planet", "composer",
 
 /// Key and text of every document.
 pub(crate) fn documents() -> Vec<(String, String)> {
-    let words = ["old", "deep", "bright", "famous", "heavy", "quick", "silent", "northern", "curious", "golden"];
+    let words = [
+        "old", "deep", "bright", "famous", "heavy", "quick", "silent", "northern", "curious", "golden",
+    ];
     (0..DOCUMENTS)
-        .map(|i| (format!("doc-{i:02}"), format!("the {} {} number {i}", words[i / 6], THINGS[i % 6])))
+        .map(|i| {
+            (
+                format!("doc-{i:02}"),
+                format!("the {} {} number {i}", words[i / 6], THINGS[i % 6]),
+            )
+        })
         .collect()
 }
 
 /// Scores of one rank alone, from which no margin follows: beams are as wide as they are asked to be.
 pub(crate) fn one_rank() -> Vec<RankScore> {
-    vec![RankScore { rank: 1, score: 0.0, low: -1.0 }]
+    vec![RankScore {
+        rank: 1,
+        score: 0.0,
+        low: -1.0,
+    }]
 }
 
 /// What a shard says of itself.
 pub(crate) fn certificate(part: usize, vectors: usize) -> Certificate {
     let (recall_at_100, distance_computations, scored) = (None, 0.0, 0.0);
-    let point = |ef, recall_at_10| RecallPoint { ef, recall_at_10, recall_at_100, distance_computations, scored };
-    let recall = [vec![point(48, 0.9), point(200, 0.99)], vec![point(64, 0.9), point(300, 0.98)]][part % 2].clone();
+    let point = |ef, recall_at_10| RecallPoint {
+        ef,
+        recall_at_10,
+        recall_at_100,
+        distance_computations,
+        scored,
+    };
+    let recall = [
+        vec![point(48, 0.9), point(200, 0.99)],
+        vec![point(64, 0.9), point(300, 0.98)],
+    ][part % 2]
+        .clone();
     Certificate {
         vectors: vectors as u64,
         calibration: one_rank(),
@@ -90,9 +117,13 @@ pub(crate) fn certificate(part: usize, vectors: usize) -> Certificate {
 
 /// Every node linked with every other, so that the graph search is exact.
 fn complete_graph(n: usize) -> Graph {
-    let lists: Vec<Vec<u32>> =
-        (0..n as u32).map(|node| (0..n as u32).filter(|other| *other != node).collect()).collect();
-    Graph { entry: 0, layers: vec![GraphLayer::from_lists((0..n as u32).collect(), &lists)] }
+    let lists: Vec<Vec<u32>> = (0..n as u32)
+        .map(|node| (0..n as u32).filter(|other| *other != node).collect())
+        .collect();
+    Graph {
+        entry: 0,
+        layers: vec![GraphLayer::from_lists((0..n as u32).collect(), &lists)],
+    }
 }
 
 /// Writes generation `generation` with two shards.
@@ -127,8 +158,18 @@ pub(crate) fn write_linked_index(
 ) {
     let lock = WriteLock::acquire(index).unwrap();
     let (builder, tool) = ("complete".into(), "test".into());
-    let build = BuildRecord { builder, m: 0, ef_construction: 0, seed: 0, threads: 1, tool };
-    let meta = ShardMeta { model: model(fingerprint), build };
+    let build = BuildRecord {
+        builder,
+        m: 0,
+        ef_construction: 0,
+        seed: 0,
+        threads: 1,
+        tool,
+    };
+    let meta = ShardMeta {
+        model: model(fingerprint),
+        build,
+    };
     let mut shards = Vec::new();
     for part in 0..2 {
         let id = format!("g{generation}-{part}");
@@ -137,7 +178,13 @@ pub(crate) fn write_linked_index(
         let mine: Vec<_> = documents.iter().skip(part).step_by(2).collect();
         let mut text = TextWriter::create(&dir.join(TEXT_DIR), TextLanguage::English).unwrap();
         for (key, body) in &mine {
-            text.add(TextDocument { key, title: "Title", text: body, metadata_json: &metadata(key) }).unwrap();
+            text.add(TextDocument {
+                key,
+                title: "Title",
+                text: body,
+                metadata_json: &metadata(key),
+            })
+            .unwrap();
         }
         text.finish().unwrap();
         let values: Vec<f32> = mine.iter().flat_map(|(_, text)| embed(text)).collect();
@@ -153,8 +200,9 @@ pub(crate) fn write_linked_index(
         };
         shard::write(&dir.join(DENSE_FILE), &input).unwrap();
         let names = fs_err::read_dir(dir.join(TEXT_DIR)).unwrap();
-        let mut names: Vec<_> =
-            names.map(|name| format!("{TEXT_DIR}/{}", name.unwrap().file_name().to_string_lossy())).collect();
+        let mut names: Vec<_> = names
+            .map(|name| format!("{TEXT_DIR}/{}", name.unwrap().file_name().to_string_lossy()))
+            .collect();
         names.push(DENSE_FILE.to_owned());
         let file = |path: String| {
             let (bytes, crc32c) = crc32c_of_file(&dir.join(&path)).unwrap();
@@ -240,7 +288,11 @@ impl Encoder for Words {
         let words = |text: &String| text.split_whitespace().count() as u32;
         let tokens = request.texts.iter().map(|text| words(text).min(MAX_TOKENS)).collect();
         let is_long = |(_, text): &(u32, &String)| words(text) > MAX_TOKENS;
-        let truncated_texts: Vec<u32> = (0..).zip(&request.texts).filter(is_long).map(|(number, _)| number).collect();
+        let truncated_texts: Vec<u32> = (0..)
+            .zip(&request.texts)
+            .filter(is_long)
+            .map(|(number, _)| number)
+            .collect();
         Ok(Response::new(v1::EncodeResponse {
             id: request.id,
             dim,
@@ -302,8 +354,11 @@ pub(crate) async fn encoder_of(address: &str, fingerprint: &str, metric: v1::Met
     let listener = service::bind(address).await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     let (stop, stopped) = oneshot::channel::<()>();
-    let (broken, hangs, drifted) =
-        (Arc::<AtomicBool>::default(), Arc::<AtomicBool>::default(), Arc::<AtomicBool>::default());
+    let (broken, hangs, drifted) = (
+        Arc::<AtomicBool>::default(),
+        Arc::<AtomicBool>::default(),
+        Arc::<AtomicBool>::default(),
+    );
     let asked = Arc::<AtomicUsize>::default();
     let (fingerprint, (released, wait)) = (fingerprint.to_owned(), watch::channel(false));
     let words = Words {
@@ -324,7 +379,15 @@ pub(crate) async fn encoder_of(address: &str, fingerprint: &str, metric: v1::Met
         shutdown,
         ServerConfig::default(),
     ));
-    EncoderService { url, broken, hangs, drifted, asked, released, stop: std::sync::Mutex::new(Some(stop)) }
+    EncoderService {
+        url,
+        broken,
+        hangs,
+        drifted,
+        asked,
+        released,
+        stop: std::sync::Mutex::new(Some(stop)),
+    }
 }
 
 /// A searcher over a fresh index.
@@ -338,7 +401,11 @@ pub(crate) struct Searcher {
 }
 
 pub(crate) async fn open(index: &Path, encoder: &EncoderService, config: EngineConfig) -> Result<Engine, Error> {
-    Engine::open(index, Some(QuestionTower::connect(&encoder.url, Credentials::default()).await?), config)
+    Engine::open(
+        index,
+        Some(QuestionTower::connect(&encoder.url, Credentials::default()).await?),
+        config,
+    )
 }
 
 pub(crate) async fn searcher() -> Searcher {
@@ -356,7 +423,14 @@ pub(crate) async fn searcher_over(index: tempfile::TempDir, config: EngineConfig
     let encoder = encoder("f00d").await;
     let engine = Arc::new(open(index.path(), &encoder, config).await.unwrap());
     let Served { url, client, stop } = serve(Arc::clone(&engine)).await;
-    Searcher { index, url, client, encoder, engine, _stop: stop }
+    Searcher {
+        index,
+        url,
+        client,
+        encoder,
+        engine,
+        _stop: stop,
+    }
 }
 
 /// An engine that is served over gRPC until this is dropped.
@@ -376,7 +450,11 @@ pub(crate) async fn serve_with(engine: Arc<Engine>, security: Security) -> Serve
     let (stop, stopped) = oneshot::channel::<()>();
     let shutdown = async { drop(stopped.await) };
     let observer = Some(Arc::clone(engine.metrics()) as _);
-    let config = ServerConfig { security, observer, ..ServerConfig::default() };
+    let config = ServerConfig {
+        security,
+        observer,
+        ..ServerConfig::default()
+    };
     tokio::spawn(dyad_searcher::service::serve(listener, engine, shutdown, config));
     let client = SearcherClient::connect(&url, ClientConfig::default()).await.unwrap();
     Served { url, client, stop }
@@ -389,7 +467,12 @@ impl Searcher {
 }
 
 pub(crate) fn request(mode: v1::Mode, query: &str, k: u32) -> v1::SearchRequest {
-    v1::SearchRequest { query: query.into(), mode: mode.into(), k, ..Default::default() }
+    v1::SearchRequest {
+        query: query.into(),
+        mode: mode.into(),
+        k,
+        ..Default::default()
+    }
 }
 
 pub(crate) fn keys(hits: &[v1::Hit]) -> Vec<&str> {

@@ -1,4 +1,5 @@
-//! Dense searches that wait for a thread at the same time are run together: every reply is the one that its request alone gets.
+//! Dense searches that wait for a thread at the same time are run together: every reply is the one that its request
+//! alone gets.
 
 use std::time::Duration;
 
@@ -14,15 +15,28 @@ use crate::fixture::{Searcher, documents, request, searcher_with};
 /// Requests of several parameters, filters and modes, many of which are alike.
 fn requests() -> Vec<v1::SearchRequest> {
     let words = ["river", "stone", "the old river", "light", "water and stone"];
-    let keys = |from: usize| documents()[from..from + 30].iter().map(|(key, _)| key.clone()).collect();
-    let filter = |from| Some(v1::Filter { condition: Some(Condition::Keys(v1::FilterKeys { keys: keys(from) })) });
+    let keys = |from: usize| {
+        documents()[from..from + 30]
+            .iter()
+            .map(|(key, _)| key.clone())
+            .collect()
+    };
+    let filter = |from| {
+        Some(v1::Filter {
+            condition: Some(Condition::Keys(v1::FilterKeys { keys: keys(from) })),
+        })
+    };
     (0..240)
         .map(|number| v1::SearchRequest {
             k: [5, 5, 5, 12][number % 4],
             ef: if number % 7 == 0 { 40 } else { 0 },
             filter: [None, None, filter(0), filter(5)][number % 3 + usize::from(number % 5 == 0)].clone(),
             keys_only: number % 2 == 0,
-            ..request([Mode::Dense, Mode::Dense, Mode::Hybrid][number % 3], words[number % 5], 5)
+            ..request(
+                [Mode::Dense, Mode::Dense, Mode::Hybrid][number % 3],
+                words[number % 5],
+                5,
+            )
         })
         .collect()
 }
@@ -37,7 +51,12 @@ fn steady(mut reply: v1::SearchResponse) -> v1::SearchResponse {
 }
 
 async fn server() -> Searcher {
-    searcher_with(EngineConfig { filter_cache: 1 << 20, question_cache: 1 << 20, ..EngineConfig::default() }).await
+    searcher_with(EngineConfig {
+        filter_cache: 1 << 20,
+        question_cache: 1 << 20,
+        ..EngineConfig::default()
+    })
+    .await
 }
 
 async fn at_once(client: &SearcherClient, requests: Vec<v1::SearchRequest>) -> Vec<v1::SearchResponse> {

@@ -50,10 +50,18 @@ pub(crate) async fn over_secured(engine: Arc<Engine>, config: HttpConfig, securi
     let address = listener.local_addr().unwrap();
     let (stop, stopped) = oneshot::channel::<()>();
     let shutdown = async { drop(stopped.await) };
-    let routes = RouterConfig { security, hosts: Vec::new(), requests: REQUESTS, stopping: Arc::default() };
+    let routes = RouterConfig {
+        security,
+        hosts: Vec::new(),
+        requests: REQUESTS,
+        stopping: Arc::default(),
+    };
     let routes = dyad_searcher::service::router(engine, routes).unwrap();
     tokio::spawn(service::serve_http(listener, routes, shutdown, config));
-    Http { address, _stop: Some(stop) }
+    Http {
+        address,
+        _stop: Some(stop),
+    }
 }
 
 impl Http {
@@ -83,7 +91,11 @@ impl Http {
         let (head, body) = reply.split_once("\r\n\r\n").unwrap();
         let status = head.split(' ').nth(1).unwrap().parse().unwrap();
         let json = serde_json::from_str(body).unwrap_or(Value::Null);
-        Reply { status, head: head.to_ascii_lowercase(), json }
+        Reply {
+            status,
+            head: head.to_ascii_lowercase(),
+            json,
+        }
     }
 
     pub(crate) async fn send(&self, method: &str, path: &str, headers: &str, body: &str) -> Reply {
@@ -94,14 +106,19 @@ impl Http {
     }
 
     pub(crate) async fn post(&self, path: &str, body: &Value) -> Reply {
-        self.send("POST", path, "Content-Type: application/json\r\n", &body.to_string()).await
+        self.send("POST", path, "Content-Type: application/json\r\n", &body.to_string())
+            .await
     }
 }
 
 fn error(reply: &Reply) -> (u16, &str, &str) {
     let error = &reply.json["error"];
     assert_eq!(error["code"], reply.status);
-    (reply.status, error["status"].as_str().unwrap(), error["message"].as_str().unwrap())
+    (
+        reply.status,
+        error["status"].as_str().unwrap(),
+        error["message"].as_str().unwrap(),
+    )
 }
 
 /// A hit as it should come.
@@ -155,14 +172,34 @@ async fn commands_print_the_json_of_the_routes() {
         assert_eq!(printed(&asked).await, posted("/v1/search", body).await, "{mode:?}");
     }
     let grouped = json!({"query": query, "mode": "MODE_BM25", "k": 2, "group_by": {"field": "thing", "hits": 2}});
-    let asked = ["query", "--mode", "bm25", "-k", "2", "--group-by", "thing", "--group-hits", "2", query];
+    let asked = [
+        "query",
+        "--mode",
+        "bm25",
+        "-k",
+        "2",
+        "--group-by",
+        "thing",
+        "--group-hits",
+        "2",
+        query,
+    ];
     assert_eq!(printed(&asked).await, posted("/v1/search", grouped).await);
     let body = json!({"key": "doc-40", "search": {"query": query, "mode": "MODE_HYBRID", "k": 10}});
-    assert_eq!(printed(&["explain", "--key", "doc-40", query]).await, posted("/v1/explain", body).await);
+    assert_eq!(
+        printed(&["explain", "--key", "doc-40", query]).await,
+        posted("/v1/explain", body).await
+    );
     let body = json!({"keys": ["doc-07", "none"]});
-    assert_eq!(printed(&["get", "doc-07", "none"]).await, posted("/v1/documents", body).await);
+    assert_eq!(
+        printed(&["get", "doc-07", "none"]).await,
+        posted("/v1/documents", body).await
+    );
     for (action, path) in [("list", "/v1/indexes"), ("status", "/v1/status")] {
-        let (mut one, mut other) = (printed(&["admin", action]).await, http.send("GET", path, "", "").await.json);
+        let (mut one, mut other) = (
+            printed(&["admin", action]).await,
+            http.send("GET", path, "", "").await.json,
+        );
         for reply in [&mut one, &mut other].map(Value::as_object_mut).into_iter().flatten() {
             // What the process takes changes from one call to the next.
             reply.remove("memory");
@@ -179,22 +216,39 @@ async fn every_call_gives_over_http_what_it_gives_over_grpc() {
     let server = searcher().await;
     let http = over(&server).await;
     for mode in [Mode::Dense, Mode::Bm25, Mode::Hybrid] {
-        let reply = server.client.search(request(mode, "silent metal number 40", 5)).await.unwrap();
+        let reply = server
+            .client
+            .search(request(mode, "silent metal number 40", 5))
+            .await
+            .unwrap();
         let body = json!({"query": "silent metal number 40", "mode": mode.as_str_name(), "k": 5});
         let got = http.post("/v1/search", &body).await;
         assert_eq!(got.status, 200, "{}", got.json);
         assert!(got.head.contains("content-type: application/json") && got.head.contains("content-length: "));
         assert_eq!(got.json["hits"], reply.hits.iter().map(expected).collect::<Value>());
-        assert_eq!((&got.json["generation"], &got.json["fingerprint"]), (&json!(1), &json!("f00d")));
+        assert_eq!(
+            (&got.json["generation"], &got.json["fingerprint"]),
+            (&json!(1), &json!("f00d"))
+        );
         assert_eq!(got.json["coverage"]["documents"], 60);
         let batch = http.post("/v1/search/batch", &json!({"requests": [body, body]})).await;
         assert_eq!(batch.json["responses"][1]["hits"], got.json["hits"]);
     }
-    let got = http.post("/v1/documents", &json!({"keys": ["doc-07", "none"], "fields": ["thing"]})).await;
+    let got = http
+        .post(
+            "/v1/documents",
+            &json!({"keys": ["doc-07", "none"], "fields": ["thing"]}),
+        )
+        .await;
     let document = json!({"key": "doc-07", "title": "", "text": "", "metadata": {"thing": "mountain"}});
-    assert_eq!((got.status, got.json), (200, json!({"documents": [document], "missing": ["none"]})));
+    assert_eq!(
+        (got.status, got.json),
+        (200, json!({"documents": [document], "missing": ["none"]}))
+    );
     let search = json!({"query": "silent metal number 40", "mode": "MODE_BM25", "k": 1});
-    let got = http.post("/v1/explain", &json!({"key": "doc-40", "search": search})).await;
+    let got = http
+        .post("/v1/explain", &json!({"key": "doc-40", "search": search}))
+        .await;
     assert_eq!((got.status, &got.json["hit"]["rank"]), (200, &json!(1)));
     assert!(got.json["bm25_explanation"].is_object(), "{}", got.json);
     let got = http.send("GET", "/v1/openapi.json", "", "").await;
@@ -208,19 +262,39 @@ async fn the_status_comes_as_json_with_the_certificate() {
     let name = server.engine.indexes().next().unwrap().name().to_owned();
     for path in ["/v1/status".to_owned(), format!("/v1/status?index={name}")] {
         let reply = http.send("GET", &path, "", "").await;
-        assert_eq!((reply.status, &reply.json["name"]), (200, &json!(name)), "{path}: {}", reply.json);
-        assert_eq!((&reply.json["documents"], &reply.json["generations"]), (&json!(60), &json!([1])));
+        assert_eq!(
+            (reply.status, &reply.json["name"]),
+            (200, &json!(name)),
+            "{path}: {}",
+            reply.json
+        );
+        assert_eq!(
+            (&reply.json["documents"], &reply.json["generations"]),
+            (&json!(60), &json!([1]))
+        );
         let shard = &reply.json["shards"][0];
         assert_eq!((&shard["documents"], &shard["deleted"]), (&json!(30), &json!(0)));
         let measured = &shard["certificate"];
-        assert_eq!((&measured["by_questions"], &measured["recall"][1]["ef"]), (&json!(true), &json!(200)));
+        assert_eq!(
+            (&measured["by_questions"], &measured["recall"][1]["ef"]),
+            (&json!(true), &json!(200))
+        );
         assert_eq!(measured["recall"][1]["recall_at_10"], json!(0.99));
         assert!(reply.json["memory"]["needed"].as_u64().unwrap() > 0);
     }
-    for (query, status) in [("index=none", 404), ("index=..", 400), ("index=a&index=b", 400), ("name=a", 400)] {
+    for (query, status) in [
+        ("index=none", 404),
+        ("index=..", 400),
+        ("index=a&index=b", 400),
+        ("name=a", 400),
+    ] {
         let reply = http.send("GET", &format!("/v1/status?{query}"), "", "").await;
         assert_eq!(reply.status, status, "{query}: {}", reply.json);
-        assert!(reply.json["error"]["message"].as_str().unwrap().contains("index"), "{query}: {}", reply.json);
+        assert!(
+            reply.json["error"]["message"].as_str().unwrap().contains("index"),
+            "{query}: {}",
+            reply.json
+        );
     }
     assert_eq!(http.send("POST", "/v1/status", "", "").await.status, 405);
 }
@@ -236,12 +310,20 @@ async fn a_sample_comes_as_json() {
     let documents = reply.json["documents"].as_array().unwrap();
     assert_eq!(documents.len(), 5);
     for document in documents {
-        assert!(document["metadata"]["place"].is_object() && document["text"] == "", "{document}");
+        assert!(
+            document["metadata"]["place"].is_object() && document["text"] == "",
+            "{document}"
+        );
     }
     assert_eq!(http.post("/v1/documents/sample", &body).await.json, reply.json);
     let reply = http.post("/v1/documents/sample", &json!({"count": 0})).await;
     assert_eq!(reply.status, 400);
-    assert!(reply.json["error"]["message"].as_str().unwrap().contains("`count`: expected 1 to 1000, got 0"));
+    assert!(
+        reply.json["error"]["message"]
+            .as_str()
+            .unwrap()
+            .contains("`count`: expected 1 to 1000, got 0")
+    );
 }
 
 #[tokio::test]
@@ -255,7 +337,11 @@ async fn what_is_refused_says_why() {
         body
     };
     for (body, status, part) in [
-        (with("k", json!(0)), "INVALID_ARGUMENT", "`k`: expected 1 to 10000, got 0"),
+        (
+            with("k", json!(0)),
+            "INVALID_ARGUMENT",
+            "`k`: expected 1 to 10000, got 0",
+        ),
         (with("kk", json!(1)), "INVALID_ARGUMENT", "kk"),
         (with("snippet_bytes", json!(5)), "INVALID_ARGUMENT", "`snippet_bytes`"),
         (with("fingerprint", json!("beef")), "FAILED_PRECONDITION", "beef"),
@@ -270,10 +356,16 @@ async fn what_is_refused_says_why() {
     assert_eq!(error(&reply).0, 404);
     let reply = http.send("POST", "/v1/search", "", &fine.to_string()).await;
     assert!(reply.status == 415 && error(&reply).2.contains("application/json, got none"));
-    let reply = http.send("POST", "/v1/search", "Content-Type: text/plain\r\n", &fine.to_string()).await;
+    let reply = http
+        .send("POST", "/v1/search", "Content-Type: text/plain\r\n", &fine.to_string())
+        .await;
     assert!(reply.status == 415 && error(&reply).2.contains("got text/plain"));
     let reply = http.send("GET", "/v1/search", "", "").await;
-    assert!(reply.status == 405 && reply.head.contains("allow: post"), "{}", reply.head);
+    assert!(
+        reply.status == 405 && reply.head.contains("allow: post"),
+        "{}",
+        reply.head
+    );
     let reply = http.send("GET", "/v2", "", "").await;
     assert!(reply.status == 404 && error(&reply).2.contains("POST /v1/search"));
     let headers = "Content-Type: application/json\r\nX-Request-Timeout: soon\r\n";
@@ -281,8 +373,14 @@ async fn what_is_refused_says_why() {
     assert!(reply.status == 400 && error(&reply).2.contains("X-Request-Timeout"));
     let length = dyad_proto::limits::MAX_SEARCH_BYTES + 1;
     let head = "POST /v1/search HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\n";
-    let reply = http.raw(format!("{head}Content-Length: {length}\r\n\r\n").as_bytes()).await;
-    assert!(reply.status == 413 && error(&reply).2.contains("4194304"), "{}", reply.json);
+    let reply = http
+        .raw(format!("{head}Content-Length: {length}\r\n\r\n").as_bytes())
+        .await;
+    assert!(
+        reply.status == 413 && error(&reply).2.contains("4194304"),
+        "{}",
+        reply.json
+    );
 }
 
 #[tokio::test]
@@ -298,7 +396,11 @@ async fn a_call_ends_with_the_time_that_its_caller_gives() {
 
 #[tokio::test]
 async fn more_calls_than_fit_are_told_when_to_come_again() {
-    let server = searcher_with(EngineConfig { max_requests: 2, ..EngineConfig::default() }).await;
+    let server = searcher_with(EngineConfig {
+        max_requests: 2,
+        ..EngineConfig::default()
+    })
+    .await;
     let http = over(&server).await;
     let body = json!({"query": "sleep number 4", "mode": "MODE_DENSE", "k": 1});
     let replies = futures_util::future::join_all((0..12).map(|_| http.post("/v1/search", &body))).await;
@@ -306,7 +408,11 @@ async fn more_calls_than_fit_are_told_when_to_come_again() {
     assert!(!refused.is_empty() && replies.iter().any(|reply| reply.status == 200));
     for reply in refused {
         assert_eq!(error(reply).1, "RESOURCE_EXHAUSTED");
-        assert!(reply.head.contains("retry-after: ") && reply.head.contains("retry-after-ms: "), "{}", reply.head);
+        assert!(
+            reply.head.contains("retry-after: ") && reply.head.contains("retry-after-ms: "),
+            "{}",
+            reply.head
+        );
     }
 }
 
@@ -325,14 +431,54 @@ async fn a_request_says_once_where_it_goes_and_what_it_holds() {
         ("/v1/search", local.to_owned(), body, (200, "")),
         ("http://localhost/v1/search", local.to_owned(), body, (200, "")),
         ("/v1/search", String::new(), body, (400, "expected one, got none")),
-        ("/v1/search", format!("{local}{local}"), body, (400, "expected one, got several")),
-        ("/v1/search", format!("{local}Host: evil.example\r\n"), body, (400, "expected one, got several")),
-        ("http://evil.example/v1/search", local.to_owned(), body, (400, "expected `evil.example`")),
-        ("http://evil.example/v1/search", "Host: evil.example\r\n".to_owned(), body, (403, "evil.example")),
-        ("/v1/search", format!("{local}Content-Encoding: identity\r\n"), body, (200, "")),
-        ("/v1/search", format!("{local}Content-Encoding: gzip\r\n"), body, (400, "no gzip that can be read")),
-        ("/v1/search", format!("{local}Content-Encoding: br\r\n"), body, (415, "got `br`")),
-        ("/v1/search", local.to_owned(), r#"{"query": "river", "query": "ocean"}"#, (400, "`query` is there twice")),
+        (
+            "/v1/search",
+            format!("{local}{local}"),
+            body,
+            (400, "expected one, got several"),
+        ),
+        (
+            "/v1/search",
+            format!("{local}Host: evil.example\r\n"),
+            body,
+            (400, "expected one, got several"),
+        ),
+        (
+            "http://evil.example/v1/search",
+            local.to_owned(),
+            body,
+            (400, "expected `evil.example`"),
+        ),
+        (
+            "http://evil.example/v1/search",
+            "Host: evil.example\r\n".to_owned(),
+            body,
+            (403, "evil.example"),
+        ),
+        (
+            "/v1/search",
+            format!("{local}Content-Encoding: identity\r\n"),
+            body,
+            (200, ""),
+        ),
+        (
+            "/v1/search",
+            format!("{local}Content-Encoding: gzip\r\n"),
+            body,
+            (400, "no gzip that can be read"),
+        ),
+        (
+            "/v1/search",
+            format!("{local}Content-Encoding: br\r\n"),
+            body,
+            (415, "got `br`"),
+        ),
+        (
+            "/v1/search",
+            local.to_owned(),
+            r#"{"query": "river", "query": "ocean"}"#,
+            (400, "`query` is there twice"),
+        ),
         (
             "/v1/search",
             local.to_owned(),
@@ -342,10 +488,16 @@ async fn a_request_says_once_where_it_goes_and_what_it_holds() {
     ] {
         let reply = http.raw(&post(target, &headers, body)).await;
         let said = reply.json["error"]["message"].as_str().unwrap_or_default();
-        assert!(reply.status == expected.0 && said.contains(expected.1), "{target} {headers}: {} {said}", reply.status);
+        assert!(
+            reply.status == expected.0 && said.contains(expected.1),
+            "{target} {headers}: {} {said}",
+            reply.status
+        );
     }
     for path in ["/metrics", "/livez", "/"] {
-        let reply = http.raw(format!("GET {path} HTTP/1.1\r\nConnection: close\r\n\r\n").as_bytes()).await;
+        let reply = http
+            .raw(format!("GET {path} HTTP/1.1\r\nConnection: close\r\n\r\n").as_bytes())
+            .await;
         assert_eq!(reply.status, 400, "{path}");
     }
     let old = http.raw(b"GET /livez HTTP/1.0\r\n\r\n").await;

@@ -33,7 +33,10 @@ pub(crate) async fn large() -> Searcher {
 }
 
 async fn raw(server: &Searcher) -> Generated<tonic::transport::Channel> {
-    Generated::connect(server.url.clone()).await.unwrap().max_decoding_message_size(usize::MAX)
+    Generated::connect(server.url.clone())
+        .await
+        .unwrap()
+        .max_decoding_message_size(usize::MAX)
 }
 
 #[tokio::test]
@@ -42,25 +45,59 @@ async fn documents_that_no_reply_holds_are_refused_with_the_way_out() {
     let mut client = raw(&server).await;
     let all = request(Mode::Bm25, "number", 60);
     for mode in [Mode::Bm25, Mode::Compare] {
-        let status = client.search(v1::SearchRequest { mode: mode.into(), ..all.clone() }).await.unwrap_err();
+        let status = client
+            .search(v1::SearchRequest {
+                mode: mode.into(),
+                ..all.clone()
+            })
+            .await
+            .unwrap_err();
         assert_eq!(status.code(), Code::OutOfRange);
         assert!(status.message().contains("Set `keys_only` or a smaller k"), "{status}");
     }
-    let reply = client.search(v1::SearchRequest { keys_only: true, ..all.clone() }).await.unwrap().into_inner();
+    let reply = client
+        .search(v1::SearchRequest {
+            keys_only: true,
+            ..all.clone()
+        })
+        .await
+        .unwrap()
+        .into_inner();
     assert_eq!(reply.hits.len(), 60);
-    let reply = client.search(v1::SearchRequest { k: 40, ..all.clone() }).await.unwrap().into_inner();
-    assert_eq!(reply.hits.iter().map(|hit| hit.document.as_ref().unwrap().text.len()).sum::<usize>(), 40 * MIB);
+    let reply = client
+        .search(v1::SearchRequest { k: 40, ..all.clone() })
+        .await
+        .unwrap()
+        .into_inner();
+    assert_eq!(
+        reply
+            .hits
+            .iter()
+            .map(|hit| hit.document.as_ref().unwrap().text.len())
+            .sum::<usize>(),
+        40 * MIB
+    );
 
-    let batch = v1::SearchBatchRequest { requests: vec![v1::SearchRequest { k: 20, ..all.clone() }; 3] };
+    let batch = v1::SearchBatchRequest {
+        requests: vec![v1::SearchRequest { k: 20, ..all.clone() }; 3],
+    };
     assert_eq!(client.search_batch(batch).await.unwrap_err().code(), Code::OutOfRange);
     let keys: Vec<String> = documents().into_iter().map(|(key, _)| key).collect();
-    let status =
-        client.get_documents(v1::GetDocumentsRequest { keys: keys.clone(), ..Default::default() }).await.unwrap_err();
+    let status = client
+        .get_documents(v1::GetDocumentsRequest {
+            keys: keys.clone(),
+            ..Default::default()
+        })
+        .await
+        .unwrap_err();
     assert_eq!(status.code(), Code::OutOfRange);
     let keys = keys.into_iter().take(40).collect();
     assert_eq!(
         client
-            .get_documents(v1::GetDocumentsRequest { keys, ..Default::default() })
+            .get_documents(v1::GetDocumentsRequest {
+                keys,
+                ..Default::default()
+            })
             .await
             .unwrap()
             .into_inner()
@@ -69,8 +106,19 @@ async fn documents_that_no_reply_holds_are_refused_with_the_way_out() {
         40
     );
 
-    let requests = [v1::SearchRequest { id: 7, k: 1, ..all.clone() }, v1::SearchRequest { id: 8, ..all }];
-    let mut replies = client.search_stream(tokio_stream::iter(requests)).await.unwrap().into_inner();
+    let requests = [
+        v1::SearchRequest {
+            id: 7,
+            k: 1,
+            ..all.clone()
+        },
+        v1::SearchRequest { id: 8, ..all },
+    ];
+    let mut replies = client
+        .search_stream(tokio_stream::iter(requests))
+        .await
+        .unwrap()
+        .into_inner();
     assert_eq!(replies.next().await.unwrap().unwrap().id, 7);
     let status = replies.next().await.unwrap().unwrap_err();
     assert!(status.message().starts_with("request with id 8: "), "{status}");
@@ -85,22 +133,37 @@ async fn replies_share_a_memory_and_small_ones_pass() {
     let (_answer, first) = ask(None).await.unwrap();
     let late = ask(Some(Duration::from_millis(300))).await.unwrap_err();
     assert_eq!(tonic::Status::from(late).code(), Code::DeadlineExceeded);
-    let keys_only = v1::SearchRequest { keys_only: true, ..request(Mode::Bm25, "number", 60) };
+    let keys_only = v1::SearchRequest {
+        keys_only: true,
+        ..request(Mode::Bm25, "number", 60)
+    };
     assert_eq!(server.client.search(keys_only).await.unwrap().hits.len(), 60);
-    assert_eq!(server.client.search(request(Mode::Bm25, "number", 1)).await.unwrap().hits.len(), 1);
+    assert_eq!(
+        server
+            .client
+            .search(request(Mode::Bm25, "number", 1))
+            .await
+            .unwrap()
+            .hits
+            .len(),
+        1
+    );
     drop(first);
     // Over the wire, side by side: each reply that was read gives its memory to the next.
     let mut clients = Vec::new();
     for _ in 0..4 {
         clients.push((raw(&server).await, large.clone()));
     }
-    let replies = clients.iter_mut().map(|(client, request)| client.search(request.clone()));
+    let replies = clients
+        .iter_mut()
+        .map(|(client, request)| client.search(request.clone()));
     for reply in futures_util::future::join_all(replies).await {
         assert_eq!(reply.unwrap().into_inner().hits.len(), 40);
     }
 }
 
-/// Requests that are answered before those at the head of their streams hold no memory that the heads, or others, wait for.
+/// Requests that are answered before those at the head of their streams hold no memory that the heads, or others, wait
+/// for.
 #[tokio::test]
 async fn large_replies_of_streams_do_not_wait_for_each_other() {
     let server = large().await;
@@ -115,12 +178,19 @@ async fn large_replies_of_streams_do_not_wait_for_each_other() {
     }
     // What a searcher takes from a client that asks alone, while the heads wait for the tower.
     for _ in 0..3 {
-        server.engine.search(large.clone(), &US, Some(Duration::from_mins(1)), QueuePolicy::Refused).await.unwrap();
+        server
+            .engine
+            .search(large.clone(), &US, Some(Duration::from_mins(1)), QueuePolicy::Refused)
+            .await
+            .unwrap();
     }
     server.encoder.released.send_replace(true);
     let read = |replies: tonic::Response<tonic::Streaming<v1::SearchStreamResponse>>| async {
-        let replies: Vec<_> =
-            replies.into_inner().map(|reply| reply.unwrap().response.unwrap().hits.len()).collect().await;
+        let replies: Vec<_> = replies
+            .into_inner()
+            .map(|reply| reply.unwrap().response.unwrap().hits.len())
+            .collect()
+            .await;
         assert_eq!(replies, [40; 3]);
     };
     let all = async { tokio::join!(read(one.unwrap()), read(other.unwrap())) };
@@ -130,15 +200,28 @@ async fn large_replies_of_streams_do_not_wait_for_each_other() {
 /// Its first reply is larger than the connection's window; the requests after it are searched meanwhile.
 #[tokio::test]
 async fn a_stream_that_is_not_read_keeps_no_place() {
-    let config = EngineConfig { max_requests: 16, ..EngineConfig::default() };
+    let config = EngineConfig {
+        max_requests: 16,
+        ..EngineConfig::default()
+    };
     let server = searcher_over(large_index(), config).await;
     let mut streams = Vec::new();
     for waiting in [2, 1] {
         let waits = (0..waiting).map(|i| request(Mode::Dense, &format!("wait number {i} of {waiting}"), 1));
-        let requests: Vec<_> = std::iter::once(request(Mode::Bm25, "number", 10)).chain(waits).collect();
-        streams.push((waiting, raw(&server).await.search_stream(tokio_stream::iter(requests)).await.unwrap()));
+        let requests: Vec<_> = std::iter::once(request(Mode::Bm25, "number", 10))
+            .chain(waits)
+            .collect();
+        streams.push((
+            waiting,
+            raw(&server)
+                .await
+                .search_stream(tokio_stream::iter(requests))
+                .await
+                .unwrap(),
+        ));
     }
-    // Three of four places for streams and batches are taken by requests that wait for the tower, and a batch takes two.
+    // Three of four places for streams and batches are taken by requests that wait for the tower, and a batch takes
+    // two.
     while server.encoder.asked.load(Ordering::SeqCst) < 3 {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
@@ -147,10 +230,14 @@ async fn a_stream_that_is_not_read_keeps_no_place() {
     server.encoder.released.send_replace(true);
     let (requests, mut client) = (vec![request(Mode::Bm25, "river", 1); 4], raw(&server).await);
     let batch = client.search_batch(v1::SearchBatchRequest { requests });
-    let answered = tokio::time::timeout(Duration::from_mins(1), batch).await.expect("the places are kept");
+    let answered = tokio::time::timeout(Duration::from_mins(1), batch)
+        .await
+        .expect("the places are kept");
     assert_eq!(answered.unwrap().into_inner().responses.len(), 4);
     for (waiting, stream) in streams {
-        let hits = stream.into_inner().map(|reply| reply.unwrap().response.unwrap().hits.len());
+        let hits = stream
+            .into_inner()
+            .map(|reply| reply.unwrap().response.unwrap().hits.len());
         assert_eq!(hits.collect::<Vec<_>>().await, [vec![10], vec![1; waiting]].concat());
     }
 }
@@ -159,10 +246,21 @@ async fn a_stream_that_is_not_read_keeps_no_place() {
 async fn a_key_is_asked_for_once() {
     let server = searcher().await;
     let keys = vec!["doc-01".to_owned(); 2];
-    let status =
-        raw(&server).await.get_documents(v1::GetDocumentsRequest { keys, ..Default::default() }).await.unwrap_err();
+    let status = raw(&server)
+        .await
+        .get_documents(v1::GetDocumentsRequest {
+            keys,
+            ..Default::default()
+        })
+        .await
+        .unwrap_err();
     assert_eq!(status.code(), Code::InvalidArgument);
-    assert!(status.message().contains("`keys[1]`: expected each entry once, got that of `keys[0]` again"), "{status}");
+    assert!(
+        status
+            .message()
+            .contains("`keys[1]`: expected each entry once, got that of `keys[0]` again"),
+        "{status}"
+    );
 }
 
 /// A batch larger than all places runs while single requests are answered.
@@ -170,7 +268,14 @@ async fn a_key_is_asked_for_once() {
 async fn a_large_batch_leaves_places_for_others() {
     let index = tempfile::tempdir().unwrap();
     write_index_of(&documents(), index.path(), 1, "f00d");
-    let server = searcher_over(index, EngineConfig { max_requests: 8, ..EngineConfig::default() }).await;
+    let server = searcher_over(
+        index,
+        EngineConfig {
+            max_requests: 8,
+            ..EngineConfig::default()
+        },
+    )
+    .await;
     let mut client = raw(&server).await;
     let requests = vec![request(Mode::Hybrid, "the river number 4", 10); 1000];
     let batch = tokio::spawn(async move { client.search_batch(v1::SearchBatchRequest { requests }).await });

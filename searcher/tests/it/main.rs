@@ -1,4 +1,5 @@
-//! A whole searcher over a small index, with a stand-in for the encoder service: called through gRPC and the command line.
+//! A whole searcher over a small index, with a stand-in for the encoder service: called through gRPC and the command
+//! line.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod access;

@@ -25,13 +25,19 @@ async fn text(http: &Http, path: &str) -> (u16, String) {
 
 /// The value of a series, 0 where there is none.
 fn value(scrape: &str, series: &str) -> u64 {
-    let line = scrape.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
+    let line = scrape
+        .lines()
+        .find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
     line.map_or(0, |value| value.parse().unwrap())
 }
 
 #[tokio::test]
 async fn metrics_count_what_was_asked_and_tell_what_is_served() {
-    let config = EngineConfig { question_cache: 1 << 20, filter_cache: 1 << 20, ..EngineConfig::default() };
+    let config = EngineConfig {
+        question_cache: 1 << 20,
+        filter_cache: 1 << 20,
+        ..EngineConfig::default()
+    };
     let server = searcher_with(config).await;
     let http = over(&server).await;
     let (query, lang) = ("the deep river", "lang");
@@ -40,24 +46,41 @@ async fn metrics_count_what_was_asked_and_tell_what_is_served() {
     }
     server.client.search(request(Mode::Bm25, query, 5)).await.unwrap();
     let exists = v1::filter::Condition::Exists(v1::FieldExists { field: lang.into() });
-    let filter = Some(v1::Filter { condition: Some(exists) });
+    let filter = Some(v1::Filter {
+        condition: Some(exists),
+    });
     for _ in 0..2 {
-        let filtered = v1::SearchRequest { filter: filter.clone(), ..request(Mode::Dense, query, 5) };
+        let filtered = v1::SearchRequest {
+            filter: filter.clone(),
+            ..request(Mode::Dense, query, 5)
+        };
         server.client.search(filtered).await.unwrap();
     }
-    let batch = v1::SearchBatchRequest { requests: vec![request(Mode::Dense, query, 2), request(Mode::Dense, "x", 2)] };
+    let batch = v1::SearchBatchRequest {
+        requests: vec![request(Mode::Dense, query, 2), request(Mode::Dense, "x", 2)],
+    };
     server.client.search_batch(batch).await.unwrap();
     server
         .client
-        .explain(v1::ExplainRequest { key: "none".into(), search: Some(request(Mode::Bm25, query, 5)) })
+        .explain(v1::ExplainRequest {
+            key: "none".into(),
+            search: Some(request(Mode::Bm25, query, 5)),
+        })
         .await
         .unwrap_err();
     // What no service saw: JSON that is none, a route that is none, and a method of another server.
     assert_eq!(http.post("/v1/search", &serde_json::json!(7)).await.status, 400);
     assert_eq!(text(&http, "/v1/nowhere").await.0, 404);
     assert_eq!(text(&http, "/v1/indexes").await.0, 200);
-    let channel = tonic::transport::Endpoint::from_shared(server.url.clone()).unwrap().connect().await.unwrap();
-    v1::encoder_client::EncoderClient::new(channel).info(v1::InfoRequest::default()).await.unwrap_err();
+    let channel = tonic::transport::Endpoint::from_shared(server.url.clone())
+        .unwrap()
+        .connect()
+        .await
+        .unwrap();
+    v1::encoder_client::EncoderClient::new(channel)
+        .info(v1::InfoRequest::default())
+        .await
+        .unwrap_err();
     let (status, scrape) = text(&http, "/metrics").await;
     assert_eq!(status, 200);
     assert!(scrape.ends_with("# EOF\n"), "{scrape}");
@@ -86,7 +109,11 @@ async fn metrics_count_what_was_asked_and_tell_what_is_served() {
         (&format!(r#"deleted_documents{{index="{name}"}}"#), 0),
         (r#"tower_up{model="words",fingerprint="f00d"}"#, 1),
     ] {
-        assert_eq!(value(&scrape, &format!("dyad_searcher_{series}")), expected, "{series}\n{scrape}");
+        assert_eq!(
+            value(&scrape, &format!("dyad_searcher_{series}")),
+            expected,
+            "{series}\n{scrape}"
+        );
     }
     for series in [
         r#"stage_seconds_count{stage="dense"}"#,
@@ -94,31 +121,54 @@ async fn metrics_count_what_was_asked_and_tell_what_is_served() {
         r#"cache_bytes{cache="questions"}"#,
         &format!(r#"index_bytes{{index="{name}",kind="hot"}}"#),
     ] {
-        assert!(value(&scrape, &format!("dyad_searcher_{series}")) > 0, "{series}\n{scrape}");
+        assert!(
+            value(&scrape, &format!("dyad_searcher_{series}")) > 0,
+            "{series}\n{scrape}"
+        );
     }
     // A tower that fails.
     server.encoder.broken.store(true, std::sync::atomic::Ordering::SeqCst);
-    let degraded = server.client.search(request(Mode::Hybrid, "another question", 5)).await.unwrap();
+    let degraded = server
+        .client
+        .search(request(Mode::Hybrid, "another question", 5))
+        .await
+        .unwrap();
     assert!(degraded.degraded);
     let (_, scrape) = text(&http, "/metrics").await;
-    assert_eq!(value(&scrape, r#"dyad_searcher_tower_up{model="words",fingerprint="f00d"}"#), 0);
+    assert_eq!(
+        value(&scrape, r#"dyad_searcher_tower_up{model="words",fingerprint="f00d"}"#),
+        0
+    );
     assert_eq!(value(&scrape, "dyad_searcher_degraded_total"), 1);
 }
 
 #[tokio::test]
 async fn questions_of_a_warm_up_are_no_answers_and_reloads_are_counted() {
-    let server = searcher_with(EngineConfig { live_recall_share: 1.0, ..EngineConfig::default() }).await;
+    let server = searcher_with(EngineConfig {
+        live_recall_share: 1.0,
+        ..EngineConfig::default()
+    })
+    .await;
     let http = over(&server).await;
     server.engine.warm_up().await;
     let name = server.engine.indexes().next().unwrap().name().to_owned();
     let reloads = |outcome| format!("dyad_searcher_index_reloads_total{{index=\"{name}\",outcome=\"{outcome}\"}}");
     let (_, scrape) = text(&http, "/metrics").await;
-    assert!(!scrape.contains("dyad_searcher_answers_total{") && scrape.contains(&reloads("failed")), "{scrape}");
+    assert!(
+        !scrape.contains("dyad_searcher_answers_total{") && scrape.contains(&reloads("failed")),
+        "{scrape}"
+    );
     server.engine.reload("").await.unwrap();
     fs_err::write(server.index.path().join("CURRENT"), "?").unwrap();
     server.engine.reload("").await.unwrap_err();
     let (_, scrape) = text(&http, "/metrics").await;
-    assert_eq!((value(&scrape, &reloads("taken over")), value(&scrape, &reloads("failed"))), (1, 1));
+    assert_eq!(
+        (
+            value(&scrape, &reloads("taken over")),
+            value(&scrape, &reloads("failed"))
+        ),
+        (1, 1)
+    );
     assert!(!scrape.contains("dyad_searcher_recall_expected_total{"), "{scrape}");
 }
 
@@ -126,9 +176,17 @@ async fn questions_of_a_warm_up_are_no_answers_and_reloads_are_counted() {
 async fn readiness_falls_when_an_index_is_gone_or_the_tower_is_another_and_comes_back() {
     let server = searcher().await;
     let http = over(&server).await;
-    let channel = tonic::transport::Endpoint::from_shared(server.url.clone()).unwrap().connect().await.unwrap();
+    let channel = tonic::transport::Endpoint::from_shared(server.url.clone())
+        .unwrap()
+        .connect()
+        .await
+        .unwrap();
     let mut health = HealthClient::new(channel);
-    let mut told = health.watch(HealthCheckRequest { service: String::new() }).await.unwrap().into_inner();
+    let mut told = health
+        .watch(HealthCheckRequest { service: String::new() })
+        .await
+        .unwrap()
+        .into_inner();
     let next = async |told: &mut tonic::Streaming<HealthCheckResponse>| {
         let told = tokio::time::timeout(Duration::from_secs(30), told.message());
         told.await.unwrap().unwrap().unwrap().status()
@@ -145,7 +203,11 @@ async fn readiness_falls_when_an_index_is_gone_or_the_tower_is_another_and_comes
     assert!(status == 503 && body.contains("is no index any more"), "{body}");
     assert_eq!(next(&mut told).await, ServingStatus::NotServing);
     // What is served is answered all the same.
-    let reply = server.client.search(request(Mode::Hybrid, "the deep river", 5)).await.unwrap();
+    let reply = server
+        .client
+        .search(request(Mode::Hybrid, "the deep river", 5))
+        .await
+        .unwrap();
     assert!(!reply.degraded && keys(&reply.hits).len() == 5);
     assert_eq!(text(&http, "/livez").await.0, 200);
     fs_err::rename(&moved, &current).unwrap();
@@ -170,18 +232,33 @@ async fn readiness_falls_when_an_index_is_gone_or_the_tower_is_another_and_comes
 #[tokio::test]
 async fn live_recall_is_that_of_the_searches_that_were_served() {
     // The fixture's graph is complete: what is found is all there is.
-    let server = searcher_with(EngineConfig { live_recall_share: 1.0, ..EngineConfig::default() }).await;
+    let server = searcher_with(EngineConfig {
+        live_recall_share: 1.0,
+        ..EngineConfig::default()
+    })
+    .await;
     let http = over(&server).await;
     let name = server.engine.indexes().next().unwrap().name().to_owned();
     let series =
         |what: &str| format!(r#"dyad_searcher_recall_{what}_total{{index="{name}",out_of_distribution="false"}}"#);
     let deadline = Instant::now() + Duration::from_secs(30);
     loop {
-        server.client.search(request(Mode::Dense, "the deep river number 12", 10)).await.unwrap();
+        server
+            .client
+            .search(request(Mode::Dense, "the deep river number 12", 10))
+            .await
+            .unwrap();
         // These are not compared: one searches no graph, the other no vectors.
-        let exact = v1::SearchRequest { exact: true, ..request(Mode::Dense, "the old bird", 10) };
+        let exact = v1::SearchRequest {
+            exact: true,
+            ..request(Mode::Dense, "the old bird", 10)
+        };
         server.client.search(exact).await.unwrap();
-        server.client.search(request(Mode::Bm25, "the old bird", 10)).await.unwrap();
+        server
+            .client
+            .search(request(Mode::Bm25, "the old bird", 10))
+            .await
+            .unwrap();
         let (_, scrape) = text(&http, "/metrics").await;
         let (found, expected) = (value(&scrape, &series("found")), value(&scrape, &series("expected")));
         if expected >= 50 {
@@ -195,7 +272,11 @@ async fn live_recall_is_that_of_the_searches_that_were_served() {
 /// A hit counts where it is among as many of the nearest as were asked for, and not anywhere among ten.
 #[tokio::test]
 async fn live_recall_of_one_hit_is_that_of_the_nearest() {
-    let server = sparse_searcher(EngineConfig { live_recall_share: 1.0, ..EngineConfig::default() }).await;
+    let server = sparse_searcher(EngineConfig {
+        live_recall_share: 1.0,
+        ..EngineConfig::default()
+    })
+    .await;
     let http = over(&server).await;
     let name = server.engine.indexes().next().unwrap().name().to_owned();
     let series =
@@ -205,10 +286,18 @@ async fn live_recall_of_one_hit_is_that_of_the_nearest() {
         (value(&scrape, &series("found")), value(&scrape, &series("expected")))
     };
     // A question whose hit is another than the nearest, and among the nearest ten. The exact searches are not compared.
-    let narrow = |number| v1::SearchRequest { ef: 1, ..request(Mode::Dense, &question(number), 1) };
+    let narrow = |number| v1::SearchRequest {
+        ef: 1,
+        ..request(Mode::Dense, &question(number), 1)
+    };
     let mut missed = None;
     for number in 0..600 {
-        let nearest = v1::SearchRequest { exact: true, ef: 0, k: 10, ..narrow(number) };
+        let nearest = v1::SearchRequest {
+            exact: true,
+            ef: 0,
+            k: 10,
+            ..narrow(number)
+        };
         let nearest = server.client.search(nearest).await.unwrap().hits;
         let hit = server.client.search(narrow(number)).await.unwrap().hits.remove(0).key;
         if nearest[1..].iter().any(|other| other.key == hit) {

@@ -31,11 +31,20 @@ async fn the_page_and_its_files_come_with_headers_that_forbid_all_else() {
         }
         let tag = reply.head.lines().find_map(|line| line.strip_prefix("etag: ")).unwrap();
         let again = http.send("GET", path, &format!("If-None-Match: {tag}\r\n"), "").await;
-        assert!(again.status == 304 && again.head.contains(tag), "{path}: {}", again.head);
+        assert!(
+            again.status == 304 && again.head.contains(tag),
+            "{path}: {}",
+            again.head
+        );
         let other = http.send("GET", path, "If-None-Match: \"0\"\r\n", "").await;
         assert_eq!(other.status, 200, "{path}");
     }
-    for path in ["/page/", "/page/none.js", "/page/../Cargo.toml", "/page/pictures/search.png"] {
+    for path in [
+        "/page/",
+        "/page/none.js",
+        "/page/../Cargo.toml",
+        "/page/pictures/search.png",
+    ] {
         assert_eq!(http.send("GET", path, "", "").await.status, 404, "{path}");
     }
     assert_eq!(http.send("POST", "/", "", "").await.status, 405);

@@ -9,7 +9,11 @@ use dyad_searcher::run::EngineConfig;
 use crate::fixture::{Searcher, request, searcher, searcher_with};
 
 async fn with_cache() -> Searcher {
-    searcher_with(EngineConfig { question_cache: 1 << 20, ..EngineConfig::default() }).await
+    searcher_with(EngineConfig {
+        question_cache: 1 << 20,
+        ..EngineConfig::default()
+    })
+    .await
 }
 
 #[tokio::test]
@@ -25,14 +29,32 @@ async fn a_question_that_was_asked_before_needs_no_tower() {
     let again = server.client.search(dense.clone()).await.unwrap();
     let timings = again.timings.unwrap();
     assert_eq!((timings.embed_us, timings.tokenize_us, timings.queue_us), (0, 0, 0));
-    assert_eq!(v1::SearchResponse { timings: first.timings, ..again }, first);
+    assert_eq!(
+        v1::SearchResponse {
+            timings: first.timings,
+            ..again
+        },
+        first
+    );
     let again = server.client.search(long).await.unwrap();
-    assert_eq!(v1::SearchResponse { timings: truncated.timings, ..again }, truncated);
+    assert_eq!(
+        v1::SearchResponse {
+            timings: truncated.timings,
+            ..again
+        },
+        truncated
+    );
     // Of any mode; and the others fail as without a cache.
     assert!(!server.client.search(hybrid.clone()).await.unwrap().degraded);
-    let other = v1::SearchRequest { query: "number 13".into(), ..hybrid };
+    let other = v1::SearchRequest {
+        query: "number 13".into(),
+        ..hybrid
+    };
     assert!(server.client.search(other).await.unwrap().degraded);
-    let capital = v1::SearchRequest { query: "Number 12".into(), ..dense };
+    let capital = v1::SearchRequest {
+        query: "Number 12".into(),
+        ..dense
+    };
     assert!(server.client.search(capital).await.is_err());
 }
 
@@ -50,7 +72,10 @@ async fn batches_of_known_and_unknown_questions_are_answered_as_without_a_cache(
         reply.responses.into_iter().map(one).collect::<Vec<_>>()
     };
     let expected = without_times(plain.client.search_batch(batch.clone()).await.unwrap());
-    assert_eq!(without_times(cached.client.search_batch(batch).await.unwrap()), expected);
+    assert_eq!(
+        without_times(cached.client.search_batch(batch).await.unwrap()),
+        expected
+    );
 }
 
 #[tokio::test]
@@ -59,7 +84,11 @@ async fn a_warm_up_asks_about_the_index_s_own_documents() {
     server.engine.warm_up().await;
     server.encoder.broken.store(true, Ordering::SeqCst);
     // The beginning of the first document.
-    let reply = server.client.search(request(Mode::Dense, "the old river", 1)).await.unwrap();
+    let reply = server
+        .client
+        .search(request(Mode::Dense, "the old river", 1))
+        .await
+        .unwrap();
     assert_eq!(reply.hits[0].document.as_ref().unwrap().text, "the old river number 0");
     // A tower that fails is no reason not to start.
     server.engine.warm_up().await;

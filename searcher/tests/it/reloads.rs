@@ -1,4 +1,5 @@
-//! Certificates, API keys and the configuration of a running searcher are replaced under load, again and again: no request fails.
+//! Certificates, API keys and the configuration of a running searcher are replaced under load, again and again: no
+//! request fails.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
@@ -30,14 +31,27 @@ impl Drop for Process {
 }
 
 fn create(keys: &Path, name: &str) -> String {
-    let new = NewKey { name: name.into(), role: Role::Read, indexes: Vec::new(), filter: None, concurrency: None };
+    let new = NewKey {
+        name: name.into(),
+        role: Role::Read,
+        indexes: Vec::new(),
+        filter: None,
+        concurrency: None,
+    };
     KeyFile::change(keys, |file| file.create(new)).unwrap()
 }
 
 fn config(ca: &Path, key: &str) -> ClientConfig {
-    let options = CredentialOptions { ca: Some(ca.to_owned()), ..CredentialOptions::default() };
+    let options = CredentialOptions {
+        ca: Some(ca.to_owned()),
+        ..CredentialOptions::default()
+    };
     let credentials = Credentials::open(&options).unwrap().with_api_key(key).unwrap();
-    ClientConfig { attempts: 1, credentials, ..ClientConfig::default() }
+    ClientConfig {
+        attempts: 1,
+        credentials,
+        ..ClientConfig::default()
+    }
 }
 
 async fn ask(url: &str, ca: &Path, key: &str) -> Result<(), ClientError> {
@@ -59,15 +73,32 @@ async fn load_with_replacements(time: Duration) {
     let (keys, file) = (at("keys.json"), at("searcher.toml"));
     let key = create(&keys, "load");
     let configure = |timeout_ms: usize| {
-        fs_err::write(&file, format!("default-timeout-ms = {timeout_ms}\nquestion-tower = [\"none\"]\n")).unwrap();
+        fs_err::write(
+            &file,
+            format!("default-timeout-ms = {timeout_ms}\nquestion-tower = [\"none\"]\n"),
+        )
+        .unwrap();
     };
     configure(10_000);
     let mut command = Command::new(env!("CARGO_BIN_EXE_dyad-searcher"));
-    command.args(["serve", "--listen", "127.0.0.1:0"]).arg("--index").arg(at("index")).arg("--config").arg(&file);
-    command.arg("--tls-cert").arg(&server.cert).arg("--tls-key").arg(&server.key).arg("--keys").arg(&keys);
+    command
+        .args(["serve", "--listen", "127.0.0.1:0"])
+        .arg("--index")
+        .arg(at("index"))
+        .arg("--config")
+        .arg(&file);
+    command
+        .arg("--tls-cert")
+        .arg(&server.cert)
+        .arg("--tls-key")
+        .arg(&server.key)
+        .arg("--keys")
+        .arg(&keys);
     let mut process = Process(command.env("RUST_LOG", "off").stdout(Stdio::piped()).spawn().unwrap());
     let mut line = String::new();
-    BufReader::new(process.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    BufReader::new(process.0.stdout.take().unwrap())
+        .read_line(&mut line)
+        .unwrap();
     let url = format!("https://{}", line.trim().strip_prefix("listening on ").unwrap());
 
     // Clients that stay, and clients that connect again for each question.
@@ -99,7 +130,11 @@ async fn load_with_replacements(time: Duration) {
     let mut rounds = 0;
     while started.elapsed() < time || rounds < 2 {
         rounds += 1;
-        let (ca, trusted) = if rounds % 2 == 0 { (&one, &of_one) } else { (&other, &of_other) };
+        let (ca, trusted) = if rounds % 2 == 0 {
+            (&one, &of_one)
+        } else {
+            (&other, &of_other)
+        };
         ca.sign(&folder, "server");
         let name = format!("round {rounds}");
         let second = create(&keys, &name);

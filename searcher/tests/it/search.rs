@@ -25,7 +25,14 @@ async fn dense_hits_are_the_nearest_vectors_with_their_documents() {
     let server = searcher().await;
     let query = "the bright planet";
     for exact in [false, true] {
-        let reply = server.client.search(v1::SearchRequest { exact, ..request(Mode::Dense, query, 5) }).await.unwrap();
+        let reply = server
+            .client
+            .search(v1::SearchRequest {
+                exact,
+                ..request(Mode::Dense, query, 5)
+            })
+            .await
+            .unwrap();
         let expected = nearest(query);
         for (hit, (_, score)) in reply.hits.iter().zip(&expected) {
             assert!((hit.score - score).abs() < 1e-5);
@@ -33,12 +40,19 @@ async fn dense_hits_are_the_nearest_vectors_with_their_documents() {
             assert!(hit.bm25.is_none());
             let (key, text) = documents().into_iter().find(|(key, _)| *key == hit.key).unwrap();
             let document = hit.document.as_ref().unwrap();
-            assert_eq!((&document.key, &document.text, document.title.as_str()), (&key, &text, "Title"));
+            assert_eq!(
+                (&document.key, &document.text, document.title.as_str()),
+                (&key, &text, "Title")
+            );
             assert_eq!(document.metadata_json, metadata(&key));
         }
-        assert_eq!((reply.hits.len(), reply.generation, reply.fingerprint.as_str()), (5, 1, "f00d"));
+        assert_eq!(
+            (reply.hits.len(), reply.generation, reply.fingerprint.as_str()),
+            (5, 1, "f00d")
+        );
         assert_eq!(reply.ef, if exact { 0 } else { 128 });
-        // A graph search estimates a node from its sketch before it compares codes and vectors; a scan compares each vector once.
+        // A graph search estimates a node from its sketch before it compares codes and vectors; a scan compares each
+        // vector once.
         let compared = reply.distance_computations;
         assert!(if exact { compared == 60 } else { compared >= 60 }, "{compared}");
         assert!(reply.timings.unwrap().total_us > 0 && !reply.degraded);
@@ -59,17 +73,34 @@ async fn bm25_finds_the_word_and_needs_no_vector() {
 async fn hybrid_is_the_fusion_of_both_rankings() {
     let server = searcher().await;
     let query = "silent golden composer 46";
-    let ask = |mode| server.client.search(v1::SearchRequest { keys_only: true, ..request(mode, query, 60) });
+    let ask = |mode| {
+        server.client.search(v1::SearchRequest {
+            keys_only: true,
+            ..request(mode, query, 60)
+        })
+    };
     let (dense, bm25) = (ask(Mode::Dense).await.unwrap(), ask(Mode::Bm25).await.unwrap());
-    let rrf = v1::SearchRequest { keys_only: true, rrf_k: 60, ..request(Mode::Hybrid, query, 60) };
+    let rrf = v1::SearchRequest {
+        keys_only: true,
+        rrf_k: 60,
+        ..request(Mode::Hybrid, query, 60)
+    };
     let hybrid = server.client.search(rrf).await.unwrap();
     let part = |hits: &[v1::Hit], key: &str| {
-        hits.iter().find(|hit| hit.key == key).map_or(0.0, |hit| 1.0 / (60.0 + f64::from(hit.rank)))
+        hits.iter()
+            .find(|hit| hit.key == key)
+            .map_or(0.0, |hit| 1.0 / (60.0 + f64::from(hit.rank)))
     };
     let sum = |key: &str| part(&dense.hits, key) + part(&bm25.hits, key);
-    let mut expected: Vec<(String, f64)> = documents().into_iter().map(|(key, _)| (key.clone(), sum(&key))).collect();
+    let mut expected: Vec<(String, f64)> = documents()
+        .into_iter()
+        .map(|(key, _)| (key.clone(), sum(&key)))
+        .collect();
     expected.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
-    assert_eq!(keys(&hybrid.hits), expected.iter().map(|(key, _)| key.as_str()).collect::<Vec<_>>());
+    assert_eq!(
+        keys(&hybrid.hits),
+        expected.iter().map(|(key, _)| key.as_str()).collect::<Vec<_>>()
+    );
     for hit in &hybrid.hits {
         assert!((f64::from(hit.score) - sum(&hit.key)).abs() < 1e-7);
         assert!(hit.document.is_none(), "keys_only");
@@ -87,42 +118,63 @@ async fn compare_holds_what_the_three_modes_answer() {
     let reply = server.client.search(request(Mode::Compare, query, 7)).await.unwrap();
     let all = reply.comparison.unwrap();
     assert!(reply.hits.is_empty());
-    for (mode, hits) in [(Mode::Dense, &all.dense), (Mode::Bm25, &all.bm25), (Mode::Hybrid, &all.hybrid)] {
+    for (mode, hits) in [
+        (Mode::Dense, &all.dense),
+        (Mode::Bm25, &all.bm25),
+        (Mode::Hybrid, &all.hybrid),
+    ] {
         let alone = server.client.search(request(mode, query, 7)).await.unwrap();
         assert_eq!(keys(hits), keys(&alone.hits), "{mode:?}");
     }
-    let shared = keys(&all.dense).iter().filter(|key| keys(&all.bm25).contains(key)).count();
+    let shared = keys(&all.dense)
+        .iter()
+        .filter(|key| keys(&all.bm25).contains(key))
+        .count();
     assert!((all.overlap_dense_bm25 - shared as f32 / 7.0).abs() < 1e-6);
     let timings = reply.timings.unwrap();
     assert!(timings.total_us >= timings.dense_us.max(timings.bm25_us));
 }
 
-/// Forty documents of four texts, in two shards: the cut falls among equals of both, in another order by key than by place.
+/// Forty documents of four texts, in two shards: the cut falls among equals of both, in another order by key than by
+/// place.
 #[tokio::test]
 async fn ties_across_shards_are_broken_by_key_before_the_cut() {
     let texts = ["the old river", "the old bird", "the quick river", "a planet"];
-    let documents: Vec<(String, String)> =
-        (0..40).map(|at| (format!("doc-{:02}", at * 7 % 40), texts[at / 2 % 4].to_owned())).collect();
+    let documents: Vec<(String, String)> = (0..40)
+        .map(|at| (format!("doc-{:02}", at * 7 % 40), texts[at / 2 % 4].to_owned()))
+        .collect();
     let index = tempfile::tempdir().unwrap();
     write_index_of(&documents, index.path(), 1, "f00d");
     let server = searcher_over(index, EngineConfig::default()).await;
     let query = "old river";
     for mode in [Mode::Dense, Mode::Bm25, Mode::Hybrid] {
         for exact in [false, mode == Mode::Dense] {
-            let ask = |k| server.client.search(v1::SearchRequest { exact, ..request(mode, query, k) });
+            let ask = |k| {
+                server.client.search(v1::SearchRequest {
+                    exact,
+                    ..request(mode, query, k)
+                })
+            };
             let all = ask(40).await.unwrap().hits;
-            // The whole ranking is a full sort by score and key, and a shorter one begins as it does. Fused sums are of places,
-            // which differ.
+            // The whole ranking is a full sort by score and key, and a shorter one begins as it does. Fused sums are of
+            // places, which differ.
             if mode != Mode::Hybrid {
                 assert!(
                     all.is_sorted_by(|a, b| b.score.total_cmp(&a.score).then(a.key.cmp(&b.key)).is_le()),
                     "{mode:?}"
                 );
-                assert!(all.chunk_by(|a, b| a.score.total_cmp(&b.score).is_eq()).all(|tied| tied.len() >= 10));
+                assert!(
+                    all.chunk_by(|a, b| a.score.total_cmp(&b.score).is_eq())
+                        .all(|tied| tied.len() >= 10)
+                );
             }
             assert!(all.len() >= 30, "{mode:?}");
             for k in [1, 3, 9, 10, 11, 25] {
-                assert_eq!(keys(&ask(k).await.unwrap().hits), keys(&all)[..k as usize], "{mode:?} {k}");
+                assert_eq!(
+                    keys(&ask(k).await.unwrap().hits),
+                    keys(&all)[..k as usize],
+                    "{mode:?} {k}"
+                );
             }
         }
     }
@@ -133,18 +185,29 @@ async fn batches_and_streams_answer_as_single_requests_do() {
     let server = searcher().await;
     let modes = [Mode::Dense, Mode::Bm25, Mode::Hybrid, Mode::Compare];
     let requests: Vec<_> = (0..40u64)
-        .map(|id| v1::SearchRequest { id, ..request(modes[id as usize % 4], &format!("quick bird number {id}"), 4) })
+        .map(|id| v1::SearchRequest {
+            id,
+            ..request(modes[id as usize % 4], &format!("quick bird number {id}"), 4)
+        })
         .collect();
-    let batch = v1::SearchBatchRequest { requests: requests.clone() };
+    let batch = v1::SearchBatchRequest {
+        requests: requests.clone(),
+    };
     let batch = server.client.search_batch(batch).await.unwrap().responses;
-    let mut stream =
-        server.client.search_stream(tokio_stream::iter(requests.clone()), Duration::from_mins(1)).await.unwrap();
+    let mut stream = server
+        .client
+        .search_stream(tokio_stream::iter(requests.clone()), Duration::from_mins(1))
+        .await
+        .unwrap();
     for (request, from_batch) in requests.into_iter().zip(batch) {
         let from_stream = stream.next().await.unwrap().unwrap();
         assert_eq!(from_stream.id, request.id);
         let single = server.client.search(request).await.unwrap();
         for other in [from_batch, from_stream.response.unwrap()] {
-            assert_eq!((&other.hits, &other.comparison, other.mode), (&single.hits, &single.comparison, single.mode));
+            assert_eq!(
+                (&other.hits, &other.comparison, other.mode),
+                (&single.hits, &single.comparison, single.mode)
+            );
         }
     }
 }
@@ -156,7 +219,11 @@ async fn pages_are_parts_of_one_ranking() {
     for mode in [Mode::Dense, Mode::Bm25, Mode::Hybrid] {
         // With one depth of fusion, deep enough for the last page.
         let ask = |offset, k| {
-            let request = v1::SearchRequest { offset, fusion_depth: 60, ..request(mode, query, k) };
+            let request = v1::SearchRequest {
+                offset,
+                fusion_depth: 60,
+                ..request(mode, query, k)
+            };
             async { server.client.search(request).await.unwrap().hits }
         };
         let whole = ask(0, 60).await;
@@ -171,9 +238,25 @@ async fn pages_are_parts_of_one_ranking() {
         let least = whole[12].score;
         let passing = whole.iter().filter(|hit| hit.score >= least).count();
         for offset in [0, 5, 40] {
-            let above = v1::SearchRequest { score_threshold: Some(least), offset, ..request(mode, query, 60) };
-            let hits = server.client.search(v1::SearchRequest { fusion_depth: 100, ..above }).await.unwrap().hits;
-            assert_eq!(keys(&hits), keys(&whole[(offset as usize).min(passing)..passing]), "{mode:?} {offset}");
+            let above = v1::SearchRequest {
+                score_threshold: Some(least),
+                offset,
+                ..request(mode, query, 60)
+            };
+            let hits = server
+                .client
+                .search(v1::SearchRequest {
+                    fusion_depth: 100,
+                    ..above
+                })
+                .await
+                .unwrap()
+                .hits;
+            assert_eq!(
+                keys(&hits),
+                keys(&whole[(offset as usize).min(passing)..passing]),
+                "{mode:?} {offset}"
+            );
         }
     }
 }
@@ -183,7 +266,10 @@ async fn only_the_fields_that_are_named_come_with_hits_and_documents() {
     let server = searcher().await;
     let fields = || ["text", "place.number"].map(String::from).to_vec();
     for mode in [Mode::Dense, Mode::Bm25, Mode::Hybrid, Mode::Compare] {
-        let reply = server.client.search(v1::SearchRequest { fields: fields(), ..request(mode, "number 20", 3) });
+        let reply = server.client.search(v1::SearchRequest {
+            fields: fields(),
+            ..request(mode, "number 20", 3)
+        });
         let reply = reply.await.unwrap();
         let hits = reply.comparison.map_or(reply.hits, |all| all.hybrid);
         assert!(!hits.is_empty(), "{mode:?}");
@@ -194,10 +280,17 @@ async fn only_the_fields_that_are_named_come_with_hits_and_documents() {
             assert!(document.key == hit.key && document.title.is_empty() && !document.text.is_empty());
         }
     }
-    let request =
-        v1::GetDocumentsRequest { keys: vec!["doc-07".into()], fields: vec!["title".into()], ..Default::default() };
+    let request = v1::GetDocumentsRequest {
+        keys: vec!["doc-07".into()],
+        fields: vec!["title".into()],
+        ..Default::default()
+    };
     let documents = server.client.get_documents(request).await.unwrap().documents;
-    let title = v1::Document { key: "doc-07".into(), title: "Title".into(), ..Default::default() };
+    let title = v1::Document {
+        key: "doc-07".into(),
+        title: "Title".into(),
+        ..Default::default()
+    };
     assert_eq!(documents, [title]);
 }
 
@@ -211,9 +304,18 @@ async fn a_question_that_is_longer_than_the_tower_reads_is_told() {
         request(Mode::Hybrid, &long, 3),
         request(Mode::Dense, &"river ".repeat(MAX_TOKENS as usize), 3),
     ];
-    let batch = server.client.search_batch(v1::SearchBatchRequest { requests: requests.clone() }).await.unwrap();
+    let batch = server
+        .client
+        .search_batch(v1::SearchBatchRequest {
+            requests: requests.clone(),
+        })
+        .await
+        .unwrap();
     let told = |reply: &v1::SearchResponse| (reply.query_tokens, reply.query_truncated);
-    assert_eq!(batch.responses.iter().map(told).collect::<Vec<_>>(), [(0, false), (2, false), (64, true), (64, false)]);
+    assert_eq!(
+        batch.responses.iter().map(told).collect::<Vec<_>>(),
+        [(0, false), (2, false), (64, true), (64, false)]
+    );
     for (request, batched) in requests.into_iter().zip(&batch.responses) {
         assert_eq!(told(&server.client.search(request).await.unwrap()), told(batched));
     }
@@ -223,13 +325,21 @@ async fn a_question_that_is_longer_than_the_tower_reads_is_told() {
 async fn a_sample_is_that_of_its_seed_and_of_what_its_filter_allows() {
     let server = searcher().await;
     let sample = async |request: v1::SampleDocumentsRequest| server.client.sample_documents(request).await;
-    let of = |count, seed| v1::SampleDocumentsRequest { count, seed, ..Default::default() };
+    let of = |count, seed| v1::SampleDocumentsRequest {
+        count,
+        seed,
+        ..Default::default()
+    };
     let keys = |reply: &v1::SampleDocumentsResponse| -> Vec<String> {
         reply.documents.iter().map(|document| document.key.clone()).collect()
     };
     let ten = sample(of(10, 7)).await.unwrap();
     assert_eq!((ten.documents.len(), ten.of, ten.generation), (10, 60, 1));
-    assert!(ten.documents.iter().all(|document| !document.text.is_empty() && !document.metadata_json.is_empty()));
+    assert!(
+        ten.documents
+            .iter()
+            .all(|document| !document.text.is_empty() && !document.metadata_json.is_empty())
+    );
     assert_eq!(keys(&ten), keys(&sample(of(10, 7)).await.unwrap()));
     assert_ne!(keys(&ten), keys(&sample(of(10, 8)).await.unwrap()));
     // A smaller sample of a seed is the beginning of a larger one.
@@ -238,22 +348,42 @@ async fn a_sample_is_that_of_its_seed_and_of_what_its_filter_allows() {
     all.sort();
     assert_eq!(all, documents().into_iter().map(|(key, _)| key).collect::<Vec<_>>());
 
-    let value = Some(v1::FilterValue { value: Some(v1::filter_value::Value::Text("metal".into())) });
-    let metal = v1::filter::Condition::Equals(v1::FieldEquals { field: "thing".into(), value });
+    let value = Some(v1::FilterValue {
+        value: Some(v1::filter_value::Value::Text("metal".into())),
+    });
+    let metal = v1::filter::Condition::Equals(v1::FieldEquals {
+        field: "thing".into(),
+        value,
+    });
     let filter = Some(v1::Filter { condition: Some(metal) });
-    let reply = sample(v1::SampleDocumentsRequest { filter, fields: vec!["title".into()], ..of(3, 7) }).await.unwrap();
+    let reply = sample(v1::SampleDocumentsRequest {
+        filter,
+        fields: vec!["title".into()],
+        ..of(3, 7)
+    })
+    .await
+    .unwrap();
     assert_eq!((reply.documents.len(), reply.of), (3, 10));
     for document in reply.documents {
         assert_eq!(document.key.trim_start_matches("doc-").parse::<u32>().unwrap() % 6, 4);
         assert_eq!(
-            (document.title.as_str(), document.text.as_str(), document.metadata_json.as_str()),
+            (
+                document.title.as_str(),
+                document.text.as_str(),
+                document.metadata_json.as_str()
+            ),
             ("Title", "", "")
         );
     }
     let refused = sample(of(1001, 0)).await.unwrap_err().to_string();
     assert!(refused.contains("`count`: expected 1 to 1000, got 1001"), "{refused}");
-    let refused =
-        sample(v1::SampleDocumentsRequest { index: "none".into(), ..of(1, 0) }).await.unwrap_err().to_string();
+    let refused = sample(v1::SampleDocumentsRequest {
+        index: "none".into(),
+        ..of(1, 0)
+    })
+    .await
+    .unwrap_err()
+    .to_string();
     assert!(refused.contains("none"), "{refused}");
 }
 
@@ -261,8 +391,21 @@ async fn a_sample_is_that_of_its_seed_and_of_what_its_filter_allows() {
 async fn documents_come_by_key_and_missing_ones_are_named() {
     let server = searcher().await;
     let wanted = ["doc-59", "absent", "doc-00"].map(String::from).to_vec();
-    let reply =
-        server.client.get_documents(v1::GetDocumentsRequest { keys: wanted, ..Default::default() }).await.unwrap();
-    assert_eq!(reply.documents.iter().map(|document| document.key.as_str()).collect::<Vec<_>>(), ["doc-59", "doc-00"]);
+    let reply = server
+        .client
+        .get_documents(v1::GetDocumentsRequest {
+            keys: wanted,
+            ..Default::default()
+        })
+        .await
+        .unwrap();
+    assert_eq!(
+        reply
+            .documents
+            .iter()
+            .map(|document| document.key.as_str())
+            .collect::<Vec<_>>(),
+        ["doc-59", "doc-00"]
+    );
     assert_eq!(reply.missing, ["absent"]);
 }

@@ -41,7 +41,9 @@ impl<'a> CellJudge<'a> {
     /// Computes the exact answers under the filters of a cell, and writes the rows that pass into the scratch folder.
     pub(super) fn new(run: &AnnRun<'a>, attributes: &RowAttributes, cell: FilterCell) -> BenchResult<Self> {
         let (ready, AnnJob { workload, settings, .. }) = (run.ready, run.job);
-        let ReadyVectors { base, queries, truth, .. } = ready;
+        let ReadyVectors {
+            base, queries, truth, ..
+        } = ready;
         let (k, metric) = (workload.k, workload.metric);
         let wanted = k.min(cell.passing(base.len()));
         let (mut allowed, mut filters) = (Vec::new(), Vec::new());
@@ -61,18 +63,30 @@ impl<'a> CellJudge<'a> {
                 nearest[query * wanted..(query + 1) * wanted].copy_from_slice(found);
             }
             allowed.push(nodes);
-            filters.push(QueryFilter { queries: members.clone(), rows: path, all });
+            filters.push(QueryFilter {
+                queries: members.clone(),
+                rows: path,
+                all,
+            });
         }
         let judge = RecallJudge::new(base, queries, &Neighbours::new(wanted, nearest), k, metric);
         let near = k.min(base.len());
         let passing = |(query, group): (usize, &usize)| {
             let near = truth.row(query).iter().take(near);
-            near.filter(|row| allowed.get(*group).is_some_and(|allowed| allowed.contains(**row))).count()
+            near.filter(|row| allowed.get(*group).is_some_and(|allowed| allowed.contains(**row)))
+                .count()
         };
         let passing: usize = group_of.iter().enumerate().map(passing).sum();
         let share = passing as f64 / (near * queries.len()).max(1) as f64;
         let lift = share * base.len() as f64 / cell.passing(base.len()) as f64;
-        Ok(Self { judge, allowed, group_of, wanted, filters, lift })
+        Ok(Self {
+            judge,
+            allowed,
+            group_of,
+            wanted,
+            filters,
+            lift,
+        })
     }
 
     /// Judges `k` ids per query; or gives a hit that does not pass.
@@ -80,13 +94,20 @@ impl<'a> CellJudge<'a> {
         let mut short = 0;
         for (hits, group) in ids.chunks(self.judge.k.max(1)).zip(&self.group_of) {
             let hits: Vec<i64> = hits.iter().copied().filter(|id| *id >= 0).collect();
-            let passes = |id: &i64| self.allowed.get(*group).is_some_and(|allowed| allowed.contains(*id as u32));
+            let passes = |id: &i64| {
+                self.allowed
+                    .get(*group)
+                    .is_some_and(|allowed| allowed.contains(*id as u32))
+            };
             if let Some(wrong) = hits.iter().find(|id| !passes(id)) {
                 return Err(*wrong);
             }
             let repeated = (0..hits.len()).filter(|at| hits[..*at].contains(&hits[*at])).count();
             short += usize::from(hits.len() - repeated < self.wanted);
         }
-        Ok(JudgedHits { recall: self.judge.recall(ids), short })
+        Ok(JudgedHits {
+            recall: self.judge.recall(ids),
+            short,
+        })
     }
 }

@@ -148,17 +148,28 @@ impl FilterRun {
         let fast = About::Speed(format!("QPS at least 0.333 of that without filter, down to {DENSE} %"));
         let mut goals = vec![
             self.goal(engine, found, recall, all, |_, point| Some(point.recall)),
-            self.goal(engine, full, 1.0, all, |_, point| Some(1.0 - point.short as f64 / queries)),
+            self.goal(engine, full, 1.0, all, |_, point| {
+                Some(1.0 - point.short as f64 / queries)
+            }),
             self.goal(engine, fast, 1.0 / 3.0, dense, |_, point| point.over_unfiltered()),
         ];
         if self.cells.iter().any(|run| run.exact(engine).is_some()) {
             let over = |run: &CellRun, point: &CellPoint| ratio(point, run.exact(engine)?);
-            let text = format!("QPS at least that of the exact scan, less {:.0} % of noise", NOISE * 100.0);
+            let text = format!(
+                "QPS at least that of the exact scan, less {:.0} % of noise",
+                NOISE * 100.0
+            );
             goals.push(self.goal(engine, About::Speed(text), 1.0 - NOISE, all, over));
         }
         if self.cells.iter().any(|run| self.rival(engine, run).is_some()) {
             let over = |run: &CellRun, point: &CellPoint| ratio(point, self.rival(engine, run)?);
-            goals.push(self.goal(engine, About::Speed(format!("QPS at least twice that of {RIVAL}")), 2.0, all, over));
+            goals.push(self.goal(
+                engine,
+                About::Speed(format!("QPS at least twice that of {RIVAL}")),
+                2.0,
+                all,
+                over,
+            ));
         }
         goals
     }
@@ -186,7 +197,12 @@ impl FilterRun {
                 worst = Some((run.cell.to_string(), figure));
             }
         }
-        FilterGoal { goal, cells, met, worst }
+        FilterGoal {
+            goal,
+            cells,
+            met,
+            worst,
+        }
     }
 
     pub(super) fn described(&self, engine: &str) -> Option<&AnnDescription> {
@@ -204,7 +220,10 @@ impl FilterRun {
     /// engines whose speeds may not be compared with it.
     pub(super) fn rival<'a>(&self, engine: &str, run: &'a CellRun) -> Option<&'a CellPoint> {
         let is_rival = |point: &&CellPoint| point.engine.starts_with(RIVAL) && self.compares(engine, &point.engine);
-        run.points.iter().filter(is_rival).max_by(|left, right| left.rank().total_cmp(&right.rank()))
+        run.points
+            .iter()
+            .filter(is_rival)
+            .max_by(|left, right| left.rank().total_cmp(&right.rank()))
     }
 
     /// Our engines that were measured.
@@ -218,7 +237,9 @@ impl FilterRun {
     pub(super) fn over(&self, ours: &str, other: &str) -> Option<(usize, [f64; 3])> {
         let mut ratios = Vec::new();
         for run in &self.cells {
-            let (Some(ours), Some(other)) = (run.point(ours), run.point(other)) else { continue };
+            let (Some(ours), Some(other)) = (run.point(ours), run.point(other)) else {
+                continue;
+            };
             if ours.reached && other.reached {
                 ratios.extend(ratio(ours, other));
             }

@@ -76,14 +76,21 @@ impl FilterRun {
         let engines = || self.engines.iter().map(|described| described.engine.as_str());
         let mut table = TextTable::new("QPS and recall", engines());
         for cell in &self.cells {
-            table.push(&cell.cell.to_string(), engines().map(|engine| self.cell_text(cell.point(engine))));
+            table.push(
+                &cell.cell.to_string(),
+                engines().map(|engine| self.cell_text(cell.point(engine))),
+            );
         }
         table
     }
 
     fn cell_text(&self, point: Option<&CellPoint>) -> String {
         let Some(point) = point else { return "-".to_owned() };
-        let marks = [if point.reached { "" } else { "*" }, if point.short > 0 { "!" } else { "" }].concat();
+        let marks = [
+            if point.reached { "" } else { "*" },
+            if point.short > 0 { "!" } else { "" },
+        ]
+        .concat();
         format!("{:.0} {:.3}{marks:<2}", point.qps(self.queries), point.recall)
     }
 
@@ -120,10 +127,16 @@ impl Measurement for FilterRun {
         let mut summary = json!(self);
         summary["goals"] = self.per_own(|name| json!(self.goals(name)));
         summary["ratios"] = self.per_own(|name| {
-            by_name(self.others(name).filter_map(|other| Some((other.to_owned(), self.summarize_ratios(name, other)?))))
+            by_name(
+                self.others(name)
+                    .filter_map(|other| Some((other.to_owned(), self.summarize_ratios(name, other)?))),
+            )
         });
         summary["cells"] = by_name(self.cells.iter().map(|cell| {
-            let engines = cell.points.iter().map(|point| (point.engine.clone(), self.row(cell, point).into()));
+            let engines = cell
+                .points
+                .iter()
+                .map(|point| (point.engine.clone(), self.row(cell, point).into()));
             (cell.cell.to_string(), by_name(engines))
         }));
         summary["engines"] = json!(self.engines);
@@ -133,8 +146,24 @@ impl Measurement for FilterRun {
 
     /// Every cell, ratios of our engines, and the goals.
     fn write_table(&self, out: &mut dyn Write) -> io::Result<()> {
-        let Self { workload, rows, dim, queries, machine, .. } = self;
-        let AnnWorkload { name, metric, k, m, ef_construction, repeats, filter, .. } = workload;
+        let Self {
+            workload,
+            rows,
+            dim,
+            queries,
+            machine,
+            ..
+        } = self;
+        let AnnWorkload {
+            name,
+            metric,
+            k,
+            m,
+            ef_construction,
+            repeats,
+            filter,
+            ..
+        } = workload;
         let &FilterSettings { groups, recall, .. } = filter;
         writeln!(
             out,
@@ -156,18 +185,29 @@ impl Measurement for FilterRun {
         }
         for ours in self.own() {
             writeln!(out, "\ngoals of {ours}: cells that meet them, and the worst")?;
-            for FilterGoal { goal, cells, met, worst } in self.goals(ours) {
+            for FilterGoal {
+                goal,
+                cells,
+                met,
+                worst,
+            } in self.goals(ours)
+            {
                 let worst = worst.map_or_else(String::new, |(cell, figure)| format!("   {figure:.3} at {cell}"));
                 writeln!(out, "{goal:<60} {met:>3} of {cells}{worst}")?;
             }
             for other in self.others(ours).filter(|other| !other.starts_with(OURS)) {
                 if let Some((cells, [least, median, most])) = self.over(ours, other) {
                     let range = format!("{least:.2} to {most:.2}, median {median:.2}");
-                    writeln!(out, "QPS over {other} in the {cells} cells where both reach {recall}: {range}")?;
+                    writeln!(
+                        out,
+                        "QPS over {other} in the {cells} cells where both reach {recall}: {range}"
+                    )?;
                 }
             }
         }
-        self.failures.iter().try_for_each(|(engine, error)| writeln!(out, "\n{engine} failed: {error}"))
+        self.failures
+            .iter()
+            .try_for_each(|(engine, error)| writeln!(out, "\n{engine} failed: {error}"))
     }
 
     fn failed(&self) -> Vec<String> {

@@ -23,21 +23,44 @@ use crate::harness::{EngineRunner, MachineInfo, RunInfo, in_scratch};
 /// Runs the cells of a workload; `note` hears what is being done.
 pub fn run_filter(job: &AnnJob<'_>, ready: &ReadyVectors, note: &dyn Fn(&str)) -> BenchResult<FilterRun> {
     let workload = job.workload;
-    let AnnWorkload { metric, filter, seed, .. } = workload;
-    let attributes = RowAttributes::derive(&ready.base, &ready.queries, *metric, filter.cells(), filter.groups, *seed)?;
+    let AnnWorkload {
+        metric, filter, seed, ..
+    } = workload;
+    let attributes = RowAttributes::derive(
+        &ready.base,
+        &ready.queries,
+        *metric,
+        filter.cells(),
+        filter.groups,
+        *seed,
+    )?;
     let (cells, engines, failures) = in_scratch(&job.settings.cache, |scratch| {
         let path = scratch.join("attributes.jsonl");
         let hash = attributes.write(&path)?;
         check(&job.settings.cancel)?;
-        let run = AnnRun { attributes: Some((path, hash)), ..AnnRun::new(job, ready, note, scratch) };
+        let run = AnnRun {
+            attributes: Some((path, hash)),
+            ..AnnRun::new(job, ready, note, scratch)
+        };
         let mut runner = EngineRunner::new(note);
         let names = run.open_engines(&mut runner)?;
-        let engines: Vec<_> = runner.sessions.iter().map(|session| session.run.described.clone()).collect();
+        let engines: Vec<_> = runner
+            .sessions
+            .iter()
+            .map(|session| session.run.described.clone())
+            .collect();
         let sweeps = engines.iter().map(|described| {
-            let values = run.sweep(&names, &described.engine).unwrap_or_else(|| described.more.defaults.clone());
+            let values = run
+                .sweep(&names, &described.engine)
+                .unwrap_or_else(|| described.more.defaults.clone());
             (described.engine.clone(), values)
         });
-        let cells = Cells { run: &run, attributes: &attributes, sweeps: sweeps.collect(), unfiltered: BTreeMap::new() };
+        let cells = Cells {
+            run: &run,
+            attributes: &attributes,
+            sweeps: sweeps.collect(),
+            unfiltered: BTreeMap::new(),
+        };
         let cells = cells.measure(&mut runner)?;
         let (_, failures) = runner.close();
         Ok((cells, engines, failures))
@@ -70,7 +93,12 @@ impl Cells<'_> {
         let mut unfiltered = BTreeMap::new();
         runner.each(0, |session| {
             if has_sweep(&session.run.described) {
-                let judge = |ids: &[i64]| Ok(JudgedHits { recall: self.run.judge.recall(ids), short: 0 });
+                let judge = |ids: &[i64]| {
+                    Ok(JudgedHits {
+                        recall: self.run.judge.recall(ids),
+                        short: 0,
+                    })
+                };
                 let point = self.sweep(session, judge)?;
                 unfiltered.insert(point.engine, point.value);
             }
@@ -104,7 +132,9 @@ impl Cells<'_> {
         })?;
         for pass in 0..repeats {
             runner.each(turn + pass, |session| {
-                let Some(point) = points.get_mut(session.engine()) else { return Ok(()) };
+                let Some(point) = points.get_mut(session.engine()) else {
+                    return Ok(());
+                };
                 let (SearchedQueries { seconds, .. }, _) =
                     self.run.search(session, point.value, SearchPass::Batch(least_ms))?;
                 point.seconds.push(seconds);
@@ -116,7 +146,9 @@ impl Cells<'_> {
         runner.each(turn, |session| choose_filters(session, &[]))?;
         for pass in 0..repeats {
             runner.each(turn + pass, |session| {
-                let Some(point) = points.get_mut(session.engine()) else { return Ok(()) };
+                let Some(point) = points.get_mut(session.engine()) else {
+                    return Ok(());
+                };
                 if let Some(value) = point.unfiltered_value {
                     let (SearchedQueries { seconds, .. }, _) =
                         self.run.search(session, value, SearchPass::Batch(least_ms))?;
@@ -126,8 +158,17 @@ impl Cells<'_> {
             })?;
         }
         // Of an engine that failed in this cell nothing is kept.
-        let points = runner.sessions.iter().filter_map(|session| points.remove(session.engine())).collect();
-        Ok(CellRun { cell, passing: cell.passing(self.run.ready.base.len()), lift: judge.lift, points })
+        let points = runner
+            .sessions
+            .iter()
+            .filter_map(|session| points.remove(session.engine()))
+            .collect();
+        Ok(CellRun {
+            cell,
+            passing: cell.passing(self.run.ready.base.len()),
+            lift: judge.lift,
+            points,
+        })
     }
 
     /// Searches with ascending values until the recall is reached.
@@ -152,7 +193,16 @@ impl Cells<'_> {
         }
         let ((value, recall), reached) = (best, best.1 >= target);
         let (seconds, unfiltered_seconds) = (Vec::new(), Vec::new());
-        Ok(CellPoint { engine, value, recall, reached, short, seconds, unfiltered_value, unfiltered_seconds })
+        Ok(CellPoint {
+            engine,
+            value,
+            recall,
+            reached,
+            short,
+            seconds,
+            unfiltered_value,
+            unfiltered_seconds,
+        })
     }
 
     /// Judges what an engine's last search found; a hit that does not pass is no answer.
@@ -162,8 +212,11 @@ impl Cells<'_> {
         judge: &dyn Fn(&[i64]) -> Result<JudgedHits, i64>,
     ) -> BenchResult<JudgedHits> {
         let ids = self.run.read_ids(session)?;
-        judge(&ids)
-            .map_err(|row| session.worker.unexpected("search", "rows that pass the filter", format!("row {row}")))
+        judge(&ids).map_err(|row| {
+            session
+                .worker
+                .unexpected("search", "rows that pass the filter", format!("row {row}"))
+        })
     }
 }
 
@@ -173,6 +226,8 @@ fn has_sweep(described: &AnnDescription) -> bool {
 
 /// Has an engine search under these filters from here on.
 fn choose_filters(session: &mut AnnSession, filters: &[QueryFilter]) -> BenchResult<()> {
-    let _: Value = session.worker.ask(&AnnRequest::Filter { filters: filters.to_vec() })?;
+    let _: Value = session.worker.ask(&AnnRequest::Filter {
+        filters: filters.to_vec(),
+    })?;
     Ok(())
 }

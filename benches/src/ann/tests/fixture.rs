@@ -9,7 +9,10 @@ use crate::harness::WorkerMemory;
 use crate::harness::tests::{machine, run_info};
 
 fn memory(megabytes: u64) -> WorkerMemory {
-    WorkerMemory { rss_bytes: megabytes * 1_000_000, peak_bytes: 0 }
+    WorkerMemory {
+        rss_bytes: megabytes * 1_000_000,
+        peak_bytes: 0,
+    }
 }
 
 /// An engine with `(recall, seconds for 1,000 queries)` points.
@@ -43,11 +46,20 @@ pub(in crate::ann) fn engine(name: &str, points: &[(f64, f64)], build_s: f64, me
         },
         index: IndexRecord {
             made_from: String::new(),
-            built: BuiltIndex { build_s, index_bytes: megabytes * 1_000_000 },
+            built: BuiltIndex {
+                build_s,
+                index_bytes: megabytes * 1_000_000,
+            },
             reused: false,
         },
         open_ms: 1.5,
-        first_pass: FirstPass { value: 20, first_us: 80.0, seconds: 0.5, p50_us: 40.0, p99_us: 90.0 },
+        first_pass: FirstPass {
+            value: 20,
+            first_us: 80.0,
+            seconds: 0.5,
+            p50_us: 40.0,
+            p99_us: 90.0,
+        },
         points: points.iter().enumerate().map(point).collect(),
         memory: MemoryOverTime {
             baseline: memory(10),

@@ -15,7 +15,10 @@ fn a_second_run_is_told_who_holds_the_directory() {
     let cache = dir.path().join("cache");
     let first = lock_cache(&cache).unwrap();
     let error = lock_cache(&cache).unwrap_err().to_string();
-    assert!(error.contains(&format!("process {}", std::process::id())) && error.contains("--cache"), "{error}");
+    assert!(
+        error.contains(&format!("process {}", std::process::id())) && error.contains("--cache"),
+        "{error}"
+    );
     drop(first);
     lock_cache(&cache).unwrap();
 }
@@ -36,7 +39,10 @@ fn only_scratch_of_the_dead_is_removed() {
 
 #[test]
 fn speed_is_queries_over_the_median_time() {
-    let point = SweepPoint { seconds: vec![0.5, 10.0, 0.25, 0.5, 0.4], ..SweepPoint::default() };
+    let point = SweepPoint {
+        seconds: vec![0.5, 10.0, 0.25, 0.5, 0.4],
+        ..SweepPoint::default()
+    };
     assert!((point.qps(1000, SpeedKind::Batch) - 2000.0).abs() < 1e-9);
     assert!(point.qps(1000, SpeedKind::BatchAllThreads).abs() < 1e-9);
 }
@@ -48,7 +54,10 @@ fn every_engine_is_in_every_plot() {
     for name in ["recall-qps.svg", "recall-qps-all-threads.svg"] {
         let svg = fs_err::read_to_string(dir.path().join(name)).unwrap();
         assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"), "{name}");
-        assert!(svg.contains("fixture: ") && svg.contains("dyad") && svg.contains("hnswlib"), "{name}");
+        assert!(
+            svg.contains("fixture: ") && svg.contains("dyad") && svg.contains("hnswlib"),
+            "{name}"
+        );
     }
 }
 

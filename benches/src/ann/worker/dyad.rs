@@ -28,7 +28,10 @@ pub(super) struct Dyad {
 impl AnnEngine for Dyad {
     fn describe(&self) -> AnnDescription {
         if self.exact {
-            let settings = format!("f16 vectors mapped, all that pass compared, kernels {}", kernels::kernels().name);
+            let settings = format!(
+                "f16 vectors mapped, all that pass compared, kernels {}",
+                kernels::kernels().name
+            );
             let mut described = described("dyad-exact", env!("CARGO_PKG_VERSION"), settings, vec![1]);
             NO_SWEEP.clone_into(&mut described.more.sweep);
             return described;
@@ -37,15 +40,26 @@ impl AnnEngine for Dyad {
             "dense.dyad mapped, f16 vectors, int8 codes and sketches, native builder, kernels {}; its batch call",
             kernels::kernels().name
         );
-        let sweep = vec![10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 56, 64, 80, 96, 128, 160, 192, 256, 384, 512];
+        let sweep = vec![
+            10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 56, 64, 80, 96, 128, 160, 192, 256, 384, 512,
+        ];
         described("dyad", env!("CARGO_PKG_VERSION"), settings, sweep)
     }
 
     fn build(&self, job: &IndexBuild, base: &Matrix) -> anyhow::Result<f64> {
         let metric = job.metric.into();
         let dim = base.dim();
-        let (m, ef_construction) = if self.exact { UNSEARCHED } else { (job.m, job.ef_construction) };
-        let params = BuildParams { m, ef_construction, seed: job.seed, threads: job.threads };
+        let (m, ef_construction) = if self.exact {
+            UNSEARCHED
+        } else {
+            (job.m, job.ef_construction)
+        };
+        let params = BuildParams {
+            m,
+            ef_construction,
+            seed: job.seed,
+            threads: job.threads,
+        };
         let rows = DenseRows::new(base.values(), dim);
         let started = Instant::now();
         let pool = rayon::ThreadPoolBuilder::new().num_threads(job.threads).build()?;
@@ -64,8 +78,13 @@ impl AnnEngine for Dyad {
         let built = pool.install(|| build.run())?;
         let build_s = started.elapsed().as_secs_f64();
 
-        let model =
-            ModelRecord { name: "bench".to_owned(), fingerprint: "none".to_owned(), dim, metric, max_tokens: 0 };
+        let model = ModelRecord {
+            name: "bench".to_owned(),
+            fingerprint: "none".to_owned(),
+            dim,
+            metric,
+            max_tokens: 0,
+        };
         let record = BuildRecord {
             builder: builder.name().to_owned(),
             m,
@@ -89,7 +108,11 @@ impl AnnEngine for Dyad {
 
     fn open(&self, dir: &Path) -> anyhow::Result<Box<dyn SearchableIndex>> {
         let shard = DenseShard::open(&dir.join(DENSE_FILE))?;
-        Ok(Box::new(OpenShard { shard, exact: self.exact, filters: Vec::new() }))
+        Ok(Box::new(OpenShard {
+            shard,
+            exact: self.exact,
+            filters: Vec::new(),
+        }))
     }
 }
 
@@ -128,7 +151,11 @@ impl SearchableIndex for OpenShard {
         } else {
             self.shard.search_batch(
                 queries,
-                &SearchParams { allowed, adaptive: true, ..SearchParams::new(k, value) },
+                &SearchParams {
+                    allowed,
+                    adaptive: true,
+                    ..SearchParams::new(k, value)
+                },
                 found,
             );
         }

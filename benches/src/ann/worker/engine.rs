@@ -69,5 +69,10 @@ pub(super) fn described(engine: &str, version: &str, settings: String, defaults:
         reads_attributes: false,
         index_of: None,
     };
-    AnnDescription { engine: engine.to_owned(), version: version.to_owned(), settings, more }
+    AnnDescription {
+        engine: engine.to_owned(),
+        version: version.to_owned(),
+        settings,
+        more,
+    }
 }

@@ -52,7 +52,10 @@ fn squared(left: &[f32], right: &[f32]) -> f32 {
             *sum += (left - right) * (left - right);
         }
     }
-    let rest = left_rest.iter().zip(right_rest).map(|(left, right)| (left - right) * (left - right));
+    let rest = left_rest
+        .iter()
+        .zip(right_rest)
+        .map(|(left, right)| (left - right) * (left - right));
     sums.iter().sum::<f32>() + rest.sum::<f32>()
 }
 
@@ -71,10 +74,17 @@ impl AnnEngine for HnswRsEngine {
         );
         ensure!(job.ef_construction > 0, "ef_construction: expected at least 1, got 0");
         let rows: Vec<(&[f32], usize)> = base.rows().zip(0..).collect();
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(job.threads).build().context("build threads")?;
+        let pool = rayon::ThreadPoolBuilder::new()
+            .num_threads(job.threads)
+            .build()
+            .context("build threads")?;
         let started = Instant::now();
         let hnsw = Hnsw::new(job.m, rows.len(), MAX_LAYERS, job.ef_construction, Gap(job.metric));
-        let serial = if job.threads == 1 { rows.len() } else { SERIAL_START.min(rows.len()) };
+        let serial = if job.threads == 1 {
+            rows.len()
+        } else {
+            SERIAL_START.min(rows.len())
+        };
         for row in &rows[..serial] {
             hnsw.insert(*row);
         }
@@ -110,7 +120,12 @@ impl SearchableIndex for OpenHnswRs {
     }
 
     fn search(&self, query: &[f32], how: QuerySettings, out: &mut [i32]) {
-        for (hit, out) in self.hnsw.search(query, out.len(), how.value.max(out.len())).iter().zip(out) {
+        for (hit, out) in self
+            .hnsw
+            .search(query, out.len(), how.value.max(out.len()))
+            .iter()
+            .zip(out)
+        {
             *out = hit.d_id as i32;
         }
     }

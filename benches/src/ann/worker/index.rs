@@ -33,27 +33,46 @@ pub(super) struct WholeIndex {
 
 impl AnnEngine for WholeIndex {
     fn describe(&self) -> AnnDescription {
-        let settings = format!("f16 vectors, native builder, keys, one thread, kernels {}", kernels::kernels().name);
+        let settings = format!(
+            "f16 vectors, native builder, keys, one thread, kernels {}",
+            kernels::kernels().name
+        );
         let name = if self.exact { "dyad-index-exact" } else { "dyad-index" };
         let mut described = described(name, env!("CARGO_PKG_VERSION"), settings, vec![16, 32, 64, 128]);
         described.more.reads_attributes = true;
         if self.exact {
-            described.more = AnnDetails { sweep: NO_SWEEP.to_owned(), defaults: vec![1], ..described.more };
+            described.more = AnnDetails {
+                sweep: NO_SWEEP.to_owned(),
+                defaults: vec![1],
+                ..described.more
+            };
         }
         described
     }
 
     fn build(&self, job: &IndexBuild, base: &Matrix) -> anyhow::Result<f64> {
-        let (m, ef_construction) = if self.exact { UNSEARCHED } else { (job.m, job.ef_construction) };
+        let (m, ef_construction) = if self.exact {
+            UNSEARCHED
+        } else {
+            (job.m, job.ef_construction)
+        };
         let config = BuildConfig {
             corpus: match &job.attributes {
-                Some(path) => Corpus::File { path: path.clone(), read: ReadOptions::default() },
+                Some(path) => Corpus::File {
+                    path: path.clone(),
+                    read: ReadOptions::default(),
+                },
                 None => Corpus::Numbered(base.len() as u64),
             },
             index: job.dir.join("index"),
             shards: 1,
             builder: BuilderKind::Native,
-            params: BuildParams { m, ef_construction, seed: job.seed, threads: job.threads },
+            params: BuildParams {
+                m,
+                ef_construction,
+                seed: job.seed,
+                threads: job.threads,
+            },
             row_type: RowType::F16,
             language: None,
             queries: None,
@@ -64,8 +83,15 @@ impl AnnEngine for WholeIndex {
             free_space: boundless,
         };
         let started = Instant::now();
-        let model = DeclaredModel { metric: job.metric.into(), ..DeclaredModel::named(MODEL) };
-        build_index(&config, &mut ArraySource::open(&job.base, &model)?, JobControl::silent())?;
+        let model = DeclaredModel {
+            metric: job.metric.into(),
+            ..DeclaredModel::named(MODEL)
+        };
+        build_index(
+            &config,
+            &mut ArraySource::open(&job.base, &model)?,
+            JobControl::silent(),
+        )?;
         Ok(started.elapsed().as_secs_f64())
     }
 
@@ -73,15 +99,23 @@ impl AnnEngine for WholeIndex {
         let index = dir.join("index");
         let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build()?;
         let (snapshot, exact) = (Snapshot::open(&index)?, self.exact);
-        Ok(Box::new(OpenIndex { snapshot, exact, index, filters: Vec::new(), pool, changes: 0 }))
+        Ok(Box::new(OpenIndex {
+            snapshot,
+            exact,
+            index,
+            filters: Vec::new(),
+            pool,
+            changes: 0,
+        }))
     }
 }
 
 fn condition(condition: FilterCondition) -> DocumentFilter {
     match condition {
-        FilterCondition::Equals { field, value } => {
-            DocumentFilter::OneOf { field, values: vec![FieldValue::Text(value)] }
-        }
+        FilterCondition::Equals { field, value } => DocumentFilter::OneOf {
+            field,
+            values: vec![FieldValue::Text(value)],
+        },
         FilterCondition::Below { field, bound } => DocumentFilter::Range {
             field,
             min: Bound::Unbounded,
@@ -123,13 +157,20 @@ impl SearchableIndex for OpenIndex {
         QuerySettings { value, filter }: QuerySettings,
         out: &mut [i32],
     ) {
-        let mode = if self.exact { SearchMode::Exact } else { SearchMode::Adaptive { ef: value } };
+        let mode = if self.exact {
+            SearchMode::Exact
+        } else {
+            SearchMode::Adaptive { ef: value }
+        };
         let params = DenseParams { k, mode };
         let filter = filter.and_then(|number| self.filters.get(number));
         let found = self.pool.install(|| {
             // Once per call, which brings all queries of a filter: a searcher does it for each request whose filter is
             // not cached.
-            let allowed = filter.map(|filter| self.snapshot.allowed(filter, &Never)).transpose()?.flatten();
+            let allowed = filter
+                .map(|filter| self.snapshot.allowed(filter, &Never))
+                .transpose()?
+                .flatten();
             self.snapshot.search_dense(queries, &params, allowed.as_deref(), &Never)
         });
         for (found, out) in found.unwrap_or_default().iter().zip(out.chunks_mut(k.max(1))) {
@@ -165,8 +206,19 @@ impl SearchableIndex for OpenIndex {
             free_space: boundless,
         };
         let metric = self.snapshot.manifest().model.metric;
-        let mut source = ArraySource::open(rows, &DeclaredModel { metric, ..DeclaredModel::named(MODEL) })?;
-        upsert(&config, Corpus::Keys(keys).open(false)?.as_mut(), &mut source, JobControl::silent())?;
+        let mut source = ArraySource::open(
+            rows,
+            &DeclaredModel {
+                metric,
+                ..DeclaredModel::named(MODEL)
+            },
+        )?;
+        upsert(
+            &config,
+            Corpus::Keys(keys).open(false)?.as_mut(),
+            &mut source,
+            JobControl::silent(),
+        )?;
         self.reopen().context("the changed index")
     }
 

@@ -37,10 +37,19 @@ pub(crate) fn serve(engine: &str, input: impl BufRead, output: impl Write) -> an
         "dyad-index" => Box::new(index::WholeIndex { exact: false }),
         "dyad-index-exact" => Box::new(index::WholeIndex { exact: true }),
         "hnsw_rs" => Box::new(hnsw_rs::HnswRsEngine),
-        other => bail!("no engine `{other}` in this binary; there are {}", ENGINES.join(" and ")),
+        other => bail!(
+            "no engine `{other}` in this binary; there are {}",
+            ENGINES.join(" and ")
+        ),
     };
     let described = engine.describe();
-    let mut worker = AnnWorker { engine, index: None, queries: None, parts: Vec::new(), pool: None };
+    let mut worker = AnnWorker {
+        engine,
+        index: None,
+        queries: None,
+        parts: Vec::new(),
+        pool: None,
+    };
     harness::serve(input, output, &described, |request| worker.answer(request))
 }
 
@@ -60,8 +69,13 @@ impl AnnWorker {
                 let base = npy::map_vectors(&job.base)?;
                 fs_err::create_dir_all(&job.dir)?;
                 let build_s = self.engine.build(&job, &base)?;
-                let sizes = files_under(&job.dir)?.into_iter().map(|file| Ok(fs_err::metadata(file)?.len()));
-                json!(BuiltIndex { build_s, index_bytes: sizes.sum::<anyhow::Result<u64>>()? })
+                let sizes = files_under(&job.dir)?
+                    .into_iter()
+                    .map(|file| Ok(fs_err::metadata(file)?.len()));
+                json!(BuiltIndex {
+                    build_s,
+                    index_bytes: sizes.sum::<anyhow::Result<u64>>()?
+                })
             }
             AnnRequest::Open { dir } => {
                 // A second `open` measures opening alone, not closing the first.
@@ -81,15 +95,31 @@ impl AnnWorker {
                 self.filter(filters)?;
                 json!({})
             }
-            AnnRequest::Search { value, threads, mode, least_ms, out, latencies } => {
+            AnnRequest::Search {
+                value,
+                threads,
+                mode,
+                least_ms,
+                out,
+                latencies,
+            } => {
                 let index = self.index.as_deref().context("`search` before `open`")?;
                 let (queries, k) = self.queries.as_ref().context("`search` before `prepare`")?;
                 if queries.dim() != index.dim() {
                     bail!("queries of {} values, but vectors of {}", queries.dim(), index.dim());
                 }
-                let questions = SearchQueries { queries, k: *k, parts: &self.parts };
+                let questions = SearchQueries {
+                    queries,
+                    k: *k,
+                    parts: &self.parts,
+                };
                 let (value, least) = (value as usize, Duration::from_millis(least_ms.into()));
-                let call = SearchCall { value, threads, mode, least };
+                let call = SearchCall {
+                    value,
+                    threads,
+                    mode,
+                    least,
+                };
                 let (ids, latencies_us, searched) = search::search(index, questions, call, &mut self.pool)?;
                 npy::write_ids(&out, *k, &ids)?;
                 if let Some(path) = latencies {
@@ -97,7 +127,12 @@ impl AnnWorker {
                 }
                 json!(searched)
             }
-            AnnRequest::Change { delete, base, labels, threads } => {
+            AnnRequest::Change {
+                delete,
+                base,
+                labels,
+                threads,
+            } => {
                 let (_, delete) = npy::read_ids(&delete)?;
                 let (_, labels) = npy::read_ids(&labels)?;
                 let started = Instant::now();
@@ -107,7 +142,10 @@ impl AnnWorker {
             }
             AnnRequest::Merge { all, threads } => {
                 let started = Instant::now();
-                self.index.as_deref_mut().context("`merge` before `open`")?.merge(all, threads)?;
+                self.index
+                    .as_deref_mut()
+                    .context("`merge` before `open`")?
+                    .merge(all, threads)?;
                 json!({ "seconds": started.elapsed().as_secs_f64() })
             }
             AnnRequest::Evict => {
@@ -122,7 +160,10 @@ impl AnnWorker {
     fn filter(&mut self, filters: Vec<QueryFilter>) -> anyhow::Result<()> {
         let (queries, _) = self.queries.as_ref().context("`filter` before `prepare`")?;
         if filters.is_empty() {
-            self.parts = vec![FilterPart { filter: None, queries: (0..queries.len()).collect() }];
+            self.parts = vec![FilterPart {
+                filter: None,
+                queries: (0..queries.len()).collect(),
+            }];
             return Ok(());
         }
         let mut listed = vec![false; queries.len()];
@@ -134,14 +175,20 @@ impl AnnWorker {
                     _ => bail!("queries: expected each number once, got {query}"),
                 }
             }
-            parts.push(FilterPart { filter: Some(number), queries });
+            parts.push(FilterPart {
+                filter: Some(number),
+                queries,
+            });
             let rows = read_neighbours(&rows)?.values().to_vec();
             selections.push(FilterRows { rows, all });
         }
         if let Some(query) = listed.iter().position(|listed| !listed) {
             bail!("queries: expected a filter for each, got none for {query}");
         }
-        self.index.as_deref_mut().context("`filter` before `open`")?.choose_filters(selections)?;
+        self.index
+            .as_deref_mut()
+            .context("`filter` before `open`")?
+            .choose_filters(selections)?;
         self.parts = parts;
         Ok(())
     }
@@ -162,14 +209,30 @@ mod tests {
             json!({ "op": "filter", "filters": [{ "queries": queries, "rows": path("rows.npy"), "all": all }] })
         };
         let prepare = json!({ "op": "prepare", "queries": path("queries.npy"), "k": 1 });
-        let requests =
-            [filter(&[0, 1, 2]), prepare, filter(&[0, 0, 2]), filter(&[0, 3]), filter(&[0, 2]), filter(&[2, 0, 1])];
-        let lines: String = requests.iter().map(|request| format!("{request}\n")).collect::<Vec<_>>().concat();
+        let requests = [
+            filter(&[0, 1, 2]),
+            prepare,
+            filter(&[0, 0, 2]),
+            filter(&[0, 3]),
+            filter(&[0, 2]),
+            filter(&[2, 0, 1]),
+        ];
+        let lines: String = requests
+            .iter()
+            .map(|request| format!("{request}\n"))
+            .collect::<Vec<_>>()
+            .concat();
         let mut replies = Vec::new();
         serve("dyad", lines.as_bytes(), &mut replies).unwrap();
-        let replies: Vec<Value> =
-            String::from_utf8(replies).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-        let errors: Vec<&str> = replies.iter().map(|reply| reply["error"].as_str().unwrap_or_default()).collect();
+        let replies: Vec<Value> = String::from_utf8(replies)
+            .unwrap()
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect();
+        let errors: Vec<&str> = replies
+            .iter()
+            .map(|reply| reply["error"].as_str().unwrap_or_default())
+            .collect();
         let expected = [
             "`filter` before `prepare`",
             "",

@@ -46,7 +46,12 @@ pub(super) struct SearchCall {
 pub(super) fn search(
     index: &dyn SearchableIndex,
     SearchQueries { queries, k, parts }: SearchQueries<'_>,
-    SearchCall { value, threads, mode, least }: SearchCall,
+    SearchCall {
+        value,
+        threads,
+        mode,
+        least,
+    }: SearchCall,
     pool: &mut Option<ThreadPool>,
 ) -> anyhow::Result<(Vec<i32>, Vec<f64>, SearchedQueries)> {
     let order: Vec<usize> = parts.iter().flat_map(|part| &part.queries).copied().collect();
@@ -55,7 +60,12 @@ pub(super) fn search(
     let mut latencies_us = Vec::new();
     if mode == CallMode::Batch && threads > 1 && pool.as_ref().is_none_or(|pool| pool.current_num_threads() != threads)
     {
-        *pool = Some(ThreadPoolBuilder::new().num_threads(threads).build().context("search threads")?);
+        *pool = Some(
+            ThreadPoolBuilder::new()
+                .num_threads(threads)
+                .build()
+                .context("search threads")?,
+        );
     }
     let started = Instant::now();
     let mut rounds = 0;
@@ -113,25 +123,47 @@ mod tests {
         fn search(&self, query: &[f32], how: QuerySettings, out: &mut [i32]) {
             self.0.fetch_add(1, Ordering::Relaxed);
             // The filter, the value, and the query.
-            out.copy_from_slice(&[how.filter.map_or(-1, |number| number as i32), how.value as i32, query[0] as i32]);
+            out.copy_from_slice(&[
+                how.filter.map_or(-1, |number| number as i32),
+                how.value as i32,
+                query[0] as i32,
+            ]);
         }
     }
 
     #[test]
     fn rounds_are_gone_through_until_the_time_has_passed() {
         let queries = Matrix::new(1, (0..37u8).map(f32::from).collect());
-        let part = |filter, which: fn(&usize) -> bool| FilterPart { filter, queries: (0..37).filter(which).collect() };
-        let (whole, parts) =
-            ([part(None, |_| true)], [part(Some(0), |at| at % 2 == 1), part(Some(1), |at| at % 2 == 0)]);
+        let part = |filter, which: fn(&usize) -> bool| FilterPart {
+            filter,
+            queries: (0..37).filter(which).collect(),
+        };
+        let (whole, parts) = (
+            [part(None, |_| true)],
+            [part(Some(0), |at| at % 2 == 1), part(Some(1), |at| at % 2 == 0)],
+        );
         let mut pool = None;
         for (mode, count) in [(CallMode::Batch, 1), (CallMode::Batch, 2), (CallMode::Each, 1)] {
             for least in [Duration::ZERO, Duration::from_millis(5)] {
                 for parts in [&whole[..], &parts] {
                     let index = Counts::default();
-                    let questions = SearchQueries { queries: &queries, k: 3, parts };
-                    let (ids, _, found) =
-                        search(&index, questions, SearchCall { value: 7, threads: count, mode, least }, &mut pool)
-                            .unwrap();
+                    let questions = SearchQueries {
+                        queries: &queries,
+                        k: 3,
+                        parts,
+                    };
+                    let (ids, _, found) = search(
+                        &index,
+                        questions,
+                        SearchCall {
+                            value: 7,
+                            threads: count,
+                            mode,
+                            least,
+                        },
+                        &mut pool,
+                    )
+                    .unwrap();
                     let filter = |at: i32| if parts.len() == 1 { -1 } else { 1 - at % 2 };
                     assert_eq!(ids, (0..37).flat_map(|at| [filter(at), 7, at]).collect::<Vec<_>>());
                     assert_eq!(index.0.into_inner(), 37 * found.rounds);

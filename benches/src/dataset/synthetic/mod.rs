@@ -115,9 +115,27 @@ impl SyntheticData {
 
     /// Refuses parameters that make no data.
     pub fn check(&self) -> Result<(), String> {
-        let Self { n, dim, queries, clusters, intrinsic, spread, noise, zipf, .. } = *self;
-        let counts = [("n", n), ("dim", dim), ("queries", queries), ("clusters", clusters), ("intrinsic", intrinsic)];
-        let count = counts.iter().find(|(_, value)| *value == 0 || u32::try_from(*value).is_err());
+        let Self {
+            n,
+            dim,
+            queries,
+            clusters,
+            intrinsic,
+            spread,
+            noise,
+            zipf,
+            ..
+        } = *self;
+        let counts = [
+            ("n", n),
+            ("dim", dim),
+            ("queries", queries),
+            ("clusters", clusters),
+            ("intrinsic", intrinsic),
+        ];
+        let count = counts
+            .iter()
+            .find(|(_, value)| *value == 0 || u32::try_from(*value).is_err());
         let lengths = [("spread", spread), ("noise", noise), ("zipf", zipf)];
         let length = lengths.iter().find(|(_, value)| !(0.0..=100.0).contains(value));
         let count = count.map(|(field, got)| format!("`{field}`: expected 1 to 2^32 - 1, got {got}"));
@@ -135,13 +153,23 @@ impl SyntheticData {
             let mut out = match path.extension().and_then(|ending| ending.to_str()) {
                 Some("npy") => npy::create(path, NpyDtype::F32, &[count, dim])?,
                 Some("fbin") => create_bin(path, count, dim)?,
-                other => return Err(BenchError::malformed(path, "ending", ".npy or .fbin", format!("{other:?}"))),
+                other => {
+                    return Err(BenchError::malformed(
+                        path,
+                        "ending",
+                        ".npy or .fbin",
+                        format!("{other:?}"),
+                    ));
+                }
             };
             let piece = (PIECE_BYTES / (4 * dim)).max(1) as u64;
             for start in rows.clone().step_by(piece as usize) {
                 let count = piece.min(rows.end - start) as usize;
                 let mut values = vec![0.0f32; count * dim];
-                values.par_chunks_mut(dim).enumerate().for_each(|(at, out)| clusters.fill(start + at as u64, out));
+                values
+                    .par_chunks_mut(dim)
+                    .enumerate()
+                    .for_each(|(at, out)| clusters.fill(start + at as u64, out));
                 write_values(&mut out, &values)?;
                 advance(count)?;
             }
@@ -164,7 +192,15 @@ struct Clusters<'a> {
 
 impl<'a> Clusters<'a> {
     fn new(parameters: &'a SyntheticData) -> Self {
-        let SyntheticData { dim, clusters, intrinsic, spread, zipf, seed, .. } = *parameters;
+        let SyntheticData {
+            dim,
+            clusters,
+            intrinsic,
+            spread,
+            zipf,
+            seed,
+            ..
+        } = *parameters;
         let mut stream = CLUSTER_STREAMS;
         let mut next = || {
             stream += 1;
@@ -172,14 +208,19 @@ impl<'a> Clusters<'a> {
         };
         let shared = directions(&mut next(), CENTRE_DIRECTIONS, dim, 1.0);
         let common = directions(&mut next(), 1, dim, COMMON);
-        let (mut centres, mut own) =
-            (Vec::with_capacity(clusters * dim), Vec::with_capacity(clusters * intrinsic * dim));
+        let (mut centres, mut own) = (
+            Vec::with_capacity(clusters * dim),
+            Vec::with_capacity(clusters * intrinsic * dim),
+        );
         for _ in 0..clusters {
             let mut random = next();
             let mut centre = vec![0.0f32; dim];
             add_normal(&mut centre, &shared, &mut random);
             scale_to(&mut centre, 1.0);
-            centre.iter_mut().zip(&common).for_each(|(value, common)| *value += common);
+            centre
+                .iter_mut()
+                .zip(&common)
+                .for_each(|(value, common)| *value += common);
             scale_to(&mut centre, 1.0);
             centres.extend(centre);
             own.extend(directions(&mut random, intrinsic, dim, spread));
@@ -190,18 +231,33 @@ impl<'a> Clusters<'a> {
             *sum += weight(rank) / total;
             Some(*sum)
         });
-        Self { parameters, centres, directions: own, cumulative: cumulative.collect() }
+        Self {
+            parameters,
+            centres,
+            directions: own,
+            cumulative: cumulative.collect(),
+        }
     }
 
     /// Samples the cluster of a row, 0 being the largest, from the row's own stream.
     fn sample(&self, random: &mut Random) -> usize {
         let at: f64 = random.random();
-        self.cumulative.partition_point(|sum| *sum < at).min(self.cumulative.len().saturating_sub(1))
+        self.cumulative
+            .partition_point(|sum| *sum < at)
+            .min(self.cumulative.len().saturating_sub(1))
     }
 
     /// Writes a row into `out`, which holds `dim` values. Any number makes a row; those from `n` on are queries.
     fn fill(&self, row: u64, out: &mut [f32]) {
-        let SyntheticData { dim, intrinsic, spread, noise, kind, seed, .. } = *self.parameters;
+        let SyntheticData {
+            dim,
+            intrinsic,
+            spread,
+            noise,
+            kind,
+            seed,
+            ..
+        } = *self.parameters;
         let mut random = stream_of(seed, row);
         let cluster = self.sample(&mut random);
         let own = cluster * intrinsic * dim..(cluster + 1) * intrinsic * dim;
@@ -252,13 +308,19 @@ fn directions(random: &mut Random, count: usize, dim: usize, total: f64) -> Vec<
 fn add_normal(out: &mut [f32], directions: &[f32], random: &mut Random) {
     for direction in directions.chunks_exact(out.len()) {
         let length = normal(random) as f32;
-        out.iter_mut().zip(direction).for_each(|(value, part)| *value += length * part);
+        out.iter_mut()
+            .zip(direction)
+            .for_each(|(value, part)| *value += length * part);
     }
 }
 
 /// Scales a vector; one of length 0, which a random one has with probability 0, stays as it is.
 fn scale_to(values: &mut [f32], length: f64) {
-    let norm = values.iter().map(|value| f64::from(*value) * f64::from(*value)).sum::<f64>().sqrt();
+    let norm = values
+        .iter()
+        .map(|value| f64::from(*value) * f64::from(*value))
+        .sum::<f64>()
+        .sqrt();
     if norm > 0.0 {
         for value in values {
             *value = (f64::from(*value) * length / norm) as f32;

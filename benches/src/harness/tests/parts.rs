@@ -27,7 +27,11 @@ fn rows_are_written_in_order_with_quotes_where_needed_and_without_lists() {
     let written = lines(|out| write_csv(out, &[row(0.5), row(1e-7)]));
     assert_eq!(
         written,
-        ["name,value,none,count", "\"say \"\"x\"\", twice\",0.5,,3", "\"say \"\"x\"\", twice\",1e-7,,3"]
+        [
+            "name,value,none,count",
+            "\"say \"\"x\"\", twice\",0.5,,3",
+            "\"say \"\"x\"\", twice\",1e-7,,3"
+        ]
     );
     assert!(lines(|out| write_csv(out, &[])).is_empty());
 }
@@ -58,7 +62,11 @@ fn table() -> TextTable {
         ShownColumn::new("note", "", FigureFormat::Note),
     ];
     let mut table = TextTable::of_columns("engine", &columns);
-    table.push_row("a", &columns, &join_figures([json!({ "share": 0.5, "qps": 1234.5, "other": 1 })]));
+    table.push_row(
+        "a",
+        &columns,
+        &join_figures([json!({ "share": 0.5, "qps": 1234.5, "other": 1 })]),
+    );
     table.push_row("longer", &columns, &join_figures([json!({ "qps": 2, "note": "kept" })]));
     table.push("best of all", ["7"]);
     table
@@ -78,7 +86,14 @@ fn a_table_is_as_wide_as_its_texts() {
 #[test]
 fn a_table_of_a_readme_has_a_rule_below_its_headings() {
     let written = lines(|out| table().write_markdown(out));
-    assert_eq!(written[..3], ["| engine | QPS | of all |  |", "|---|---|---|---|", "| a | 1234.5 | 50.0 % |  |"]);
+    assert_eq!(
+        written[..3],
+        [
+            "| engine | QPS | of all |  |",
+            "|---|---|---|---|",
+            "| a | 1234.5 | 50.0 % |  |"
+        ]
+    );
 }
 
 #[test]
@@ -102,7 +117,10 @@ fn lines_are_read_as_they_were_written() {
     let path = dir.path().join("pairs.jsonl");
     let pairs = [("q0".to_owned(), "a\n0".to_owned()), ("q1".to_owned(), String::new())];
     write_lines(&path, &pairs).unwrap();
-    assert_eq!(fs_err::read_to_string(&path).unwrap(), "[\"q0\",\"a\\n0\"]\n[\"q1\",\"\"]\n");
+    assert_eq!(
+        fs_err::read_to_string(&path).unwrap(),
+        "[\"q0\",\"a\\n0\"]\n[\"q1\",\"\"]\n"
+    );
     assert_eq!(read_lines::<(String, String)>(&path).unwrap(), pairs);
 }
 
@@ -153,12 +171,23 @@ fn files_are_found_in_order_and_names_are_plain() {
 /// An engine whose worker says nothing, and ends when it is asked to.
 fn session(engine: &str) -> EngineSession<String> {
     let deadline = std::time::Duration::from_secs(5);
-    let worker = WorkerProcess::start(engine, std::process::Command::new("cat"), deadline, JobCancellation::new());
-    EngineSession { worker: worker.unwrap(), run: engine.to_owned() }
+    let worker = WorkerProcess::start(
+        engine,
+        std::process::Command::new("cat"),
+        deadline,
+        JobCancellation::new(),
+    );
+    EngineSession {
+        worker: worker.unwrap(),
+        run: engine.to_owned(),
+    }
 }
 
 fn refused(engine: &str) -> BenchError {
-    BenchError::Engine { engine: engine.to_owned(), problem: "`open`: no".to_owned() }
+    BenchError::Engine {
+        engine: engine.to_owned(),
+        problem: "`open`: no".to_owned(),
+    }
 }
 
 #[test]
@@ -172,12 +201,19 @@ fn another_session_begins_each_turn_and_those_that_fail_leave() {
     let step = |session: &mut EngineSession<String>| {
         let engine = session.engine().to_owned();
         order.push(engine.clone());
-        if engine == "d" || engine == "b" { Err(refused(&engine)) } else { Ok(()) }
+        if engine == "d" || engine == "b" {
+            Err(refused(&engine))
+        } else {
+            Ok(())
+        }
     };
     runner.each(2, step).unwrap();
     assert_eq!(order, ["c", "d", "a", "b"]);
     let (sessions, failed) = runner.close();
-    assert_eq!(failed.iter().map(|(engine, _)| engine.as_str()).collect::<Vec<_>>(), ["b", "d"]);
+    assert_eq!(
+        failed.iter().map(|(engine, _)| engine.as_str()).collect::<Vec<_>>(),
+        ["b", "d"]
+    );
     assert_eq!(sessions, ["a", "c"]);
 }
 
@@ -193,12 +229,20 @@ fn an_interrupt_is_nobodys_failure() {
 #[test]
 fn medians_and_percentiles() {
     assert_eq!(
-        (median(&[]), median(&[3.0]), median(&[3.0, 1.0]), median(&[9.0, 1.0, 2.0])),
+        (
+            median(&[]),
+            median(&[3.0]),
+            median(&[3.0, 1.0]),
+            median(&[9.0, 1.0, 2.0])
+        ),
         (None, Some(3.0), Some(2.0), Some(2.0))
     );
     let values: Vec<f64> = (1..=100).rev().map(f64::from).collect();
     let at = |share| percentile(&values, share).to_bits();
-    assert_eq!((at(0.5), at(0.99), at(1.0)), (50f64.to_bits(), 99f64.to_bits(), 100f64.to_bits()));
+    assert_eq!(
+        (at(0.5), at(0.99), at(1.0)),
+        (50f64.to_bits(), 99f64.to_bits(), 100f64.to_bits())
+    );
     assert_eq!((extremes(&values), extremes(&[])), ((1.0, 100.0), (f64::INFINITY, 0.0)));
     assert_eq!(percentile(&[], 0.5).to_bits(), 0f64.to_bits());
 }

@@ -153,8 +153,14 @@ impl<'a> TableReference<'a> {
 impl TableVariant {
     /// What it is trained on and from, and what reranks its hits, in so far as the table makes it.
     pub(super) fn references<'a>(&'a self, table: &'a ReproduceTable) -> Vec<TableReference<'a>> {
-        let of_settings = table.train.values().chain(self.train.values()).flat_map(TableReference::all_of);
-        of_settings.chain(self.rerank.iter().map(|rerank| TableReference::Variant(&rerank.by))).collect()
+        let of_settings = table
+            .train
+            .values()
+            .chain(self.train.values())
+            .flat_map(TableReference::all_of);
+        of_settings
+            .chain(self.rerank.iter().map(|rerank| TableReference::Variant(&rerank.by)))
+            .collect()
     }
 }
 
@@ -182,7 +188,9 @@ impl TablePlaces {
 
     /// The file of made examples.
     pub(super) fn examples(&self, name: &str, seed: u64) -> PathBuf {
-        self.out.join(format!("examples-seed{seed}")).join(format!("{name}.jsonl"))
+        self.out
+            .join(format!("examples-seed{seed}"))
+            .join(format!("{name}.jsonl"))
     }
 
     /// The folder of parts.
@@ -219,14 +227,22 @@ impl ExamplePart {
         if *from >= 0.0 && from < to && *to <= 1.0 {
             return Ok(());
         }
-        Err(format!("part `{name}`: expected 0 <= from < to <= 1, got {from} and {to}"))
+        Err(format!(
+            "part `{name}`: expected 0 <= from < to <= 1, got {from} and {to}"
+        ))
     }
 }
 
 impl TableEvaluation {
     /// Refuses a context that reads documents and cannot.
     fn check(&self) -> Result<(), String> {
-        let Self { name, similarity, context, documents, .. } = self;
+        let Self {
+            name,
+            similarity,
+            context,
+            documents,
+            ..
+        } = self;
         if context.late_weight().is_none() {
             return Ok(());
         }
@@ -236,7 +252,9 @@ impl TableEvaluation {
             ));
         }
         if documents.is_none() {
-            return Err(format!("evaluation `{name}`: expected `documents`, a file, with context `{context}`"));
+            return Err(format!(
+                "evaluation `{name}`: expected `documents`, a file, with context `{context}`"
+            ));
         }
         Ok(())
     }
@@ -250,13 +268,21 @@ impl ReproduceTable {
 
     fn check(&self) -> Result<(), String> {
         plain_names("name", [self.name.as_str()])?;
-        plain_names("variant.name", self.variants.iter().map(|variant| variant.name.as_str()))?;
-        plain_names("evaluation.name", self.evaluations.iter().map(|evaluation| evaluation.name.as_str()))?;
+        plain_names(
+            "variant.name",
+            self.variants.iter().map(|variant| variant.name.as_str()),
+        )?;
+        plain_names(
+            "evaluation.name",
+            self.evaluations.iter().map(|evaluation| evaluation.name.as_str()),
+        )?;
         self.evaluations.iter().try_for_each(TableEvaluation::check)?;
         let against = self.variants.iter().filter_map(|variant| variant.against.as_ref());
         for name in against.chain([&self.baseline]) {
             if self.variant(name).is_none() {
-                return Err(format!("`baseline` and `against`: expected names of variants, got `{name}`"));
+                return Err(format!(
+                    "`baseline` and `against`: expected names of variants, got `{name}`"
+                ));
             }
         }
         if !self.parts.is_empty() {
@@ -264,11 +290,17 @@ impl ReproduceTable {
             self.parts.iter().try_for_each(ExamplePart::check)?;
         }
         if !self.examples.is_empty() {
-            plain_names("examples.name", self.examples.iter().map(|examples| examples.name.as_str()))?;
+            plain_names(
+                "examples.name",
+                self.examples.iter().map(|examples| examples.name.as_str()),
+            )?;
         }
         for (at, examples) in self.examples.iter().enumerate() {
             if self.variant(&examples.by).is_none_or(|variant| variant.untrained) {
-                return Err(format!("`examples.by`: expected the name of a trained variant, got `{}`", examples.by));
+                return Err(format!(
+                    "`examples.by`: expected the name of a trained variant, got `{}`",
+                    examples.by
+                ));
             }
             if let Some(TableReference::Examples(of)) = TableReference::parse(&examples.of)
                 && !self.examples.iter().take(at).any(|earlier| earlier.name == of)
@@ -280,8 +312,12 @@ impl ReproduceTable {
             }
         }
         for (at, variant) in self.variants.iter().enumerate() {
-            let earlier =
-                |name: &str| self.variants.iter().take(at).any(|earlier| earlier.name == name && !earlier.untrained);
+            let earlier = |name: &str| {
+                self.variants
+                    .iter()
+                    .take(at)
+                    .any(|earlier| earlier.name == name && !earlier.untrained)
+            };
             for needed in variant.references(self) {
                 let wrong = match needed {
                     TableReference::Variant(name) if !earlier(name) => format!("$VARIANTS/{name}"),
@@ -296,8 +332,15 @@ impl ReproduceTable {
                     variant.name
                 ));
             }
-            if variant.rerank.as_ref().is_some_and(|rerank| !(1..=DEPTH).contains(&rerank.depth)) {
-                return Err(format!("variant `{}`: `rerank.depth`: expected 1 to {DEPTH}", variant.name));
+            if variant
+                .rerank
+                .as_ref()
+                .is_some_and(|rerank| !(1..=DEPTH).contains(&rerank.depth))
+            {
+                return Err(format!(
+                    "variant `{}`: `rerank.depth`: expected 1 to {DEPTH}",
+                    variant.name
+                ));
             }
         }
         Ok(())
@@ -306,7 +349,9 @@ impl ReproduceTable {
     /// What has to be made for examples of a name: those that they are made from first, and themselves last. Nothing
     /// where the table makes none of that name.
     pub(super) fn made_from(&self, name: &str) -> Vec<&DerivedExamples> {
-        let Some(last) = self.examples.iter().find(|examples| examples.name == name) else { return Vec::new() };
+        let Some(last) = self.examples.iter().find(|examples| examples.name == name) else {
+            return Vec::new();
+        };
         // Each is made from earlier ones, so this ends.
         let mut made = match TableReference::parse(&last.of) {
             Some(TableReference::Examples(of)) => self.made_from(of),

@@ -16,11 +16,24 @@ fn read(text: &str) -> BenchResult<ReproduceTable> {
 #[test]
 fn tables_are_read_and_mistakes_are_named() {
     let table = read(TEXT).unwrap();
-    assert_eq!((table.baseline_of(&table.variants[0]), table.baseline_of(&table.variants[1])), (None, Some("a")));
-    assert_eq!((table.evaluations[0].split.as_str(), table.evaluations[0].similarity), ("test", Similarity::Cosine));
+    assert_eq!(
+        (
+            table.baseline_of(&table.variants[0]),
+            table.baseline_of(&table.variants[1])
+        ),
+        (None, Some("a"))
+    );
+    assert_eq!(
+        (table.evaluations[0].split.as_str(), table.evaluations[0].similarity),
+        ("test", Similarity::Cosine)
+    );
     for (from, to, expected) in [
         ("name = \"b\"", "name = \"a\"", "got `a` twice"),
-        ("against = \"a\"", "against = \"c\"", "expected names of variants, got `c`"),
+        (
+            "against = \"a\"",
+            "against = \"c\"",
+            "expected names of variants, got `c`",
+        ),
         ("title", "titel", "unknown field `titel`"),
         ("name = \"e\"", "name = \"e/f\"", "`evaluation.name`: expected letters"),
     ] {
@@ -42,16 +55,48 @@ const CHAIN: &str = "name = \"t\"\ntitle = \"T\"\nbaseline = \"a\"\n\
 #[test]
 fn what_variants_need_of_others_is_known_and_comes_from_earlier_ones() {
     let table = read(CHAIN).unwrap();
-    let names = |name: &str| table.made_from(name).iter().map(|made| made.name.clone()).collect::<Vec<_>>();
-    assert_eq!((names("s"), names("m")), (vec!["m".to_owned(), "s".to_owned()], vec!["m".to_owned()]));
-    let needed = [TableReference::Examples("s"), TableReference::Variant("a"), TableReference::Variant("c")];
+    let names = |name: &str| {
+        table
+            .made_from(name)
+            .iter()
+            .map(|made| made.name.clone())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(
+        (names("s"), names("m")),
+        (vec!["m".to_owned(), "s".to_owned()], vec!["m".to_owned()])
+    );
+    let needed = [
+        TableReference::Examples("s"),
+        TableReference::Variant("a"),
+        TableReference::Variant("c"),
+    ];
     let found = table.variants[2].references(&table);
-    assert!(found.len() == 3 && needed.iter().all(|needed| found.contains(needed)), "{found:?}");
+    assert!(
+        found.len() == 3 && needed.iter().all(|needed| found.contains(needed)),
+        "{found:?}"
+    );
     for (from, to, expected) in [
-        ("by = \"a\"", "by = \"x\"", "`examples.by`: expected the name of a trained variant, got `x`"),
-        ("of = \"$EXAMPLES/m\"", "of = \"$EXAMPLES/s\"", "expected $EXAMPLES/NAME of earlier examples"),
-        ("$VARIANTS/a", "$VARIANTS/d", "variant `d`: expected what earlier trained variants make, got $VARIANTS/d"),
-        ("paths = [\"$EXAMPLES/m\"]", "paths = [\"$EXAMPLES/s\"]", "got $EXAMPLES/s, which a later variant makes"),
+        (
+            "by = \"a\"",
+            "by = \"x\"",
+            "`examples.by`: expected the name of a trained variant, got `x`",
+        ),
+        (
+            "of = \"$EXAMPLES/m\"",
+            "of = \"$EXAMPLES/s\"",
+            "expected $EXAMPLES/NAME of earlier examples",
+        ),
+        (
+            "$VARIANTS/a",
+            "$VARIANTS/d",
+            "variant `d`: expected what earlier trained variants make, got $VARIANTS/d",
+        ),
+        (
+            "paths = [\"$EXAMPLES/m\"]",
+            "paths = [\"$EXAMPLES/s\"]",
+            "got $EXAMPLES/s, which a later variant makes",
+        ),
         (
             "paths = [\"$EXAMPLES/m\"]",
             "paths = [\"$EXAMPLES/n\"]",
@@ -67,7 +112,9 @@ fn what_variants_need_of_others_is_known_and_comes_from_earlier_ones() {
 #[test]
 fn a_part_is_between_0_and_1() {
     let part = |from: &str, to: &str| {
-        read(&format!("{TEXT}[[part]]\nname = \"p\"\nof = \"$DATA/x\"\nfrom = {from}\nto = {to}\n"))
+        read(&format!(
+            "{TEXT}[[part]]\nname = \"p\"\nof = \"$DATA/x\"\nfrom = {from}\nto = {to}\n"
+        ))
     };
     assert_eq!(part("0.25", "1.0").unwrap().parts.len(), 1);
     for (from, to) in [("0.5", "0.5"), ("-0.1", "0.5"), ("0.5", "1.1"), ("nan", "1.0")] {
@@ -78,7 +125,11 @@ fn a_part_is_between_0_and_1() {
 
 #[test]
 fn places_are_filled_in_everywhere() {
-    let places = TablePlaces { data: "/d".into(), model: "/m".into(), out: "/o".into() };
+    let places = TablePlaces {
+        data: "/d".into(),
+        model: "/m".into(),
+        out: "/o".into(),
+    };
     let mut value: toml::Value =
         "a = \"$DATA/x\"\nb = [\"$MODEL\", 1]\n[c]\nd = \"e\"\nf = \"$VARIANTS/v\"\ng = \"$EXAMPLES/x\"\n"
             .parse::<toml::Table>()

@@ -1,4 +1,5 @@
-//! The list of settings: names are those that transformers 5 and sentence-transformers 6, or older versions of them, write.
+//! The list of settings: names are those that transformers 5 and sentence-transformers 6, or older versions of them,
+//! write.
 
 use super::setting::SettingUse::{NoEffect, Only, Read};
 use super::setting::{KnownSettings, SettingUse, SettingsFile};
@@ -17,7 +18,10 @@ pub(super) const CONFIG: SettingsFile = SettingsFile {
     name: "`config.json` (transformer), `config_kwargs`",
     settings: &[
         known("model_type", Read("the architecture; another one is refused")),
-        known("architectures id2label num_labels", Read("whether it is a cross encoder")),
+        known(
+            "architectures id2label num_labels",
+            Read("whether it is a cross encoder"),
+        ),
         known(
             "vocab_size hidden_size num_hidden_layers num_attention_heads intermediate_size max_position_embeddings type_vocab_size dim n_layers n_heads hidden_dim d_model d_kv d_ff num_layers num_heads projection_dim",
             Read("sizes"),
@@ -39,12 +43,18 @@ pub(super) const CONFIG: SettingsFile = SettingsFile {
             "relative_attention_num_buckets relative_attention_max_distance",
             Read("relative positions of MPNet and T5"),
         ),
-        known("tokenizer_class", Read("the tokenizer, where `tokenizer_config.json` names none")),
+        known(
+            "tokenizer_class",
+            Read("the tokenizer, where `tokenizer_config.json` names none"),
+        ),
         known(
             "sentence_transformers sbert_ce_default_activation_function",
             Read("what a cross encoder makes of its logit"),
         ),
-        known("cell embedding_size layers bidirectional", Read("sizes of a recurrent encoder of ours")),
+        known(
+            "cell embedding_size layers bidirectional",
+            Read("sizes of a recurrent encoder of ours"),
+        ),
         known("is_decoder add_cross_attention", Only(&["false"])),
         known("position_embedding_type", Only(&["\"absolute\""])),
         known("pruned_heads", Only(&["{}"])),
@@ -82,21 +92,39 @@ pub(super) const CONFIG: SettingsFile = SettingsFile {
 pub(super) const TOKENIZER: SettingsFile = SettingsFile {
     name: "`tokenizer_config.json`, `special_tokens_map.json`, `processor_kwargs`",
     settings: &[
-        known("tokenizer_class", Read("how the vocabulary is used; a class that is none of ours is refused")),
+        known(
+            "tokenizer_class",
+            Read("how the vocabulary is used; a class that is none of ours is refused"),
+        ),
         known(
             "do_lower_case strip_accents tokenize_chinese_chars",
             Read("BERT's normaliser, for the classes of BERT, DistilBERT and MPNet; DPR's drop `do_lower_case`"),
         ),
-        known("add_prefix_space", Read("a space before a text, for RoBERTa, XLM-RoBERTa and CamemBERT")),
+        known(
+            "add_prefix_space",
+            Read("a space before a text, for RoBERTa, XLM-RoBERTa and CamemBERT"),
+        ),
         known(
             "added_tokens_decoder extra_special_tokens additional_special_tokens",
             Read("tokens added to the vocabulary"),
         ),
-        known("*_token", Read("special tokens; `add_bos_token` and `add_eos_token` have no effect in a file")),
-        known("extra_ids", Read("how many further special tokens T5 has, where no file lists them")),
-        known("model_max_length max_len", Read("the longest input, where `max_seq_length` does not say it")),
+        known(
+            "*_token",
+            Read("special tokens; `add_bos_token` and `add_eos_token` have no effect in a file"),
+        ),
+        known(
+            "extra_ids",
+            Read("how many further special tokens T5 has, where no file lists them"),
+        ),
+        known(
+            "model_max_length max_len",
+            Read("the longest input, where `max_seq_length` does not say it"),
+        ),
         known("truncation_side", Read("which end of a long text is cut off")),
-        known("split_special_tokens", Read("whether special tokens in a text are texts")),
+        known(
+            "split_special_tokens",
+            Read("whether special tokens in a text are texts"),
+        ),
         known("model_input_names", Read("whether a cross encoder sees token types")),
         known("fast_tokenizer_files", Only(&["[]", "[\"tokenizer.json\"]"])),
         known("gguf_file tokenizer_type", Only(&[])),
@@ -121,8 +149,10 @@ pub(super) const TOKENIZER: SettingsFile = SettingsFile {
 };
 
 /// Settings of `processor_kwargs` that put tokens around a text.
-pub(super) const FRAMED: SettingsFile =
-    SettingsFile { name: "`processor_kwargs`", settings: &[known("add_bos_token add_eos_token", Only(&[]))] };
+pub(super) const FRAMED: SettingsFile = SettingsFile {
+    name: "`processor_kwargs`",
+    settings: &[known("add_bos_token add_eos_token", Only(&[]))],
+};
 
 /// Settings of `processor_kwargs` that say where to fetch.
 pub(super) const PROCESSOR: SettingsFile = SettingsFile {
@@ -139,11 +169,20 @@ pub(super) const TRANSFORMER: SettingsFile = SettingsFile {
     settings: &[
         known("max_seq_length", Read("the longest input")),
         known("do_lower_case", Read("texts are brought to lower case before all else")),
-        known("processor_kwargs tokenizer_args", Read("they go before `tokenizer_config.json`")),
+        known(
+            "processor_kwargs tokenizer_args",
+            Read("they go before `tokenizer_config.json`"),
+        ),
         known("config_kwargs config_args", Read("they go before `config.json`")),
-        known("transformer_task", Only(&["\"feature-extraction\"", "\"sequence-classification\""])),
+        known(
+            "transformer_task",
+            Only(&["\"feature-extraction\"", "\"sequence-classification\""]),
+        ),
         known("module_output_name", Only(&["\"token_embeddings\"", "\"scores\""])),
-        known("query_length document_length query_expansion tokenizer_name_or_path", Only(&[])),
+        known(
+            "query_length document_length query_expansion tokenizer_name_or_path",
+            Only(&[]),
+        ),
         known("processing_kwargs", Only(&["{}"])),
         known("model_kwargs model_args", Read("checked: only what changes no vector")),
         known(
@@ -153,7 +192,10 @@ pub(super) const TRANSFORMER: SettingsFile = SettingsFile {
                 r#"{"text": {"method": "forward", "method_output_name": "logits"}}"#,
             ]),
         ),
-        known("unpad_inputs cache_dir backend", NoEffect("how Python loads and feeds the model")),
+        known(
+            "unpad_inputs cache_dir backend",
+            NoEffect("how Python loads and feeds the model"),
+        ),
     ],
 };
 
@@ -174,7 +216,10 @@ pub(super) const MODEL: SettingsFile = SettingsFile {
 pub(super) const SENTENCE: SettingsFile = SettingsFile {
     name: "`config_sentence_transformers.json`",
     settings: &[
-        known("prompts default_prompt_name", Read("what stands before each text of a tower, see `--prompts`")),
+        known(
+            "prompts default_prompt_name",
+            Read("what stands before each text of a tower, see `--prompts`"),
+        ),
         known("truncate_dim", Read("leading values of a vector that are kept")),
         known("similarity_fn_name", Read("told where it is not `cosine`")),
         known("activation_fn", Read("what a cross encoder makes of its logit")),
@@ -192,7 +237,10 @@ pub(super) const POOLING: SettingsFile = SettingsFile {
             Read("how token vectors become one"),
         ),
         known("include_prompt", Read("whether the tokens of a prompt are pooled")),
-        known("word_embedding_dimension embedding_dimension", NoEffect("it is the transformer's size")),
+        known(
+            "word_embedding_dimension embedding_dimension",
+            NoEffect("it is the transformer's size"),
+        ),
     ],
 };
 
@@ -213,7 +261,10 @@ pub(super) const DENSE: SettingsFile = SettingsFile {
             "in_features out_features bias activation_function",
             Read("sizes and activation; another activation is refused"),
         ),
-        known("module_input_name module_output_name", Only(&["\"sentence_embedding\""])),
+        known(
+            "module_input_name module_output_name",
+            Only(&["\"sentence_embedding\""]),
+        ),
         known("use_residual", Only(&["false"])),
         known("init_weight init_bias", NoEffect(TRAINING)),
     ],

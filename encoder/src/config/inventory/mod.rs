@@ -1,8 +1,8 @@
 //! Every setting of every configuration file of a model, and what is done with it.
 //!
-//! One list ([`FILES`]), from which all else follows: a value that would give other vectors in sentence-transformers and cannot be
-//! computed here is refused, a setting that is not in the list is told when a model is opened, and `dyad-encoder inspect --settings`
-//! prints the list as a table.
+//! One list ([`FILES`]), from which all else follows: a value that would give other vectors in sentence-transformers
+//! and cannot be computed here is refused, a setting that is not in the list is told when a model is opened, and
+//! `dyad-encoder inspect --settings` prints the list as a table.
 
 mod files;
 mod setting;
@@ -58,7 +58,9 @@ pub(super) fn check(
         whole(root, "config_sentence_transformers.json", &SENTENCE)?;
     }
     let is_of_transformer = |folder: &Path| {
-        modules.iter().any(|placed| matches!(placed.module, Module::Transformer(_)) && placed.folder == folder)
+        modules
+            .iter()
+            .any(|placed| matches!(placed.module, Module::Transformer(_)) && placed.folder == folder)
     };
     for placed in modules {
         match &placed.module {
@@ -76,13 +78,26 @@ pub(super) fn check(
             Module::Pooling(_) | Module::Normalize => {}
         }
     }
-    for placed in modules.iter().filter(|placed| has_modules_json && matches!(placed.module, Module::Transformer(_))) {
-        let Some(settings) = settings_file(&placed.folder)? else { continue };
+    for placed in modules
+        .iter()
+        .filter(|placed| has_modules_json && matches!(placed.module, Module::Transformer(_)))
+    {
+        let Some(settings) = settings_file(&placed.folder)? else {
+            continue;
+        };
         let path = settings.path().to_owned();
-        let inside =
-            [("config_kwargs", &CONFIG), ("config_args", &CONFIG), ("model_kwargs", &MODEL), ("model_args", &MODEL)];
+        let inside = [
+            ("config_kwargs", &CONFIG),
+            ("config_args", &CONFIG),
+            ("model_kwargs", &MODEL),
+            ("model_args", &MODEL),
+        ];
         for (name, list) in inside {
-            note(&path, list, Some(JsonFile::new(path.clone(), Value::Object(settings.object(name)?))?))?;
+            note(
+                &path,
+                list,
+                Some(JsonFile::new(path.clone(), Value::Object(settings.object(name)?))?),
+            )?;
         }
         for name in ["processor_kwargs", "tokenizer_args"] {
             let given = JsonFile::new(path.clone(), Value::Object(settings.object(name)?))?;
@@ -108,10 +123,15 @@ fn check_modules(root: &Path, modules: &Value, unknown: &mut Vec<UnknownSettings
     }
     note(unknown, "modules.json", names);
     let text = |field: &str| entries.first()?.get(field)?.as_str();
-    let (Some(class), Some(id)) = (text("type"), text("path")) else { return Ok(()) };
+    let (Some(class), Some(id)) = (text("type"), text("path")) else {
+        return Ok(());
+    };
     if is_router(class) {
         let settings = JsonFile::required(&router_file(&root.join(id)))?;
-        let parameters = JsonFile::new(settings.path().to_owned(), Value::Object(settings.object("parameters")?))?;
+        let parameters = JsonFile::new(
+            settings.path().to_owned(),
+            Value::Object(settings.object("parameters")?),
+        )?;
         let names = [ROUTER.check(&settings)?, PARAMETERS.check(&parameters)?].concat();
         note(unknown, "router_config.json", names);
     }
@@ -122,7 +142,10 @@ fn note(unknown: &mut Vec<UnknownSettings>, file: &str, mut names: Vec<String>) 
     names.sort();
     names.dedup();
     if !names.is_empty() {
-        unknown.push(UnknownSettings { file: file.to_owned(), names });
+        unknown.push(UnknownSettings {
+            file: file.to_owned(),
+            names,
+        });
     }
 }
 
@@ -163,11 +186,20 @@ mod tests {
 
     #[test]
     fn a_setting_is_read_refused_or_told() {
-        assert_eq!(check(&CONFIG, json!({"hidden_size": 3, "is_decoder": false, "use_cache": null})), Ok(Vec::new()));
+        assert_eq!(
+            check(
+                &CONFIG,
+                json!({"hidden_size": 3, "is_decoder": false, "use_cache": null})
+            ),
+            Ok(Vec::new())
+        );
         let told = check(&CONFIG, json!({"a_new_way_to_attend": 3}));
         assert_eq!(told, Ok(vec!["a_new_way_to_attend".to_owned()]));
         let message = check(&CONFIG, json!({"is_decoder": true})).unwrap_err();
-        assert!(message.contains("config.json") && message.contains("setting `is_decoder`"), "{message}");
+        assert!(
+            message.contains("config.json") && message.contains("setting `is_decoder`"),
+            "{message}"
+        );
         assert!(message.contains("only `false`: true"), "{message}");
         assert_eq!(check(&TOKENIZER, json!({"image_token": "<image>"})), Ok(Vec::new()));
     }
@@ -175,14 +207,21 @@ mod tests {
     #[test]
     fn no_setting_stands_twice_in_a_list_and_all_values_are_json() {
         for file in FILES {
-            let mut names: Vec<&str> = file.settings.iter().flat_map(|known| known.names.split_whitespace()).collect();
+            let mut names: Vec<&str> = file
+                .settings
+                .iter()
+                .flat_map(|known| known.names.split_whitespace())
+                .collect();
             let all = names.len();
             names.sort_unstable();
             names.dedup();
             assert_eq!(names.len(), all, "{}", file.name);
             for known in file.settings {
                 let SettingUse::Only(values) = known.used else { continue };
-                assert!(values.iter().all(|value| serde_json::from_str::<Value>(value).is_ok()), "{known:?}");
+                assert!(
+                    values.iter().all(|value| serde_json::from_str::<Value>(value).is_ok()),
+                    "{known:?}"
+                );
             }
         }
     }
@@ -190,10 +229,19 @@ mod tests {
     #[test]
     fn the_table_has_every_setting() {
         let table = markdown();
-        for name in ["is_decoder", "truncation_side", "processor_kwargs", "use_residual", "route_mappings"] {
+        for name in [
+            "is_decoder",
+            "truncation_side",
+            "processor_kwargs",
+            "use_residual",
+            "route_mappings",
+        ] {
             assert!(table.contains(&format!("`{name}`")), "{name}");
         }
         let rows = table.lines().filter(|line| !line.starts_with("|---"));
-        assert!(rows.clone().count() > 40 && rows.clone().all(|line| line.matches(" | ").count() == 2), "{table}");
+        assert!(
+            rows.clone().count() > 40 && rows.clone().all(|line| line.matches(" | ").count() == 2),
+            "{table}"
+        );
     }
 }

@@ -37,10 +37,12 @@ pub(super) struct SettingsFile {
 
 impl KnownSettings {
     pub(super) fn has(&self, name: &str) -> bool {
-        self.names.split_whitespace().any(|known| match known.strip_prefix('*') {
-            Some(end) => name.ends_with(end),
-            None => known == name,
-        })
+        self.names
+            .split_whitespace()
+            .any(|known| match known.strip_prefix('*') {
+                Some(end) => name.ends_with(end),
+                None => known == name,
+            })
     }
 }
 
@@ -56,7 +58,9 @@ impl SettingsFile {
                 }
                 continue;
             };
-            let SettingUse::Only(allowed) = known.used else { continue };
+            let SettingUse::Only(allowed) = known.used else {
+                continue;
+            };
             let Some(value) = file.get(name) else { continue };
             let is_allowed =
                 |allowed: &&str| serde_json::from_str::<Value>(allowed).is_ok_and(|allowed| allowed == *value);
@@ -65,7 +69,11 @@ impl SettingsFile {
                 return Err(Error::SettingNotSupported {
                     path: file.path().to_owned(),
                     name: name.to_owned(),
-                    supported: if values.is_empty() { "none".to_owned() } else { values.join(" or ") },
+                    supported: if values.is_empty() {
+                        "none".to_owned()
+                    } else {
+                        values.join(" or ")
+                    },
                     got: value.to_string().chars().take(SHOWN).collect(),
                 });
             }

@@ -13,7 +13,14 @@ fn epoch(sampler: &mut Sampler) -> Vec<Vec<Draw>> {
 #[test]
 fn an_epoch_is_every_example_once_in_an_order_of_its_own() {
     let pairs = distinct(23);
-    let mut sampler = Sampler::new(Arc::clone(&pairs), SamplerOptions { last: Last::Keep, ..options(5) }).unwrap();
+    let mut sampler = Sampler::new(
+        Arc::clone(&pairs),
+        SamplerOptions {
+            last: Last::Keep,
+            ..options(5)
+        },
+    )
+    .unwrap();
     assert_eq!(sampler.batches(), 5);
     let (first, second) = (epoch(&mut sampler), epoch(&mut sampler));
     for batches in [&first, &second] {
@@ -29,15 +36,29 @@ fn an_epoch_is_every_example_once_in_an_order_of_its_own() {
 
 #[test]
 fn negatives_and_positives_are_sampled_again_each_epoch() {
-    let pairs = built(vec![example(1, &[10, 11, 12], &[20, 21, 22, 23]), example(2, &[13], &[24])]);
-    let mut sampler = Sampler::new(Arc::clone(&pairs), SamplerOptions { negatives: 2, ..options(2) }).unwrap();
+    let pairs = built(vec![
+        example(1, &[10, 11, 12], &[20, 21, 22, 23]),
+        example(2, &[13], &[24]),
+    ]);
+    let mut sampler = Sampler::new(
+        Arc::clone(&pairs),
+        SamplerOptions {
+            negatives: 2,
+            ..options(2)
+        },
+    )
+    .unwrap();
     let (mut positives, mut negatives) = (BTreeSet::new(), BTreeSet::new());
     for _ in 0..60 {
         for draw in sampler.draw() {
             assert!(pairs.positives(draw.example).contains(&draw.positive));
             let different: BTreeSet<u32> = draw.negatives.iter().copied().collect();
             assert_eq!(different.len(), if draw.example == 0 { 2 } else { 1 });
-            assert!(different.iter().all(|place| pairs.negatives(draw.example).contains(place)));
+            assert!(
+                different
+                    .iter()
+                    .all(|place| pairs.negatives(draw.example).contains(place))
+            );
             if draw.example == 0 {
                 positives.insert(draw.positive);
                 negatives.insert(different);
@@ -55,21 +76,34 @@ fn what_cannot_be_sampled_is_refused_by_name() {
         refusal(Sampler::new(Arc::clone(&pairs), options(4))),
         "a batch of 4 is larger than the data: 3 examples. Use a batch of at most 3, or more data"
     );
-    assert_eq!(refusal(Sampler::new(Arc::clone(&pairs), options(0))), "a batch must have at least 1 example, got: 0");
+    assert_eq!(
+        refusal(Sampler::new(Arc::clone(&pairs), options(0))),
+        "a batch must have at least 1 example, got: 0"
+    );
     let sampler = || Sampler::new(Arc::clone(&pairs), options(1)).unwrap();
     assert!(
         refusal(sampler().at(Cursor { epoch: 2, position: 4 }))
             .starts_with("cursor at batch 4 of epoch 2, which has 3")
     );
-    assert_eq!(sampler().at(Cursor { epoch: 2, position: 3 }).unwrap().cursor(), Cursor { epoch: 3, position: 0 });
-    let state = SamplerState { data: "other".into(), ..sampler().state() };
+    assert_eq!(
+        sampler().at(Cursor { epoch: 2, position: 3 }).unwrap().cursor(),
+        Cursor { epoch: 3, position: 0 }
+    );
+    let state = SamplerState {
+        data: "other".into(),
+        ..sampler().state()
+    };
     assert!(refusal(Sampler::restore(Arc::clone(&pairs), &state)).contains("expected digest other, got: "));
 }
 
 #[test]
 fn equal_answers_wait_for_another_batch_while_there_is_one() {
     // Each of ten answers belongs to four questions; eight batches of five can hold them apart.
-    let pairs = built((0..40).map(|number| example(number, &[100 + number % 10], &[])).collect());
+    let pairs = built(
+        (0..40)
+            .map(|number| example(number, &[100 + number % 10], &[]))
+            .collect(),
+    );
     let mut sampler = Sampler::new(Arc::clone(&pairs), options(5)).unwrap();
     for _ in 0..20 {
         let forced = sampler.forced();
@@ -85,13 +119,19 @@ fn equal_answers_wait_for_another_batch_while_there_is_one() {
     let mut sampler = Sampler::new(pairs, options(3)).unwrap();
     assert_eq!(sampler.forced(), 4);
     let batch = collate(&mut sampler);
-    assert_eq!(batch.excluded, [false, true, true, true, false, true, true, true, false]);
+    assert_eq!(
+        batch.excluded,
+        [false, true, true, true, false, true, true, true, false]
+    );
     assert!(batch.excludes());
 }
 
 #[test]
 fn the_teachers_scores_stand_where_their_passages_do() {
-    let scored = |number: usize, score: f32| Passage { score: Some(score), ..Passage::of(text(number)) };
+    let scored = |number: usize, score: f32| Passage {
+        score: Some(score),
+        ..Passage::of(text(number))
+    };
     let one = TrainingExample {
         question: text(1),
         positives: vec![scored(10, 0.9)],
@@ -99,7 +139,14 @@ fn the_teachers_scores_stand_where_their_passages_do() {
         key: None,
     };
     let pairs = built(vec![one, example(2, &[11], &[22])]);
-    let mut sampler = Sampler::new(pairs, SamplerOptions { negatives: 2, ..options(2) }).unwrap();
+    let mut sampler = Sampler::new(
+        pairs,
+        SamplerOptions {
+            negatives: 2,
+            ..options(2)
+        },
+    )
+    .unwrap();
     let batch = collate(&mut sampler);
     let (rows, columns) = (batch.questions.len(), batch.answers.len());
     assert_eq!((rows, columns, batch.owners.len()), (2, 5, 3));
@@ -113,13 +160,18 @@ fn the_teachers_scores_stand_where_their_passages_do() {
     let low = (2..5).find(|&at| batch.answers[at] == tokenizer().encode(crate::Tower::Answer, &text(20)).unwrap());
     assert_eq!(found, BTreeMap::from([(row, 0.9), (low.unwrap(), 0.2)]));
     assert_eq!(batch.owners[low.unwrap() - 2], row);
-    assert!(collate(&mut Sampler::new(distinct(4), options(2)).unwrap()).teacher.is_none());
+    assert!(
+        collate(&mut Sampler::new(distinct(4), options(2)).unwrap())
+            .teacher
+            .is_none()
+    );
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// However questions and answers are entangled: every example once, batches full, the mask as its definition has it.
+    /// However questions and answers are entangled: every example once, batches full, the mask as its definition has
+    /// it.
     #[test]
     fn masks_are_those_of_the_definition(
         rows in prop::collection::vec((0usize..8, prop::collection::vec(0usize..12, 1..3), prop::collection::vec(0usize..12, 0..4)), 4..24),

@@ -21,15 +21,26 @@ fn tokenizer() -> Arc<Tokenizer> {
     static TOKENIZER: OnceLock<Arc<Tokenizer>> = OnceLock::new();
     let open = || {
         let model = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/tiny/plain");
-        Model::open(&model, &Compute { threads: Some(1), ..Compute::default() }).unwrap().tokenizer()
+        Model::open(
+            &model,
+            &Compute {
+                threads: Some(1),
+                ..Compute::default()
+            },
+        )
+        .unwrap()
+        .tokenizer()
     };
     Arc::clone(TOKENIZER.get_or_init(open))
 }
 
 /// A text of its own for each number: its digits as words.
 fn text(number: usize) -> String {
-    let words: Vec<String> =
-        number.to_string().bytes().map(|digit| char::from(digit - b'0' + b'b').to_string()).collect();
+    let words: Vec<String> = number
+        .to_string()
+        .bytes()
+        .map(|digit| char::from(digit - b'0' + b'b').to_string())
+        .collect();
     words.join(" ")
 }
 
@@ -51,9 +62,18 @@ fn built(examples: Vec<TrainingExample>) -> Arc<TokenizedPairs> {
 
 /// `count` examples with a question, an answer and two negatives of their own.
 fn distinct(count: usize) -> Arc<TokenizedPairs> {
-    built((0..count).map(|number| example(number, &[number + 100], &[number + 300, number + 500])).collect())
+    built(
+        (0..count)
+            .map(|number| example(number, &[number + 100], &[number + 300, number + 500]))
+            .collect(),
+    )
 }
 
 fn options(batch: usize) -> SamplerOptions {
-    SamplerOptions { seed: 7, batch, negatives: 0, last: Last::Drop }
+    SamplerOptions {
+        seed: 7,
+        batch,
+        negatives: 0,
+        last: Last::Drop,
+    }
 }

@@ -42,7 +42,10 @@ fn a_thread_that_is_late_or_dies_is_named() {
     })
     .unwrap();
     let refusal = late.next(Duration::from_millis(1)).unwrap_err().to_string();
-    assert!(refusal.starts_with("no batch within 0 s from thread `dyad-test`"), "{refusal}");
+    assert!(
+        refusal.starts_with("no batch within 0 s from thread `dyad-test`"),
+        "{refusal}"
+    );
     drop(release);
     assert_eq!(late.next(SOON).unwrap(), Some(1), "it may still come");
 
@@ -54,8 +57,10 @@ fn a_thread_that_is_late_or_dies_is_named() {
 fn dropping_it_stops_the_thread() {
     let made = Arc::new(AtomicUsize::new(0));
     let counter = Arc::clone(&made);
-    let mut endless =
-        Prefetch::start("dyad-test", 2, move || Ok(Some(counter.fetch_add(1, Ordering::Relaxed)))).unwrap();
+    let mut endless = Prefetch::start("dyad-test", 2, move || {
+        Ok(Some(counter.fetch_add(1, Ordering::Relaxed)))
+    })
+    .unwrap();
     assert_eq!(endless.next(SOON).unwrap(), Some(0));
     drop(endless);
     // One taken, two ready, one at hand when the channel closed.

@@ -11,7 +11,11 @@ fn blocks_come_to_what_one_sort_gives() {
     // More answers than one block, and few enough different values that many scores are equal.
     let (dim, answers, questions) = (3, 70_000, 3);
     let mut random = Random::new(5);
-    let mut values = |count: usize| (0..count * dim).map(|_| random.below(5) as f32 - 2.0).collect::<Vec<f32>>();
+    let mut values = |count: usize| {
+        (0..count * dim)
+            .map(|_| random.below(5) as f32 - 2.0)
+            .collect::<Vec<f32>>()
+    };
     let (answers, questions) = (values(answers), values(questions));
     check(&questions, &answers, dim, 300);
 }
@@ -44,6 +48,8 @@ proptest! {
 
 #[test]
 fn vectors_of_another_dimension_are_refused() {
-    let refusal = best_answers(&[1.0; 6], &[1.0; 7], 3, 1, Device::Cpu).unwrap_err().to_string();
+    let refusal = best_answers(&[1.0; 6], &[1.0; 7], 3, 1, Device::Cpu)
+        .unwrap_err()
+        .to_string();
     assert_eq!(refusal, "vectors of answers: expected 9 values, got 7");
 }

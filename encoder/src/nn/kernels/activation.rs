@@ -20,8 +20,8 @@ pub(super) fn activate(activation: HiddenActivation, x: __m512) -> __m512 {
     }
 }
 
-/// `x (1 + erf(x / sqrt 2)) / 2` (Hendrycks and Gimpel 2016), as `max(x, 0) - |x| erfc(|x| / sqrt 2) / 2`; erfc by Abramowitz and Stegun 7.1.26,
-/// whose error is at most 1.5e-7.
+/// `x (1 + erf(x / sqrt 2)) / 2` (Hendrycks and Gimpel 2016), as `max(x, 0) - |x| erfc(|x| / sqrt 2) / 2`; erfc by
+/// Abramowitz and Stegun 7.1.26, whose error is at most 1.5e-7.
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn gelu(x: __m512) -> __m512 {
@@ -58,7 +58,10 @@ mod tests {
     use super::super::simd::{Avx512, LANES, load, store};
     use super::*;
 
-    #[expect(unsafe_code, reason = "calls a function compiled for AVX-512, after the processor was checked")]
+    #[expect(
+        unsafe_code,
+        reason = "calls a function compiled for AVX-512, after the processor was checked"
+    )]
     fn of(_: Avx512, activation: HiddenActivation, values: &mut [f32]) {
         #[target_feature(enable = "avx512f")]
         fn all(activation: HiddenActivation, values: &mut [f32]) {
@@ -79,7 +82,9 @@ mod tests {
         };
         let inputs: Vec<f32> = (-16_000..16_000)
             .map(|step| step as f32 / 1000.0)
-            .chain([-1e4, 1e4, -1e30, 1e30, 0.0, -0.0, 1e-40, 88.0, -88.0, 50.0, -50.0, 1e-20, 0.5, 1.5, 2.5, 3.5])
+            .chain([
+                -1e4, 1e4, -1e30, 1e30, 0.0, -0.0, 1e-40, 88.0, -88.0, 50.0, -50.0, 1e-20, 0.5, 1.5, 2.5, 3.5,
+            ])
             .collect();
         let exact = Tensor::from_slice(&inputs).to_kind(Kind::Double);
         for (activation, expected) in [
@@ -92,7 +97,10 @@ mod tests {
             let expected = Vec::<f64>::try_from(expected).unwrap();
             for ((x, got), expected) in inputs.iter().zip(got).zip(expected) {
                 let limit = 1e-6_f64.max(expected.abs() * 3e-7);
-                assert!((f64::from(got) - expected).abs() <= limit, "{activation:?} {x}: {got} {expected}");
+                assert!(
+                    (f64::from(got) - expected).abs() <= limit,
+                    "{activation:?} {x}: {got} {expected}"
+                );
             }
             let mut bad = [f32::NAN; LANES];
             of(here, activation, &mut bad);

@@ -1,8 +1,9 @@
 //! Self-attention, one head of one text after another: the scores between queries and contexts never leave the cache.
 //!
-//! Keys are packed once per head so that 32 of them are one load per dimension; eight queries at a time then take all scores,
-//! their softmax and the weighted sum of the values. Bound by multiply-adds: 2 x 2 x s x size of them for each query, and one exponential for each score.
-//! Tokens of a text lie a few KiB apart, so laying a head out waits for memory: 16 tokens are read at once.
+//! Keys are packed once per head so that 32 of them are one load per dimension; eight queries at a time then take all
+//! scores, their softmax and the weighted sum of the values. Bound by multiply-adds: 2 x 2 x s x size of them for each
+//! query, and one exponential for each score. Tokens of a text lie a few KiB apart, so laying a head out waits for
+//! memory: 16 tokens are read at once.
 
 use std::arch::x86_64::{
     __m512, _mm512_add_ps, _mm512_fmadd_ps, _mm512_max_ps, _mm512_mul_ps, _mm512_reduce_add_ps, _mm512_reduce_max_ps,
@@ -32,8 +33,8 @@ struct Room {
     weights: Vec<[f32; WIDTH]>,
 }
 
-/// As [`super::attend`], which has checked the sizes. Where kernels share their work, each thread takes some texts, or some queries of
-/// each where there are fewer texts than threads.
+/// As [`super::attend`], which has checked the sizes. Where kernels share their work, each thread takes some texts, or
+/// some queries of each where there are fewer texts than threads.
 pub(super) fn attend(
     (here, exec): (Avx512, Exec),
     heads: Heads,
@@ -51,14 +52,23 @@ pub(super) fn attend(
     let attend = |piece: AttentionPiece<'_>| piece.attend(here, heads, tokens, bias);
     if texts >= parts {
         let some = texts.div_ceil(parts);
-        let pieces = all.chunks(some * of_text).zip(contexts.chunks_mut(some * tokens * inner));
-        exec.share(pieces.map(|(all, contexts)| AttentionPiece { all, from: 0, contexts }), attend);
+        let pieces = all
+            .chunks(some * of_text)
+            .zip(contexts.chunks_mut(some * tokens * inner));
+        exec.share(
+            pieces.map(|(all, contexts)| AttentionPiece { all, from: 0, contexts }),
+            attend,
+        );
     } else {
         let some = tokens.div_ceil(parts.div_ceil(texts.max(1))).next_multiple_of(QUERIES);
         let pieces = all.chunks_exact(of_text).zip(contexts.chunks_exact_mut(tokens * inner));
         let pieces = pieces.flat_map(|(all, contexts)| {
             let contexts = contexts.chunks_mut(some * inner).enumerate();
-            contexts.map(move |(number, contexts)| AttentionPiece { all, from: number * some, contexts })
+            contexts.map(move |(number, contexts)| AttentionPiece {
+                all,
+                from: number * some,
+                contexts,
+            })
         });
         exec.share(pieces, attend);
     }
@@ -75,16 +85,31 @@ struct AttentionPiece<'a> {
 }
 
 impl AttentionPiece<'_> {
-    #[expect(unsafe_code, reason = "calls a function compiled for AVX-512, after the processor was checked")]
+    #[expect(
+        unsafe_code,
+        reason = "calls a function compiled for AVX-512, after the processor was checked"
+    )]
     fn attend(self, _: Avx512, heads: Heads, tokens: usize, bias: Option<&[f32]>) {
         let Self { all, from, contexts } = self;
         let Heads { count, size, scale } = heads;
         let inner = count * size;
         let mut room = Room::default();
-        for (all, contexts) in all.chunks_exact(tokens * 3 * inner).zip(contexts.chunks_mut(tokens * inner)) {
+        for (all, contexts) in all
+            .chunks_exact(tokens * 3 * inner)
+            .zip(contexts.chunks_mut(tokens * inner))
+        {
             for head in 0..count {
                 let bias = bias.and_then(|bias| bias.get(head * tokens * tokens..(head + 1) * tokens * tokens));
-                let one = Head { all, bias, tokens, from, inner, first: head * size, size, scale };
+                let one = Head {
+                    all,
+                    bias,
+                    tokens,
+                    from,
+                    inner,
+                    first: head * size,
+                    size,
+                    scale,
+                };
                 // SAFETY: the processor has AVX-512F, as the first argument says.
                 unsafe { one.attend(&mut room, contexts) };
             }
@@ -169,7 +194,9 @@ impl Head<'_> {
         let mut shares = [0.0; Q];
         for (number, share) in shares.iter_mut().enumerate() {
             let scores = &mut room.weights[number * blocks..][..blocks];
-            let bias = self.bias.map(|bias| &bias[(query + number) * self.tokens..][..self.tokens]);
+            let bias = self
+                .bias
+                .map(|bias| &bias[(query + number) * self.tokens..][..self.tokens]);
             *share = 1.0 / softmax(scores, self.tokens, bias);
         }
         let mut weights: [&[f32]; Q] = [&[]; Q];
@@ -208,7 +235,8 @@ impl Head<'_> {
     }
 }
 
-// Plain loops here and above: what iterators and closures call is compiled without AVX-512, and would not become part of this.
+// Plain loops here and above: what iterators and closures call is compiled without AVX-512, and would not become part
+// of this.
 /// For each list of factors, as long as `rows`, the sum of the rows multiplied with them.
 #[inline]
 #[target_feature(enable = "avx512f")]
@@ -270,7 +298,11 @@ mod tests {
         };
         // Pieces of one text, uneven ones, and of several texts.
         for (texts, tokens) in [(1, 203), (2, 150), (3, 150), (7, 101)] {
-            let heads = Heads { count: 2, size: 32, scale: 0.2 };
+            let heads = Heads {
+                count: 2,
+                size: 32,
+                scale: 0.2,
+            };
             let value = |place: usize| (place as f32 * 0.37).sin() * 2.0;
             let all: Vec<f32> = (0..texts * tokens * 3 * 64).map(value).collect();
             let bias: Vec<f32> = (0..2 * tokens * tokens).map(|place| value(place + 5)).collect();

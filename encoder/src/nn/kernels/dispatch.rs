@@ -17,9 +17,9 @@ pub(in super::super) fn can_attend(heads: Heads) -> bool {
 
 /// Self-attention of texts of equal length (Vaswani et al. 2017, eq. 1).
 ///
-/// `all` is `[rows, s, 3 * inner]`: queries, keys and values side by side, each `[heads, size]`; `bias`, `[1, heads, s, s]`, is
-/// added to the scores; `contexts` gets `rows * s * inner` values. All in f32 on the CPU. `None`, and `contexts` as it was, where
-/// [`can_attend`] says no or a tensor is not what is said here.
+/// `all` is `[rows, s, 3 * inner]`: queries, keys and values side by side, each `[heads, size]`; `bias`, `[1, heads, s,
+/// s]`, is added to the scores; `contexts` gets `rows * s * inner` values. All in f32 on the CPU. `None`, and
+/// `contexts` as it was, where [`can_attend`] says no or a tensor is not what is said here.
 pub(in super::super) fn attend(
     exec: Exec,
     heads: Heads,
@@ -30,23 +30,31 @@ pub(in super::super) fn attend(
     let (rows, tokens, width) = all.size3()?;
     let inner = heads.count * heads.size;
     let (all, bias) = (memory::values(all), bias.map(memory::values));
-    let (Some(all), false) = (all, matches!(bias, Some(None))) else { return Ok(None) };
+    let (Some(all), false) = (all, matches!(bias, Some(None))) else {
+        return Ok(None);
+    };
     let (rows, tokens, bias) = (rows as usize, tokens as usize, bias.flatten());
     let shaped = width as usize == 3 * inner
         && contexts.len() == rows * tokens * inner
         && bias.is_none_or(|bias| bias.len() == heads.count * tokens * tokens);
-    let (true, true, Some(here)) = (shaped, can_attend(heads), Avx512::found()) else { return Ok(None) };
+    let (true, true, Some(here)) = (shaped, can_attend(heads), Avx512::found()) else {
+        return Ok(None);
+    };
     attention::attend((here, exec), heads, all, tokens, bias, contexts);
     Ok(Some(()))
 }
 
 /// Whether [`pack_weights`] can be used here, for products in f32 or `int8`.
 pub(in super::super) fn can_multiply(int8: bool) -> bool {
-    if int8 { Vnni::found().is_some() } else { Avx512::found().is_some() }
+    if int8 {
+        Vnni::found().is_some()
+    } else {
+        Avx512::found().is_some()
+    }
 }
 
-/// A weight `[out, in]`, rounded if `int8`, and a bias `[out]` for [`multiply`], which nothing changes any more. `None` where the processor is
-/// not as the kernel needs it, or a tensor is not f32 on the CPU, empty, or of another size.
+/// A weight `[out, in]`, rounded if `int8`, and a bias `[out]` for [`multiply`], which nothing changes any more. `None`
+/// where the processor is not as the kernel needs it, or a tensor is not f32 on the CPU, empty, or of another size.
 pub(in super::super) fn pack_weights(
     weight: &Tensor,
     bias: Option<&Tensor>,
@@ -54,14 +62,18 @@ pub(in super::super) fn pack_weights(
 ) -> Result<Option<WeightPanels>, TchError> {
     let (outputs, inputs) = weight.size2()?;
     let bias = bias.map(memory::values);
-    let (Some(values), false) = (memory::values(weight), matches!(bias, Some(None))) else { return Ok(None) };
+    let (Some(values), false) = (memory::values(weight), matches!(bias, Some(None))) else {
+        return Ok(None);
+    };
     let bias = bias.flatten();
     if values.is_empty() || bias.is_some_and(|bias| bias.len() != outputs as usize) {
         return Ok(None);
     }
     let inputs = inputs as usize;
     Ok(if int8 {
-        Vnni::found().and_then(|here| Int8Panels::of(here, values, inputs, bias)).map(WeightPanels::Int8)
+        Vnni::found()
+            .and_then(|here| Int8Panels::of(here, values, inputs, bias))
+            .map(WeightPanels::Int8)
     } else {
         Avx512::found().map(|here| WeightPanels::F32(F32Panels::of(here, values, inputs, bias)))
     })
@@ -74,7 +86,9 @@ pub(in super::super) fn multiply(
     rows: &Tensor,
     activation: Option<HiddenActivation>,
 ) -> Result<Tensor, TchError> {
-    made(rows, panels.inputs(), panels.outputs(), |values, outputs| panels.multiply(exec, values, activation, outputs))
+    made(rows, panels.inputs(), panels.outputs(), |values, outputs| {
+        panels.multiply(exec, values, activation, outputs)
+    })
 }
 
 /// Rows `[n, in]` in f32 times a weight `[wide, in]`, activated, times another one, `[out, wide]`: `[n, out]`.
@@ -87,7 +101,9 @@ pub(in super::super) fn fused_mlp(
 ) -> Result<Tensor, TchError> {
     let (wide, expected) = (widen.outputs(), narrow.inputs());
     if wide != expected {
-        return Err(TchError::Shape(format!("expected {expected} values between two maps, got: {wide}")));
+        return Err(TchError::Shape(format!(
+            "expected {expected} values between two maps, got: {wide}"
+        )));
     }
     let fill = |values: &[f32], outputs: &mut [f32]| widen.fused_mlp(exec, narrow, values, Some(activation), outputs);
     made(rows, widen.inputs(), narrow.outputs(), fill)
@@ -105,7 +121,11 @@ fn made(
     let usable = width as usize == inputs && !rows.requires_grad();
     let (Some(values), true) = (memory::values(&rows), usable) else {
         let (kind, device) = (rows.kind(), rows.device());
-        let learned = if rows.requires_grad() { ", for which a gradient is asked" } else { "" };
+        let learned = if rows.requires_grad() {
+            ", for which a gradient is asked"
+        } else {
+            ""
+        };
         return Err(TchError::Shape(format!(
             "expected rows of {inputs} values in f32 on the CPU that ask no gradient, got: {width} in {kind:?} on {device:?}{learned}"
         )));
@@ -117,8 +137,8 @@ fn made(
     Ok(filled(count as usize, outputs, fill)?.0)
 }
 
-/// Layer normalisation of `rows + others`, both `[n, m]`, by a weight and a bias of `[m]` (Ba et al. 2016). All in f32 on the CPU, and `m`
-/// a multiple of 16; `None` where they are not, or the processor is not as the kernel needs it.
+/// Layer normalisation of `rows + others`, both `[n, m]`, by a weight and a bias of `[m]` (Ba et al. 2016). All in f32
+/// on the CPU, and `m` a multiple of 16; `None` where they are not, or the processor is not as the kernel needs it.
 pub(in super::super) fn add_norm(
     exec: Exec,
     rows: &Tensor,
@@ -137,7 +157,17 @@ pub(in super::super) fn add_norm(
         return Ok(None);
     }
     let (made, ()) = filled(count, width, |outputs| {
-        norm::normalise((here, exec), rows, others, norm::Scale { weight, bias, epsilon: epsilon as f32 }, outputs);
+        norm::normalise(
+            (here, exec),
+            rows,
+            others,
+            norm::Scale {
+                weight,
+                bias,
+                epsilon: epsilon as f32,
+            },
+            outputs,
+        );
         Ok(())
     })?;
     Ok(Some(made))
@@ -151,23 +181,38 @@ mod tests {
 
     #[test]
     fn what_is_not_as_said_is_left_alone() {
-        let heads = |size| Heads { count: 2, size, scale: 1.0 };
+        let heads = |size| Heads {
+            count: 2,
+            size,
+            scale: 1.0,
+        };
         let draw = |size: &[i64]| Tensor::randn(size, (Kind::Float, Device::Cpu));
         let all = draw(&[2, 3, 3 * 64]);
         let attended = |heads, all: &Tensor, bias: Option<&Tensor>, values: usize| {
             let mut contexts = vec![f32::INFINITY; values];
-            let done = attend(Exec::ONE_THREAD, heads, all, bias, &mut contexts).unwrap().is_some();
+            let done = attend(Exec::ONE_THREAD, heads, all, bias, &mut contexts)
+                .unwrap()
+                .is_some();
             assert!(contexts.iter().all(|value| value.is_finite() == done));
             done
         };
         let whole = 2 * 3 * 64;
         assert_eq!(attended(heads(32), &all, None, whole), can_attend(heads(32)));
-        assert_eq!(attended(heads(32), &all, Some(&draw(&[1, 2, 3, 3])), whole), can_attend(heads(32)));
+        assert_eq!(
+            attended(heads(32), &all, Some(&draw(&[1, 2, 3, 3])), whole),
+            can_attend(heads(32))
+        );
         assert!(!attended(heads(16), &all, None, whole), "another size");
         assert!(!attended(heads(32), &all, None, whole - 1), "too little room");
-        assert!(!attended(heads(32), &all, Some(&draw(&[1, 2, 3, 2])), whole), "too small a bias");
+        assert!(
+            !attended(heads(32), &all, Some(&draw(&[1, 2, 3, 2])), whole),
+            "too small a bias"
+        );
         assert!(!attended(heads(32), &all.to_kind(Kind::BFloat16), None, whole));
-        assert!(!attended(heads(32), &draw(&[3, 2, 3 * 64]).transpose(0, 1), None, whole), "not side by side");
+        assert!(
+            !attended(heads(32), &draw(&[3, 2, 3 * 64]).transpose(0, 1), None, whole),
+            "not side by side"
+        );
         assert!(!can_attend(heads(33)));
     }
 
@@ -180,7 +225,12 @@ mod tests {
             assert_eq!(packs(&[5, 32], 5, int8), can_multiply(int8));
             assert_eq!(packs(&[5, 33], 5, int8), can_multiply(int8));
             assert!(!packs(&[5, 32], 4, int8) && !packs(&[0, 32], 0, int8) && !packs(&[5, 0], 5, int8));
-            assert!(pack_weights(&draw(&[32, 5]).transpose(0, 1), None, int8).unwrap().is_none(), "not side by side");
+            assert!(
+                pack_weights(&draw(&[32, 5]).transpose(0, 1), None, int8)
+                    .unwrap()
+                    .is_none(),
+                "not side by side"
+            );
         }
         assert!(!packs(&[1, (1 << 17) + 1], 1, true), "sums that do not fit");
     }
@@ -189,7 +239,9 @@ mod tests {
     fn sums_are_left_alone_where_sizes_are_odd() {
         let draw = |size: &[i64]| Tensor::randn(size, (Kind::Float, Device::Cpu));
         let done = |rows: &Tensor, others: &Tensor, width: i64| {
-            add_norm(Exec::ONE_THREAD, rows, others, [&draw(&[width]), &draw(&[width])], 1e-5).unwrap().is_some()
+            add_norm(Exec::ONE_THREAD, rows, others, [&draw(&[width]), &draw(&[width])], 1e-5)
+                .unwrap()
+                .is_some()
         };
         assert_eq!(done(&draw(&[3, 32]), &draw(&[3, 32]), 32), Avx512::found().is_some());
         assert!(!done(&draw(&[3, 31]), &draw(&[3, 31]), 31) && !done(&draw(&[3, 0]), &draw(&[3, 0]), 0));

@@ -2,8 +2,8 @@
 
 use tch::{Device, Kind, TchError, Tensor};
 
-/// Row-major values of a tensor in f32; nothing where they are of another type, or lie elsewhere than side by side in the memory of the
-/// CPU.
+/// Row-major values of a tensor in f32; nothing where they are of another type, or lie elsewhere than side by side in
+/// the memory of the CPU.
 #[cfg(target_arch = "x86_64")]
 #[expect(unsafe_code, reason = "reads a tensor in place")]
 pub(super) fn values(tensor: &Tensor) -> Option<&[f32]> {
@@ -11,10 +11,10 @@ pub(super) fn values(tensor: &Tensor) -> Option<&[f32]> {
     if !plain || tensor.data_ptr().is_null() {
         return (plain && tensor.numel() == 0).then_some(&[]);
     }
-    // SAFETY: a contiguous tensor of this type in the memory of the CPU has `numel` values from its pointer on, aligned by torch.
-    // They live as long as the tensor, which is borrowed for that long. Nothing writes to them meanwhile: kernels get the result
-    // of an operator that this thread has just made and no other one knows, or tensors that do not learn, which are
-    // written before the network runs.
+    // SAFETY: a contiguous tensor of this type in the memory of the CPU has `numel` values from its pointer on, aligned
+    // by torch. They live as long as the tensor, which is borrowed for that long. Nothing writes to them meanwhile:
+    // kernels get the result of an operator that this thread has just made and no other one knows, or tensors that do
+    // not learn, which are written before the network runs.
     Some(unsafe { std::slice::from_raw_parts(tensor.data_ptr().cast::<f32>(), tensor.numel()) })
 }
 
@@ -30,9 +30,9 @@ pub(in super::super) fn filled<R>(
         let given = fill(&mut [])?;
         return Ok((tensor, given));
     }
-    // SAFETY: a tensor just made has `numel` values of 4 bytes from its pointer on, aligned by torch and not shared yet.
-    // What stands there before it is written is what foreign code has left in memory that it handed out: unknown, and a number
-    // whatever it is.
+    // SAFETY: a tensor just made has `numel` values of 4 bytes from its pointer on, aligned by torch and not shared
+    // yet. What stands there before it is written is what foreign code has left in memory that it handed out: unknown,
+    // and a number whatever it is.
     let given = fill(unsafe { std::slice::from_raw_parts_mut(tensor.data_ptr().cast::<f32>(), tensor.numel()) })?;
     Ok((tensor, given))
 }
@@ -60,7 +60,10 @@ mod tests {
             Ok(values.len())
         };
         let (tensor, count) = filled(2, 2, fill).unwrap();
-        assert_eq!((tensor, count), (Tensor::from_slice(&[1.0_f32, 2.0, 3.0, 4.0]).view([2, 2]), 4));
+        assert_eq!(
+            (tensor, count),
+            (Tensor::from_slice(&[1.0_f32, 2.0, 3.0, 4.0]).view([2, 2]), 4)
+        );
         assert_eq!(filled(0, 3, |_| Ok(())).unwrap().0.size(), [0, 3]);
     }
 }

@@ -14,7 +14,8 @@
 //! | `quantize.rs` | rows to int8 |
 //! | `fallback.rs` | the calls on other processors: none can be used |
 //!
-//! Each is used where the processor has its instructions; torch's operators elsewhere, which are also its oracle in tests.
+//! Each is used where the processor has its instructions; torch's operators elsewhere, which are also its oracle in
+//! tests.
 
 #[cfg(target_arch = "x86_64")]
 mod activation;

@@ -21,8 +21,12 @@ pub(super) struct Scale<'a> {
     pub(super) epsilon: f32,
 }
 
-/// `(x - mean(x)) / sqrt(var(x) + epsilon) * weight + bias` of each row of `x = rows + others`; rows are a multiple of 16 long.
-#[expect(unsafe_code, reason = "calls a function compiled for AVX-512, after the processor was checked")]
+/// `(x - mean(x)) / sqrt(var(x) + epsilon) * weight + bias` of each row of `x = rows + others`; rows are a multiple of
+/// 16 long.
+#[expect(
+    unsafe_code,
+    reason = "calls a function compiled for AVX-512, after the processor was checked"
+)]
 pub(super) fn normalise(
     (_, exec): (Avx512, Exec),
     rows: &[f32],
@@ -86,15 +90,28 @@ mod tests {
         };
         tch::manual_seed(9);
         let values = |tensor: &Tensor| Vec::<f32>::try_from(tensor.flatten(0, -1)).unwrap();
-        for (rows, width, mean) in
-            [(0, 16, 0.0), (1, 16, 0.0), (7, 48, 3.0), (20, 384, -1.0), (3, 768, 100.0), (200, 384, 0.0)]
-        {
+        for (rows, width, mean) in [
+            (0, 16, 0.0),
+            (1, 16, 0.0),
+            (7, 48, 3.0),
+            (20, 384, -1.0),
+            (3, 768, 100.0),
+            (200, 384, 0.0),
+        ] {
             let draw = |size: &[i64]| Tensor::randn(size, (Kind::Float, Device::Cpu));
-            let (x, other, weight, bias) =
-                (draw(&[rows, width]) + mean, draw(&[rows, width]), draw(&[width]), draw(&[width]));
+            let (x, other, weight, bias) = (
+                draw(&[rows, width]) + mean,
+                draw(&[rows, width]),
+                draw(&[width]),
+                draw(&[width]),
+            );
             let mut got = vec![f32::NAN; (rows * width) as usize];
             let (of_weight, of_bias) = (values(&weight), values(&bias));
-            let scale = Scale { weight: &of_weight, bias: &of_bias, epsilon: 1e-5 };
+            let scale = Scale {
+                weight: &of_weight,
+                bias: &of_bias,
+                epsilon: 1e-5,
+            };
             let (of_x, of_other) = (values(&x), values(&other));
             KernelPool::awake(3).run(|| normalise((here, Exec::SHARED), &of_x, &of_other, scale, &mut got));
             let [x, other, weight, bias] = [x, other, weight, bias].map(|tensor| tensor.to_kind(Kind::Double));
@@ -102,12 +119,25 @@ mod tests {
             let expected = Vec::<f64>::try_from(expected.flatten(0, -1)).unwrap();
             for (got, expected) in got.iter().zip(expected) {
                 // What the sum loses of a mean of 100.
-                assert!((f64::from(*got) - expected).abs() < 5e-5, "{rows} x {width}: {got} {expected}");
+                assert!(
+                    (f64::from(*got) - expected).abs() < 5e-5,
+                    "{rows} x {width}: {got} {expected}"
+                );
             }
         }
         // Rows without variance are the bias.
-        let (mut flat, scale) = ([f32::NAN; 32], Scale { weight: &[2.0; 32], bias: &[0.25; 32], epsilon: 1e-12 });
+        let (mut flat, scale) = (
+            [f32::NAN; 32],
+            Scale {
+                weight: &[2.0; 32],
+                bias: &[0.25; 32],
+                epsilon: 1e-12,
+            },
+        );
         normalise((here, Exec::ONE_THREAD), &[1.5; 32], &[-0.5; 32], scale, &mut flat);
-        assert!(flat.iter().all(|value| value.to_bits() == 0.25_f32.to_bits()), "{flat:?}");
+        assert!(
+            flat.iter().all(|value| value.to_bits() == 0.25_f32.to_bits()),
+            "{flat:?}"
+        );
     }
 }

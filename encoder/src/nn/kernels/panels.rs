@@ -44,7 +44,8 @@ impl WeightPanels {
         }
     }
 
-    /// Rows `[n, in]` to `[n, out]`, shared among the threads that kernels have here: many rows by rows, few by outputs.
+    /// Rows `[n, in]` to `[n, out]`, shared among the threads that kernels have here: many rows by rows, few by
+    /// outputs.
     pub(super) fn multiply(&self, exec: Exec, rows: &[f32], activation: Option<HiddenActivation>, outputs: &mut [f32]) {
         let count = rows.len() / self.inputs();
         let all = 0..self.count();
@@ -53,26 +54,39 @@ impl WeightPanels {
             self.part(rows, all, activation, outputs);
         } else if count >= parts * BLOCK {
             let some = count.div_ceil(parts).next_multiple_of(ROWS);
-            let pieces = rows.chunks(some * self.inputs()).zip(outputs.chunks_mut(some * self.outputs()));
-            exec.share(pieces, |(rows, outputs)| self.part(rows, all.clone(), activation, outputs));
+            let pieces = rows
+                .chunks(some * self.inputs())
+                .zip(outputs.chunks_mut(some * self.outputs()));
+            exec.share(pieces, |(rows, outputs)| {
+                self.part(rows, all.clone(), activation, outputs)
+            });
         } else {
             let some = all.len().div_ceil(parts);
             let columns = |panels: &Range<usize>| panels.start * WIDTH..(panels.end * WIDTH).min(self.outputs());
-            let pieces = all.clone().step_by(some).map(|first| first..(first + some).min(all.end));
-            let mut pieces: Vec<_> =
-                pieces.map(|panels| (panels.clone(), vec![0.0; count * columns(&panels).len()])).collect();
-            exec.share(pieces.iter_mut(), |(panels, made)| self.part(rows, panels.clone(), activation, made));
+            let pieces = all
+                .clone()
+                .step_by(some)
+                .map(|first| first..(first + some).min(all.end));
+            let mut pieces: Vec<_> = pieces
+                .map(|panels| (panels.clone(), vec![0.0; count * columns(&panels).len()]))
+                .collect();
+            exec.share(pieces.iter_mut(), |(panels, made)| {
+                self.part(rows, panels.clone(), activation, made)
+            });
             for (panels, made) in pieces {
                 let columns = columns(&panels);
-                for (outputs, made) in outputs.chunks_exact_mut(self.outputs()).zip(made.chunks_exact(columns.len())) {
+                for (outputs, made) in outputs
+                    .chunks_exact_mut(self.outputs())
+                    .zip(made.chunks_exact(columns.len()))
+                {
                     outputs[columns.clone()].copy_from_slice(made);
                 }
             }
         }
     }
 
-    /// Rows `[n, in]` through this weight, activated, and through the `next` one, a block at a time: the intermediate is as large as
-    /// that of one block, and stays in the cache.
+    /// Rows `[n, in]` through this weight, activated, and through the `next` one, a block at a time: the intermediate
+    /// is as large as that of one block, and stays in the cache.
     pub(super) fn fused_mlp(
         &self,
         exec: Exec,
@@ -93,10 +107,15 @@ impl WeightPanels {
             return;
         }
         let some = count.div_ceil(parts).next_multiple_of(ROWS);
-        let pieces = rows.chunks(some * self.inputs()).zip(outputs.chunks_mut(some * next.outputs()));
+        let pieces = rows
+            .chunks(some * self.inputs())
+            .zip(outputs.chunks_mut(some * next.outputs()));
         exec.share(pieces, |(rows, outputs)| {
             let mut between = vec![0.0; BLOCK.min(rows.len() / self.inputs()) * self.outputs()];
-            for (rows, outputs) in rows.chunks(BLOCK * self.inputs()).zip(outputs.chunks_mut(BLOCK * next.outputs())) {
+            for (rows, outputs) in rows
+                .chunks(BLOCK * self.inputs())
+                .zip(outputs.chunks_mut(BLOCK * next.outputs()))
+            {
                 let between = &mut between[..rows.len() / self.inputs() * self.outputs()];
                 self.part(rows, 0..self.count(), activation, between);
                 next.part(between, 0..next.count(), None, outputs);
@@ -139,16 +158,22 @@ mod tests {
     }
 
     fn same(got: &[f32], expected: &[f32]) -> bool {
-        got.iter().map(|value| value.to_bits()).eq(expected.iter().map(|value| value.to_bits()))
+        got.iter()
+            .map(|value| value.to_bits())
+            .eq(expected.iter().map(|value| value.to_bits()))
     }
 
     #[test]
     fn threads_share_rows_and_panels() {
         tch::manual_seed(7);
         // Few rows by panels, evenly, unevenly, and fewer panels than threads; many by rows.
-        for (rows, inputs, outputs) in
-            [(30, 384, 768), (20, 640, 1000), (110, 1536, 40), (200, 160, 192), (1500, 64, 50)]
-        {
+        for (rows, inputs, outputs) in [
+            (30, 384, 768),
+            (20, 640, 1000),
+            (110, 1536, 40),
+            (200, 160, 192),
+            (1500, 64, 50),
+        ] {
             let x = draw([rows, inputs]);
             for panels in forms(inputs, outputs) {
                 assert!(rows * inputs * outputs >= panels.worth_sharing(), "shared");

@@ -1,9 +1,10 @@
-//! Rows times a weight that stays as it is, in int8: `y = act(s_i w_j sum_k q_ik v_jk + b_j)`, where `q` are a row's values in steps of `s_i`
-//! and `v` an output's weights in steps of `w_j`, whole numbers from -127 to 127.
+//! Rows times a weight that stays as it is, in int8: `y = act(s_i w_j sum_k q_ik v_jk + b_j)`, where `q` are a row's
+//! values in steps of `s_i` and `v` an output's weights in steps of `w_j`, whole numbers from -127 to 127.
 //!
-//! The instruction multiplies four unsigned bytes with four signed ones and adds the products to a sum in 32 bits. Rows are the unsigned side,
-//! 128 more than they are; what that adds to a sum depends on the weight alone, and sums begin with its negative. Panels and tiles are those
-//! of `product.rs`, with four inputs where that has one. Bound by multiply-adds like that.
+//! The instruction multiplies four unsigned bytes with four signed ones and adds the products to a sum in 32 bits. Rows
+//! are the unsigned side, 128 more than they are; what that adds to a sum depends on the weight alone, and sums begin
+//! with its negative. Panels and tiles are those of `product.rs`, with four inputs where that has one. Bound by
+//! multiply-adds like that.
 
 use std::arch::x86_64::{
     __m512i, _mm512_cvtepi32_ps, _mm512_dpbusd_epi32, _mm512_fmadd_ps, _mm512_load_si512, _mm512_mul_ps,
@@ -71,7 +72,8 @@ struct Quantized<'a> {
 }
 
 impl Int8Panels {
-    /// Quantises and packs a weight `[out, in]` and a bias `[out]`, neither of them empty. `None` where sums over so many inputs do not fit.
+    /// Quantises and packs a weight `[out, in]` and a bias `[out]`, neither of them empty. `None` where sums over so
+    /// many inputs do not fit.
     pub(super) fn of(here: Vnni, weight: &[f32], inputs: usize, bias: Option<&[f32]>) -> Option<Self> {
         if inputs > MOST_INPUTS {
             return None;
@@ -80,7 +82,13 @@ impl Int8Panels {
         let (outputs, fours) = (weight.len() / inputs, padded / FOUR);
         let count = outputs.div_ceil(WIDTH);
         let (mut numbers, mut steps) = (vec![0; outputs * padded], vec![0.0; outputs]);
-        quantize::round(here.avx512(), &widened(weight, inputs, padded), padded, &mut numbers, &mut steps);
+        quantize::round(
+            here.avx512(),
+            &widened(weight, inputs, padded),
+            padded,
+            &mut numbers,
+            &mut steps,
+        );
         let mut packed = vec![[PackedInt8Line([[0; FOUR]; LANES]); REGISTERS]; count * fours];
         let mut first = vec![[Sums([0; LANES]); REGISTERS]; count];
         for (output, row) in numbers.chunks_exact(padded).enumerate() {
@@ -91,7 +99,16 @@ impl Int8Panels {
             first[panel][register].0[lane] = row.iter().map(|number| -128 * i32::from(*number)).sum();
         }
         let bias = bias.map_or_else(|| vec![[CacheLine([0.0; LANES]); REGISTERS]; count], by_panel);
-        Some(Self { here, inputs, padded, outputs, weight: packed, first, steps: by_panel(&steps), bias })
+        Some(Self {
+            here,
+            inputs,
+            padded,
+            outputs,
+            weight: packed,
+            first,
+            steps: by_panel(&steps),
+            bias,
+        })
     }
 
     pub(super) fn inputs(&self) -> usize {
@@ -103,7 +120,10 @@ impl Int8Panels {
     }
 
     /// Rows `[n, in]` to the outputs of some panels, on this thread.
-    #[expect(unsafe_code, reason = "calls a function compiled for AVX-512 VNNI, after the processor was checked")]
+    #[expect(
+        unsafe_code,
+        reason = "calls a function compiled for AVX-512 VNNI, after the processor was checked"
+    )]
     pub(super) fn part(
         &self,
         rows: &[f32],
@@ -114,14 +134,35 @@ impl Int8Panels {
         let columns = (panels.end * WIDTH).min(self.outputs) - panels.start * WIDTH;
         let most = BLOCK.min(rows.len() / self.inputs);
         let (mut numbers, mut steps) = (vec![0_i8; most * self.padded], vec![0.0; most]);
-        for (rows, outputs) in rows.chunks(BLOCK * self.inputs).zip(outputs.chunks_mut(BLOCK * columns)) {
+        for (rows, outputs) in rows
+            .chunks(BLOCK * self.inputs)
+            .zip(outputs.chunks_mut(BLOCK * columns))
+        {
             let count = rows.len() / self.inputs;
             let (numbers, steps) = (&mut numbers[..count * self.padded], &mut steps[..count]);
-            quantize::round(self.here.avx512(), &widened(rows, self.inputs, self.padded), self.padded, numbers, steps);
-            let values: Vec<[u8; FOUR]> =
-                numbers.as_chunks().0.iter().map(|four| four.map(|number| number.cast_unsigned() ^ 128)).collect();
+            quantize::round(
+                self.here.avx512(),
+                &widened(rows, self.inputs, self.padded),
+                self.padded,
+                numbers,
+                steps,
+            );
+            let values: Vec<[u8; FOUR]> = numbers
+                .as_chunks()
+                .0
+                .iter()
+                .map(|four| four.map(|number| number.cast_unsigned() ^ 128))
+                .collect();
             // SAFETY: the processor has AVX-512 VNNI, as `self.here` says.
-            unsafe { self.block(&Quantized { values: &values, steps }, panels.clone(), columns, activation, outputs) }
+            unsafe {
+                self.block(
+                    &Quantized { values: &values, steps },
+                    panels.clone(),
+                    columns,
+                    activation,
+                    outputs,
+                )
+            }
         }
     }
 
@@ -136,7 +177,12 @@ impl Int8Panels {
     ) {
         let count = rows.steps.len();
         for panel in panels.clone() {
-            let mut tile = Int8Tile { panel, row: 0, column: (panel - panels.start) * WIDTH, columns };
+            let mut tile = Int8Tile {
+                panel,
+                row: 0,
+                column: (panel - panels.start) * WIDTH,
+                columns,
+            };
             while tile.row < count {
                 tile.row += match count - tile.row {
                     ROWS.. => self.tile::<ROWS>(tile, rows, activation, outputs),
@@ -159,7 +205,12 @@ impl Int8Panels {
         activation: Option<HiddenActivation>,
         outputs: &mut [f32],
     ) -> usize {
-        let Int8Tile { panel, row, column, columns } = tile;
+        let Int8Tile {
+            panel,
+            row,
+            column,
+            columns,
+        } = tile;
         let fours = self.padded / FOUR;
         let weight = &self.weight[panel * fours..][..fours];
         let mut values: [&[[u8; FOUR]]; R] = [&[]; R];
@@ -197,7 +248,10 @@ impl Int8Panels {
         let step = _mm512_set1_ps(step);
         for register in 0..REGISTERS {
             let scaled = _mm512_mul_ps(_mm512_cvtepi32_ps(sums[register]), step);
-            let (steps, bias) = (load(&self.steps[panel][register].0), load(&self.bias[panel][register].0));
+            let (steps, bias) = (
+                load(&self.steps[panel][register].0),
+                load(&self.bias[panel][register].0),
+            );
             let sum = _mm512_fmadd_ps(scaled, steps, bias);
             let made = match activation {
                 Some(activation) => activate(activation, sum),
@@ -221,7 +275,10 @@ fn widened(rows: &[f32], inputs: usize, padded: usize) -> Cow<'_, [f32]> {
 }
 
 /// For each row, as long as `panel`, the first sums and its products with the panel's rows.
-#[expect(unsafe_code, reason = "bounds of each of eight rows cost more registers than there are")]
+#[expect(
+    unsafe_code,
+    reason = "bounds of each of eight rows cost more registers than there are"
+)]
 #[inline]
 #[target_feature(enable = "avx512f,avx512vnni")]
 fn summed<const R: usize>(
@@ -237,8 +294,8 @@ fn summed<const R: usize>(
     for (at, lines) in panel.iter().enumerate() {
         let weights = [bytes_of(&lines[0]), bytes_of(&lines[1]), bytes_of(&lines[2])];
         for number in 0..R {
-            // SAFETY: each row has as many fours as the panel has rows, as the slices above have made sure of, and `at` is one
-            // of those.
+            // SAFETY: each row has as many fours as the panel has rows, as the slices above have made sure of, and `at`
+            // is one of those.
             let four = unsafe { *values[number].add(at) };
             let four = _mm512_set1_epi32(i32::from_le_bytes(four));
             for register in 0..REGISTERS {

@@ -9,7 +9,10 @@ use super::simd::{Avx512, LANES, load};
 use super::{LARGEST, SMALLEST};
 
 /// Rows of `width` values, a multiple of 16, to whole numbers, and what one step of each row is worth.
-#[expect(unsafe_code, reason = "calls a function compiled for AVX-512, after the processor was checked")]
+#[expect(
+    unsafe_code,
+    reason = "calls a function compiled for AVX-512, after the processor was checked"
+)]
 pub(super) fn round(_: Avx512, rows: &[f32], width: usize, numbers: &mut [i8], steps: &mut [f32]) {
     #[target_feature(enable = "avx512f")]
     fn row(values: &[f32], numbers: &mut [i8]) -> f32 {
@@ -25,7 +28,10 @@ pub(super) fn round(_: Avx512, rows: &[f32], width: usize, numbers: &mut [i8], s
         let by = _mm512_set1_ps(step);
         for (values, numbers) in values.iter().zip(numbers) {
             // Halves to even, as torch rounds.
-            put(numbers, _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(_mm512_div_ps(load(values), by))));
+            put(
+                numbers,
+                _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(_mm512_div_ps(load(values), by))),
+            );
         }
         step
     }

@@ -23,7 +23,9 @@ pub(super) struct Vnni(Avx512);
 
 impl Vnni {
     pub(super) fn found() -> Option<Self> {
-        Avx512::found().filter(|_| is_x86_feature_detected!("avx512vnni")).map(Self)
+        Avx512::found()
+            .filter(|_| is_x86_feature_detected!("avx512vnni"))
+            .map(Self)
     }
 
     pub(super) fn avx512(self) -> Avx512 {
@@ -50,8 +52,8 @@ pub(super) fn store(values: &mut [f32; LANES], register: __m512) {
     unsafe { _mm512_storeu_ps(values.as_mut_ptr(), register) }
 }
 
-/// `exp(x)` within 2 units in the last place for `x` up to 88; below -87.3 as there, so above 0. Cephes' `expf`: `x = n ln 2 + r`, a
-/// polynomial of degree 6 in `r`, `2^n` by the exponent.
+/// `exp(x)` within 2 units in the last place for `x` up to 88; below -87.3 as there, so above 0. Cephes' `expf`: `x = n
+/// ln 2 + r`, a polynomial of degree 6 in `r`, `2^n` by the exponent.
 #[inline]
 #[target_feature(enable = "avx512f")]
 pub(super) fn exp(x: __m512) -> __m512 {
@@ -90,7 +92,8 @@ pub(super) fn transposed(rows: &mut [__m512; LANES]) {
             rows[4 * four + 2 * part + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(a, b));
         }
     }
-    // Register `4 f + c` holds column `c + 4 q` of rows `4 f ..` in its quarter `q`: quarters are transposed as values were.
+    // Register `4 f + c` holds column `c + 4 q` of rows `4 f ..` in its quarter `q`: quarters are transposed as values
+    // were.
     for column in 0..4 {
         for half in 0..2 {
             let [a, b] = [rows[8 * half + column], rows[8 * half + 4 + column]];
@@ -111,7 +114,10 @@ pub(super) fn transposed(rows: &mut [__m512; LANES]) {
 mod tests {
     use super::*;
 
-    #[expect(unsafe_code, reason = "calls a function compiled for AVX-512, after the processor was checked")]
+    #[expect(
+        unsafe_code,
+        reason = "calls a function compiled for AVX-512, after the processor was checked"
+    )]
     fn exp_of(_: Avx512, x: f32) -> f32 {
         #[target_feature(enable = "avx512f")]
         fn of(x: f32) -> f32 {
@@ -140,7 +146,10 @@ mod tests {
         assert!(exp_of(here, f32::NAN).is_nan());
     }
 
-    #[expect(unsafe_code, reason = "calls a function compiled for AVX-512, after the processor was checked")]
+    #[expect(
+        unsafe_code,
+        reason = "calls a function compiled for AVX-512, after the processor was checked"
+    )]
     #[test]
     fn rows_become_columns() {
         #[target_feature(enable = "avx512f")]
@@ -165,7 +174,10 @@ mod tests {
         unsafe { of(&mut columns) };
         for (number, column) in columns.iter().enumerate() {
             let expected = rows.iter().map(|row| row[number].to_bits());
-            assert!(column.iter().map(|value| value.to_bits()).eq(expected), "column {number}: {column:?}");
+            assert!(
+                column.iter().map(|value| value.to_bits()).eq(expected),
+                "column {number}: {column:?}"
+            );
         }
     }
 }

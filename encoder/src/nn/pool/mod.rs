@@ -1,12 +1,13 @@
 //! Threads that share the work of kernels, tens of microseconds of it at a time, with those that compute passes.
 //!
-//! A pass runs on the thread that asks for it. Where a kernel has pieces to give, it opens the pass's *slot* and takes the pieces one by one itself; helpers
-//! that see the open slot take some of them. So no pass waits for a helper to begin, only for a piece that one is at. A helper is woken when a pass
-//! turns out to be long, and spins for some microseconds before it sleeps again, since the next kernel of a pass comes soon. Where the passes and
-//! the helpers that are awake are more than the threads that may run, helpers sleep as soon as they have no piece.
+//! A pass runs on the thread that asks for it. Where a kernel has pieces to give, it opens the pass's *slot* and takes
+//! the pieces one by one itself; helpers that see the open slot take some of them. So no pass waits for a helper to
+//! begin, only for a piece that one is at. A helper is woken when a pass turns out to be long, and spins for some
+//! microseconds before it sleeps again, since the next kernel of a pass comes soon. Where the passes and the helpers
+//! that are awake are more than the threads that may run, helpers sleep as soon as they have no piece.
 //!
-//! In a pool of tasks (rayon's) each kernel waits for the thread that was given its second half, which may have to be woken first; and several passes
-//! that share one pool wait for each other's pieces.
+//! In a pool of tasks (rayon's) each kernel waits for the thread that was given its second half, which may have to be
+//! woken first; and several passes that share one pool wait for each other's pieces.
 
 mod slot;
 
@@ -33,8 +34,11 @@ struct WakeTimes {
 }
 
 /// To wake a thread takes about 50 microseconds.
-const TIMES: WakeTimes =
-    WakeTimes { long: Duration::from_micros(100), spin: Duration::from_micros(200), idle: Duration::ZERO };
+const TIMES: WakeTimes = WakeTimes {
+    long: Duration::from_micros(100),
+    spin: Duration::from_micros(200),
+    idle: Duration::ZERO,
+};
 
 /// Rounds of a spinning thread between two readings of the clock.
 const ROUNDS: usize = 64;
@@ -79,8 +83,9 @@ struct KernelThreads {
 }
 
 impl KernelPool {
-    /// Starts helpers: one fewer than `threads`, since each pass has a thread already. Torch's operators on each of them run on it alone, since threads
-    /// of theirs would wait for more work in a loop, and take the cores from the kernels.
+    /// Starts helpers: one fewer than `threads`, since each pass has a thread already. Torch's operators on each of
+    /// them run on it alone, since threads of theirs would wait for more work in a loop, and take the cores from the
+    /// kernels.
     pub(crate) fn new(threads: usize) -> Result<Self, Error> {
         Self::with_times(threads, TIMES)
     }
@@ -98,7 +103,10 @@ impl KernelPool {
             wake: Condvar::new(),
             ended: AtomicBool::new(false),
         });
-        let mut pool = KernelThreads { shared, helpers: Vec::new() };
+        let mut pool = KernelThreads {
+            shared,
+            helpers: Vec::new(),
+        };
         let (ready, all_ready) = mpsc::sync_channel::<()>(1);
         for number in 1..threads {
             let (shared, ready) = (Arc::clone(&pool.shared), ready.clone());
@@ -107,9 +115,17 @@ impl KernelPool {
                 drop(ready);
                 shared.help();
             };
-            match std::thread::Builder::new().name(format!("dyad-kernel-{number}")).spawn(work) {
+            match std::thread::Builder::new()
+                .name(format!("dyad-kernel-{number}"))
+                .spawn(work)
+            {
                 Ok(helper) => pool.helpers.push(helper),
-                Err(source) if number == 1 => return Err(Error::Thread { name: "dyad-kernel", source }),
+                Err(source) if number == 1 => {
+                    return Err(Error::Thread {
+                        name: "dyad-kernel",
+                        source,
+                    });
+                }
                 Err(error) => {
                     tracing::warn!(threads = number, %error, "the system gives no more threads; going on with fewer");
                     break;
@@ -132,15 +148,23 @@ impl KernelPool {
         self.0.shared.most_helpers().max(1)
     }
 
-    /// Computes a pass on this thread, whose kernels share their work while no more passes than threads are under way; torch's operators run on
-    /// this thread alone.
+    /// Computes a pass on this thread, whose kernels share their work while no more passes than threads are under way;
+    /// torch's operators run on this thread alone.
     pub(crate) fn run<R>(&self, pass: impl FnOnce() -> R) -> R {
         let _kept = one_operator_thread();
         let shared = &self.0.shared;
         let slot = shared.slots.iter().position(Slot::take);
         shared.passes.fetch_add(1, Ordering::Relaxed);
-        let here = slot.map(|slot| ForwardPass { shared: Arc::clone(shared), slot, since: Instant::now() });
-        let _running = PassUnderWay { shared, slot, before: HERE.replace(here) };
+        let here = slot.map(|slot| ForwardPass {
+            shared: Arc::clone(shared),
+            slot,
+            since: Instant::now(),
+        });
+        let _running = PassUnderWay {
+            shared,
+            slot,
+            before: HERE.replace(here),
+        };
         pass()
     }
 
@@ -157,7 +181,15 @@ impl KernelPool {
     /// A pool whose helpers are awake and stay so.
     #[cfg(test)]
     pub(crate) fn awake(threads: usize) -> Self {
-        let pool = Self::with_times(threads, WakeTimes { spin: Duration::MAX, idle: Duration::MAX, ..TIMES }).unwrap();
+        let pool = Self::with_times(
+            threads,
+            WakeTimes {
+                spin: Duration::MAX,
+                idle: Duration::MAX,
+                ..TIMES
+            },
+        )
+        .unwrap();
         (1..threads).for_each(|_| pool.0.shared.call());
         while pool.0.shared.active.load(Ordering::Relaxed) + 1 < threads {
             std::thread::yield_now();
@@ -204,11 +236,13 @@ impl Drop for PassUnderWay<'_> {
     }
 }
 
-/// Threads that may share the work of the next kernel on this thread, at most `most`: this one, and the helpers that are active. Where there
-/// may be more, and the pass is long, one more is woken.
+/// Threads that may share the work of the next kernel on this thread, at most `most`: this one, and the helpers that
+/// are active. Where there may be more, and the pass is long, one more is woken.
 pub(in crate::nn) fn threads_here(most: usize) -> usize {
     HERE.with_borrow(|here| {
-        let Some(ForwardPass { shared, since, .. }) = here else { return 1 };
+        let Some(ForwardPass { shared, since, .. }) = here else {
+            return 1;
+        };
         let wanted = most.saturating_sub(1).min(shared.most_helpers());
         if wanted > shared.awake.load(Ordering::Relaxed) && since.elapsed() >= shared.times.long {
             shared.call();
@@ -217,7 +251,8 @@ pub(in crate::nn) fn threads_here(most: usize) -> usize {
     })
 }
 
-/// Each piece by `one`, on this thread and on those that help it, in no order. A piece that shares in its turn does so on its own thread.
+/// Each piece by `one`, on this thread and on those that help it, in no order. A piece that shares in its turn does so
+/// on its own thread.
 pub(in crate::nn) fn share<T: Send>(pieces: impl Iterator<Item = T>, one: impl Fn(T) + Sync) {
     let here = Hidden(HERE.take());
     let slot = here.0.as_ref().and_then(|pass| pass.shared.slots.get(pass.slot));
@@ -234,8 +269,8 @@ pub(in crate::nn) fn share<T: Send>(pieces: impl Iterator<Item = T>, one: impl F
         return job();
     }
     {
-        // SAFETY: the slot is that of this thread's pass, which nobody else opens, and this thread not again while `share` hides the pass. The guard is
-        // dropped at the end of the block, also while it unwinds, before `job`.
+        // SAFETY: the slot is that of this thread's pass, which nobody else opens, and this thread not again while
+        // `share` hides the pass. The guard is dropped at the end of the block, also while it unwinds, before `job`.
         #[expect(unsafe_code, reason = "hands work with borrows to other threads")]
         let _opened = unsafe { slot.open(&job) };
         job();
@@ -285,19 +320,33 @@ impl SharedPool {
     /// Sleeps until called; false at the end.
     fn sleep(&self) -> bool {
         let asleep = |called: &mut usize| *called == 0 && !self.ended.load(Ordering::Relaxed);
-        let mut called = self.wake.wait_while(self.called(), asleep).unwrap_or_else(PoisonError::into_inner);
+        let mut called = self
+            .wake
+            .wait_while(self.called(), asleep)
+            .unwrap_or_else(PoisonError::into_inner);
         *called = called.saturating_sub(1);
         !self.ended.load(Ordering::Relaxed)
     }
 
-    /// Takes pieces until none came for a while, or there are more helpers than there may be; no longer counts as awake then.
+    /// Takes pieces until none came for a while, or there are more helpers than there may be; no longer counts as awake
+    /// then.
     fn spin(&self) {
         let too_many = |awake| (awake > self.most_helpers()).then(|| awake - 1);
-        let time = || if self.passes.load(Ordering::Relaxed) > 0 { self.times.spin } else { self.times.idle };
+        let time = || {
+            if self.passes.load(Ordering::Relaxed) > 0 {
+                self.times.spin
+            } else {
+                self.times.idle
+            }
+        };
         let mut since = Instant::now();
         while since.elapsed() < time() && !self.ended.load(Ordering::Relaxed) {
             for _ in 0..ROUNDS {
-                if self.awake.fetch_update(Ordering::Relaxed, Ordering::Relaxed, too_many).is_ok() {
+                if self
+                    .awake
+                    .fetch_update(Ordering::Relaxed, Ordering::Relaxed, too_many)
+                    .is_ok()
+                {
                     return;
                 }
                 if self.slots.iter().any(Slot::help) {

@@ -46,7 +46,12 @@ struct Inside<'a>(&'a Slot);
 impl Slot {
     pub(super) fn new() -> Self {
         let (taken, state) = (AtomicBool::new(false), AtomicUsize::new(0));
-        Self { taken, state, job: UnsafeCell::new(None), panic: Mutex::default() }
+        Self {
+            taken,
+            state,
+            job: UnsafeCell::new(None),
+            panic: Mutex::default(),
+        }
     }
 
     /// Takes the slot for a pass, if it is free.
@@ -73,7 +78,8 @@ impl Slot {
     #[expect(unsafe_code, reason = "hands work with borrows to other threads")]
     pub(super) unsafe fn open<'a>(&'a self, job: &'a (dyn Fn() + Sync + 'a)) -> OpenSlot<'a> {
         *self.panic() = None;
-        // SAFETY: only the lifetime differs. When the guard is dropped, nobody runs `job` and nobody will, and the caller drops it before `job`.
+        // SAFETY: only the lifetime differs. When the guard is dropped, nobody runs `job` and nobody will, and the
+        // caller drops it before `job`.
         let job = unsafe { std::mem::transmute::<&'a (dyn Fn() + Sync + 'a), &'static PieceJob>(job) };
         // SAFETY: the slot is closed and nobody is inside, since the last guard was dropped.
         unsafe { *self.job.get() = Some(job) };
@@ -85,11 +91,16 @@ impl Slot {
     #[expect(unsafe_code, reason = "runs work of another thread")]
     pub(super) fn help(&self) -> bool {
         let enter = |state| (state & OPEN != 0).then_some(state + INSIDE);
-        if self.state.fetch_update(Ordering::Acquire, Ordering::Relaxed, enter).is_err() {
+        if self
+            .state
+            .fetch_update(Ordering::Acquire, Ordering::Relaxed, enter)
+            .is_err()
+        {
             return false;
         }
         let _inside = Inside(self);
-        // SAFETY: this thread is inside: the job was written before the slot was opened, and is neither written again nor dropped before all have left.
+        // SAFETY: this thread is inside: the job was written before the slot was opened, and is neither written again
+        // nor dropped before all have left.
         let done = catch_unwind(AssertUnwindSafe(|| unsafe { (*self.job.get()).map(|job| (*job)()) }));
         if let Err(panic) = done {
             self.panic().get_or_insert(panic);

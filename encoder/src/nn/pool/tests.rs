@@ -11,7 +11,10 @@ use super::*;
 fn squares(count: usize) {
     let mut numbers: Vec<usize> = (0..count).collect();
     share(numbers.iter_mut(), |number| *number *= *number);
-    assert!(numbers.iter().enumerate().all(|(at, number)| *number == at * at), "{numbers:?}");
+    assert!(
+        numbers.iter().enumerate().all(|(at, number)| *number == at * at),
+        "{numbers:?}"
+    );
 }
 
 #[test]
@@ -58,12 +61,24 @@ fn helpers_take_pieces() {
         std::thread::yield_now();
     }
     // No more than a kernel has work for.
-    awake.run(|| assert_eq!((threads_here(0), threads_here(1), threads_here(2), threads_here(8)), (1, 1, 2, 3)));
+    awake.run(|| {
+        assert_eq!(
+            (threads_here(0), threads_here(1), threads_here(2), threads_here(8)),
+            (1, 1, 2, 3)
+        )
+    });
 }
 
 #[test]
 fn a_short_pass_wakes_nobody_and_computes_alone() {
-    let pool = KernelPool::with_times(4, WakeTimes { long: Duration::from_mins(10), ..TIMES }).unwrap();
+    let pool = KernelPool::with_times(
+        4,
+        WakeTimes {
+            long: Duration::from_mins(10),
+            ..TIMES
+        },
+    )
+    .unwrap();
     pool.run(|| {
         assert_eq!(threads_here(8), 1);
         squares(100);
@@ -124,7 +139,13 @@ fn a_panic_reaches_the_pass_whoever_had_the_piece() {
 #[test]
 fn passes_at_once_do_not_meet() {
     let new = |threads| KernelPool::new(threads).unwrap();
-    for (pool, passes) in [(new(1), 3), (new(2), 4), (new(4), 6), (new(4), 2), (KernelPool::awake(4), 2)] {
+    for (pool, passes) in [
+        (new(1), 3),
+        (new(2), 4),
+        (new(4), 6),
+        (new(4), 2),
+        (KernelPool::awake(4), 2),
+    ] {
         std::thread::scope(|scope| {
             for at in 0..passes {
                 let pool = pool.clone();

@@ -55,7 +55,10 @@ impl EncoderApp {
             time.map_err(|reason| EncoderRefusal::invalid(StatusCode::BAD_REQUEST, "invalid_timeout", reason))?;
         let deadline = Instant::now() + time.unwrap_or(LONGEST);
         let under_way = self.requests.try_acquire().map_err(|_| {
-            EncoderRefusal::busy("requests_full", "too many requests are under way. Try again later with back-off")
+            EncoderRefusal::busy(
+                "requests_full",
+                "too many requests are under way. Try again later with back-off",
+            )
         })?;
         let received = read_body(request, MAX_MESSAGE_BYTES, &self.bodies, deadline).await?;
         let model = self.handle.info().clone();
@@ -64,6 +67,11 @@ impl EncoderApp {
             parse(&bytes, &model).map(|parsed| (parsed, room))
         };
         let (parsed, room) = self.handle.compute(deadline, parsed).await??;
-        Ok(TakenRequest { parsed, deadline, room, under_way })
+        Ok(TakenRequest {
+            parsed,
+            deadline,
+            room,
+            under_way,
+        })
     }
 }

@@ -15,14 +15,34 @@ pub(super) async fn embeddings(
     State(app): State<Arc<EncoderApp>>,
     request: Request,
 ) -> Result<Response, EncoderRefusal> {
-    let TakenRequest { parsed, deadline, room, under_way: _under_way } = app.take(request, parse).await?;
-    let ParsedEmbeddings { input, tower, truncation, dimensions, format } = parsed;
-    let options = EncodeOptions { deadline, truncation, dimensions };
+    let TakenRequest {
+        parsed,
+        deadline,
+        room,
+        under_way: _under_way,
+    } = app.take(request, parse).await?;
+    let ParsedEmbeddings {
+        input,
+        tower,
+        truncation,
+        dimensions,
+        format,
+    } = parsed;
+    let options = EncodeOptions {
+        deadline,
+        truncation,
+        dimensions,
+    };
     let encoded = app.handle.encode(tower, input, options).await?;
     drop(room);
     let model = app.handle.info().clone();
     // Nor is the reply written on the runtime's threads.
-    let written = move || (response::headers(&encoded, &model), response::body(&encoded, format, &model));
+    let written = move || {
+        (
+            response::headers(&encoded, &model),
+            response::body(&encoded, format, &model),
+        )
+    };
     let (headers, body) = app.handle.compute(deadline, written).await?;
     Ok((headers, body.map_err(|error| EncoderRefusal::unwritten(&error))?).into_response())
 }

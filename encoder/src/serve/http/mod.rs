@@ -54,9 +54,12 @@ use super::handle::Handle;
 const BODIES_BYTES: usize = 256 << 20;
 
 /// The routes of one model, with at most `requests` for it under way. Fewer than the server has connections: whoever
-/// sends slowly, or waits for the model, must not take the last place from a probe. Once `stopping` is set, `/readyz` says so.
+/// sends slowly, or waits for the model, must not take the last place from a probe. Once `stopping` is set, `/readyz`
+/// says so.
 pub fn router(handle: Handle, access: HttpAccess, requests: usize, stopping: Arc<AtomicBool>) -> Router {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |time| time.as_secs());
     let app = Arc::new(EncoderApp {
         handle,
         access,
@@ -91,7 +94,9 @@ async fn count(State(app): State<Arc<EncoderApp>>, mut request: Request, next: N
         Ok(()) => next.run(request).instrument(checked.span().clone()).await,
         Err(status) => EncoderRefusal::of_caller(&status).into_response(),
     };
-    app.handle.metrics().request(route, response.status().as_str(), came.elapsed());
+    app.handle
+        .metrics()
+        .request(route, response.status().as_str(), came.elapsed());
     checked.answer(response)
 }
 
@@ -113,6 +118,9 @@ async fn no_route(uri: Uri) -> EncoderRefusal {
 }
 
 async fn no_method(method: Method, uri: Uri) -> EncoderRefusal {
-    let message = format!("`{}` does not take {method}. The header `Allow` says what it takes", uri.path());
+    let message = format!(
+        "`{}` does not take {method}. The header `Allow` says what it takes",
+        uri.path()
+    );
     EncoderRefusal::invalid(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", message)
 }

@@ -29,16 +29,28 @@ pub(super) async fn livez() -> &'static str {
 pub(super) async fn readyz(State(app): State<Arc<EncoderApp>>) -> Result<&'static str, EncoderRefusal> {
     if app.stopping.load(Ordering::Relaxed) {
         let message = "the server is about to stop".to_owned();
-        return Err(EncoderRefusal::server(StatusCode::SERVICE_UNAVAILABLE, "stopping", message));
+        return Err(EncoderRefusal::server(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "stopping",
+            message,
+        ));
     }
     match app.handle.ready(READY).await {
         Ok(()) => Ok("ok\n"),
         Err(error) if app.access.has_keys() => {
             tracing::error!(%error, "not ready");
             let message = "not ready: the server's log says why";
-            Err(EncoderRefusal::server(StatusCode::SERVICE_UNAVAILABLE, "not_ready", message))
+            Err(EncoderRefusal::server(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "not_ready",
+                message,
+            ))
         }
-        Err(error) => Err(EncoderRefusal::server(StatusCode::SERVICE_UNAVAILABLE, "not_ready", error.to_string())),
+        Err(error) => Err(EncoderRefusal::server(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "not_ready",
+            error.to_string(),
+        )),
     }
 }
 
@@ -47,7 +59,13 @@ pub(super) async fn metrics(State(app): State<Arc<EncoderApp>>) -> Result<impl I
         let message = format!("the metrics cannot be written: {error}");
         EncoderRefusal::server(StatusCode::INTERNAL_SERVER_ERROR, "metrics", message)
     })?;
-    Ok(([(CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")], text))
+    Ok((
+        [(
+            CONTENT_TYPE,
+            "application/openmetrics-text; version=1.0.0; charset=utf-8",
+        )],
+        text,
+    ))
 }
 
 /// Every model that is served: one.
@@ -61,8 +79,11 @@ pub(super) async fn model(
 ) -> Result<impl IntoResponse, EncoderRefusal> {
     let info = app.handle.info();
     let Path(name) = name.map_err(|error| {
-        let message =
-            format!("the model's name in the path cannot be read: {}. Ask for `{}`", error.body_text(), info.name);
+        let message = format!(
+            "the model's name in the path cannot be read: {}. Ask for `{}`",
+            error.body_text(),
+            info.name
+        );
         EncoderRefusal::invalid(StatusCode::BAD_REQUEST, "invalid_path", message).at("model")
     })?;
     if name == info.name || name == info.fingerprint {

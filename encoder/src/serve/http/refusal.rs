@@ -32,20 +32,41 @@ pub(super) struct EncoderRefusal {
 impl EncoderRefusal {
     /// The request is at fault.
     pub(super) fn invalid(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
-        Self { status, kind: "invalid_request_error", code, param: None, message: message.into(), retry_after: None }
+        Self {
+            status,
+            kind: "invalid_request_error",
+            code,
+            param: None,
+            message: message.into(),
+            retry_after: None,
+        }
     }
 
     /// Too much for now.
     pub(super) fn busy(code: &'static str, message: impl Into<String>) -> Self {
         let status = StatusCode::TOO_MANY_REQUESTS;
         let message = message.into();
-        Self { status, kind: "rate_limit_error", code, param: None, message, retry_after: Some(RETRY) }
+        Self {
+            status,
+            kind: "rate_limit_error",
+            code,
+            param: None,
+            message,
+            retry_after: Some(RETRY),
+        }
     }
 
     /// The service is at fault.
     pub(super) fn server(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
         let retry_after = (status == StatusCode::SERVICE_UNAVAILABLE).then_some(RETRY);
-        Self { status, kind: "server_error", code, param: None, message: message.into(), retry_after }
+        Self {
+            status,
+            kind: "server_error",
+            code,
+            param: None,
+            message: message.into(),
+            retry_after,
+        }
     }
 
     /// The caller's API key is at fault: it is missing, wrong, for something else, or has too many calls under way.
@@ -57,7 +78,14 @@ impl EncoderRefusal {
             Code::PermissionDenied => (StatusCode::FORBIDDEN, "permission_error", "forbidden"),
             _ => (StatusCode::UNAUTHORIZED, "authentication_error", "invalid_api_key"),
         };
-        Self { status: code, kind, code: name, param: None, message, retry_after: None }
+        Self {
+            status: code,
+            kind,
+            code: name,
+            param: None,
+            message,
+            retry_after: None,
+        }
     }
 
     /// The reply cannot be written.
@@ -68,13 +96,23 @@ impl EncoderRefusal {
 
     /// Names the field.
     pub(super) fn at(self, param: impl Into<String>) -> Self {
-        Self { param: Some(param.into()), ..self }
+        Self {
+            param: Some(param.into()),
+            ..self
+        }
     }
 }
 
 impl IntoResponse for EncoderRefusal {
     fn into_response(self) -> Response {
-        let Self { status, kind, code, param, message, retry_after } = self;
+        let Self {
+            status,
+            kind,
+            code,
+            param,
+            message,
+            retry_after,
+        } = self;
         let error = json!({ "error": { "message": message, "type": kind, "param": param, "code": code } });
         let mut response = (status, error.to_string()).into_response();
         let headers = response.headers_mut();
@@ -112,7 +150,8 @@ impl From<EncodeError> for EncoderRefusal {
 }
 
 impl EncoderRefusal {
-    /// A request that the model did not run. gRPC calls the field of the texts `texts`, OpenAI `input`, Cohere `documents`.
+    /// A request that the model did not run. gRPC calls the field of the texts `texts`, OpenAI `input`, Cohere
+    /// `documents`.
     pub(super) fn of(error: &EncodeError, field: &'static str) -> Self {
         let input = |status, code, message: String| Self::invalid(status, code, message).at(field);
         let bad = StatusCode::BAD_REQUEST;
@@ -120,11 +159,22 @@ impl EncoderRefusal {
             EncodeError::OtherKind { .. } => Self::invalid(bad, "other_model_kind", error.to_string()),
             EncodeError::NoMeans { .. } => Self::invalid(bad, "no_means", error.to_string()).at("documents"),
             EncodeError::EmptyQuery => Self::invalid(bad, "empty_input", error.to_string()).at("query"),
-            EncodeError::NoTexts => input(bad, "empty_input", format!("`{field}` is empty. Send at least one text")),
-            EncodeError::EmptyText { position } => {
-                input(bad, "empty_input", format!("`{field}[{position}]` is empty. Leave it out"))
-            }
-            EncodeError::TooLong { position, tokens, more, limit } => input(
+            EncodeError::NoTexts => input(
+                bad,
+                "empty_input",
+                format!("`{field}` is empty. Send at least one text"),
+            ),
+            EncodeError::EmptyText { position } => input(
+                bad,
+                "empty_input",
+                format!("`{field}[{position}]` is empty. Leave it out"),
+            ),
+            EncodeError::TooLong {
+                position,
+                tokens,
+                more,
+                limit,
+            } => input(
                 StatusCode::UNPROCESSABLE_ENTITY,
                 "context_length_exceeded",
                 format!(
@@ -132,14 +182,24 @@ impl EncoderRefusal {
                     more_than(*more)
                 ),
             ),
-            EncodeError::UnknownToken { position, place, id, vocabulary } => input(
+            EncodeError::UnknownToken {
+                position,
+                place,
+                id,
+                vocabulary,
+            } => input(
                 bad,
                 "unknown_token",
                 format!(
                     "`{field}[{position}][{place}]` is token id {id}, the vocabulary has {vocabulary} tokens. Use the model's own tokenizer, or send text"
                 ),
             ),
-            EncodeError::SpecialToken { position, place, id, token } => input(
+            EncodeError::SpecialToken {
+                position,
+                place,
+                id,
+                token,
+            } => input(
                 bad,
                 "special_token",
                 format!(
@@ -150,7 +210,10 @@ impl EncoderRefusal {
             EncodeError::TooLarge { .. } => input(StatusCode::PAYLOAD_TOO_LARGE, "too_many_tokens", error.to_string()),
             EncodeError::QueueFull { .. } | EncodeError::Overloaded { .. } => {
                 let retry_after = error.retry_after();
-                Self { retry_after, ..Self::busy(error.reason(), error.to_string()) }
+                Self {
+                    retry_after,
+                    ..Self::busy(error.reason(), error.to_string())
+                }
             }
             EncodeError::Deadline { .. } => Self::server(StatusCode::GATEWAY_TIMEOUT, "deadline", error.to_string()),
             EncodeError::Stopped => Self::server(StatusCode::SERVICE_UNAVAILABLE, "stopped", error.to_string()),
@@ -170,10 +233,21 @@ mod tests {
     fn who_comes_too_often_is_told_when_to_come_again() {
         let (wait, left) = (Duration::from_millis(2500), Duration::from_secs(1));
         let reply = EncoderRefusal::from(EncodeError::Overloaded { ahead: 5, wait, left }).into_response();
-        let header = |name: &str| reply.headers().get(name).map(|value| value.to_str().unwrap().to_owned());
+        let header = |name: &str| {
+            reply
+                .headers()
+                .get(name)
+                .map(|value| value.to_str().unwrap().to_owned())
+        };
         assert_eq!(reply.status(), StatusCode::TOO_MANY_REQUESTS);
-        assert_eq!((header("retry-after").as_deref(), header("retry-after-ms").as_deref()), (Some("2"), Some("1500")));
+        assert_eq!(
+            (header("retry-after").as_deref(), header("retry-after-ms").as_deref()),
+            (Some("2"), Some("1500"))
+        );
         let reply = EncoderRefusal::from(EncodeError::Deadline { waited_ms: 5 }).into_response();
-        assert_eq!((reply.status(), reply.headers().get(RETRY_AFTER)), (StatusCode::GATEWAY_TIMEOUT, None));
+        assert_eq!(
+            (reply.status(), reply.headers().get(RETRY_AFTER)),
+            (StatusCode::GATEWAY_TIMEOUT, None)
+        );
     }
 }

@@ -68,14 +68,19 @@ pub(super) fn parse(bytes: &[u8], model: &ModelInfo) -> Result<ParsedEmbeddings,
             Some(InputType::Question) => Tower::Question,
             Some(InputType::Answer) | None => Tower::Answer,
         },
-        truncation: if wire.truncate.unwrap_or(true) { Truncation::Truncate } else { Truncation::Refuse },
+        truncation: if wire.truncate.unwrap_or(true) {
+            Truncation::Truncate
+        } else {
+            Truncation::Refuse
+        },
         dimensions: wire.dimensions,
         format: wire.encoding_format.unwrap_or_default(),
     })
 }
 
-/// Ids mean nothing without the tokenizer that made them: those of another one are words of this one's vocabulary too. So
-/// clients that send ids name it, by the model's name or fingerprint; OpenAI's clients that tokenize by themselves do not.
+/// Ids mean nothing without the tokenizer that made them: those of another one are words of this one's vocabulary too.
+/// So clients that send ids name it, by the model's name or fingerprint; OpenAI's clients that tokenize by themselves
+/// do not.
 fn check_tokenizer(wire: &EmbeddingsBody, model: &ModelInfo) -> Result<(), EncoderRefusal> {
     let refused =
         |code, message: String| Err(EncoderRefusal::invalid(StatusCode::BAD_REQUEST, code, message).at("tokenizer"));
@@ -91,7 +96,10 @@ fn check_tokenizer(wire: &EmbeddingsBody, model: &ModelInfo) -> Result<(), Encod
         }
         Some(asked) if *asked != model.name && *asked != model.fingerprint => refused(
             "tokenizer_not_served",
-            format!("`tokenizer`: expected `{}`, whose tokenizer is served, got `{asked}`. Send texts", model.name),
+            format!(
+                "`tokenizer`: expected `{}`, whose tokenizer is served, got `{asked}`. Send texts",
+                model.name
+            ),
         ),
         _ => Ok(()),
     }
@@ -198,7 +206,9 @@ mod tests {
     fn read<'de, T: IntoDeserializer<'de, Error> + Clone>(item: T) -> (usize, String) {
         let read = Cell::new(0);
         let items = std::iter::repeat_n(item, 1_000_000).inspect(|_| read.set(read.get() + 1));
-        let refused = WireInput::deserialize(SeqDeserializer::<_, Error>::new(items)).unwrap_err().to_string();
+        let refused = WireInput::deserialize(SeqDeserializer::<_, Error>::new(items))
+            .unwrap_err()
+            .to_string();
         (read.get(), refused)
     }
 
@@ -207,17 +217,25 @@ mod tests {
         for (read, refused) in [read("a"), read(Vec::<u32>::new()), read(vec![5_u32, 6])] {
             assert_eq!(
                 (read, refused.as_str()),
-                (1025, "expected at most 1024 texts, got 1025 or more. Send them in parts")
+                (
+                    1025,
+                    "expected at most 1024 texts, got 1025 or more. Send them in parts"
+                )
             );
         }
         let (ids, refused) = read(5_u32);
         assert_eq!((ids, MAX_TEXT_TOKENS), (262_145, 262_144));
-        assert!(refused.starts_with("expected at most 262144 token ids, got 262145 or more"), "{refused}");
+        assert!(
+            refused.starts_with("expected at most 262144 token ids, got 262145 or more"),
+            "{refused}"
+        );
         // The ids of one text among several.
         let pulled = Cell::new(0);
         let ids = std::iter::repeat_n(5_u32, 1_000_000).inspect(|_| pulled.set(pulled.get() + 1));
         let texts = std::iter::once(SeqDeserializer::<_, Error>::new(ids));
-        let refused = WireInput::deserialize(SeqDeserializer::<_, Error>::new(texts)).unwrap_err().to_string();
+        let refused = WireInput::deserialize(SeqDeserializer::<_, Error>::new(texts))
+            .unwrap_err()
+            .to_string();
         assert_eq!(pulled.get(), MAX_TEXT_TOKENS + 1);
         assert!(refused.starts_with(json::TOO_MUCH), "{refused}");
     }

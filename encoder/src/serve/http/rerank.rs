@@ -1,5 +1,5 @@
-//! `POST /v1/rerank`, texts in the order in which they answer a query, in the form that Cohere and Jina share; and `POST /rerank`, which
-//! replies in TEI's.
+//! `POST /v1/rerank`, texts in the order in which they answer a query, in the form that Cohere and Jina share; and
+//! `POST /rerank`, which replies in TEI's.
 
 use std::fmt;
 use std::sync::Arc;
@@ -116,11 +116,17 @@ fn parse(bytes: &[u8], model: &ModelInfo) -> Result<ParsedRerank, EncoderRefusal
     if wire.query.len() > MAX_QUERY_BYTES {
         return Err(bad(
             "query",
-            format!("`query`: expected at most {MAX_QUERY_BYTES} bytes, got {}", wire.query.len()),
+            format!(
+                "`query`: expected at most {MAX_QUERY_BYTES} bytes, got {}",
+                wire.query.len()
+            ),
         ));
     }
     if wire.top_n == Some(0) {
-        return Err(bad("top_n", "`top_n`: expected at least 1, got 0. Leave it out for all".into()));
+        return Err(bad(
+            "top_n",
+            "`top_n`: expected at least 1, got 0. Leave it out for all".into(),
+        ));
     }
     Ok(ParsedRerank {
         query: wire.query,
@@ -128,7 +134,11 @@ fn parse(bytes: &[u8], model: &ModelInfo) -> Result<ParsedRerank, EncoderRefusal
         top: wire.top_n.unwrap_or(usize::MAX),
         with_texts: wire.return_documents.unwrap_or(false),
         raw: wire.raw_scores.unwrap_or(false),
-        truncation: if wire.truncate.unwrap_or(true) { Truncation::Truncate } else { Truncation::Refuse },
+        truncation: if wire.truncate.unwrap_or(true) {
+            Truncation::Truncate
+        } else {
+            Truncation::Refuse
+        },
     })
 }
 
@@ -178,7 +188,10 @@ pub(super) async fn rerank(State(app): State<Arc<EncoderApp>>, request: Request)
         serde_json::to_vec(&RerankReply {
             model: &model.name,
             results: ranked.into_iter().map(result).collect(),
-            usage: RerankUsage { prompt_tokens: tokens, total_tokens: tokens },
+            usage: RerankUsage {
+                prompt_tokens: tokens,
+                total_tokens: tokens,
+            },
         })
     })
     .await
@@ -195,10 +208,25 @@ pub(super) async fn rerank_as_tei(
 type Write = fn(Vec<Rank>, &EncodedReply, &ModelInfo) -> serde_json::Result<Vec<u8>>;
 
 async fn answer(app: &EncoderApp, request: Request, write: Write) -> Result<Response, EncoderRefusal> {
-    let TakenRequest { parsed, deadline, room, under_way: _under_way } = app.take(request, parse).await?;
-    let ParsedRerank { query, texts, top, with_texts, raw, truncation } = parsed;
+    let TakenRequest {
+        parsed,
+        deadline,
+        room,
+        under_way: _under_way,
+    } = app.take(request, parse).await?;
+    let ParsedRerank {
+        query,
+        texts,
+        top,
+        with_texts,
+        raw,
+        truncation,
+    } = parsed;
     let mut kept = if with_texts { texts.clone() } else { Vec::new() };
-    let options = EncodeOptions { truncation, ..EncodeOptions::until(deadline) };
+    let options = EncodeOptions {
+        truncation,
+        ..EncodeOptions::until(deadline)
+    };
     // Ordered by logits: a sigmoid makes the best of them equal in f32.
     let scored = app.handle.score(query, texts, true, options).await;
     let scored = scored.map_err(|error| EncoderRefusal::of(&error, "documents"))?;
@@ -208,7 +236,11 @@ async fn answer(app: &EncoderApp, request: Request, write: Write) -> Result<Resp
         let order = order(&scored.vectors).into_iter().take(top);
         let ranked = order.map(|(index, logit)| {
             let text = kept.get_mut(index).map(std::mem::take);
-            Rank { index, score: score(logit), text }
+            Rank {
+                index,
+                score: score(logit),
+                text,
+            }
         });
         let body = write(ranked.collect(), &scored, &model);
         (response::headers(&scored, &model), body)
@@ -245,10 +277,26 @@ mod tests {
             assert_eq!(read(body).unwrap().documents.0, ["a", "b"], "{body}");
         }
         let many = format!(r#"{{"query": "q", "texts": [{}"a"]}}"#, "\"a\",".repeat(MAX_TEXTS));
-        assert!(read(&many).unwrap_err().starts_with("expected at most 1024 texts, got 1025 or more"));
-        assert!(read(r#"{"query": "q", "documents": "a"}"#).unwrap_err().contains("an array of texts"));
-        assert!(read(r#"{"query": "q", "documents": [["a"]]}"#).unwrap_err().contains("an object with a `text`"));
-        assert!(read(r#"{"query": "q", "documents": [{"title": "a"}]}"#).unwrap_err().contains("`text`"));
+        assert!(
+            read(&many)
+                .unwrap_err()
+                .starts_with("expected at most 1024 texts, got 1025 or more")
+        );
+        assert!(
+            read(r#"{"query": "q", "documents": "a"}"#)
+                .unwrap_err()
+                .contains("an array of texts")
+        );
+        assert!(
+            read(r#"{"query": "q", "documents": [["a"]]}"#)
+                .unwrap_err()
+                .contains("an object with a `text`")
+        );
+        assert!(
+            read(r#"{"query": "q", "documents": [{"title": "a"}]}"#)
+                .unwrap_err()
+                .contains("`text`")
+        );
         assert!(read(r#"{"documents": ["a"]}"#).unwrap_err().contains("query"));
     }
 }

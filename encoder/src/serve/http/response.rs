@@ -62,7 +62,10 @@ pub(super) fn body(encoded: &EncodedReply, format: Format, model: &ModelInfo) ->
             })
             .collect(),
         model: &model.name,
-        usage: EmbeddingUsage { prompt_tokens: tokens, total_tokens: tokens },
+        usage: EmbeddingUsage {
+            prompt_tokens: tokens,
+            total_tokens: tokens,
+        },
     })
 }
 

@@ -9,8 +9,20 @@ const BUDGET: Budget = Budget { tokens: 400, rows: 64 };
 const MS: Duration = Duration::from_millis(1);
 
 fn request(reply: usize, length: usize, texts: usize, deadline: Instant) -> QueuedRequest<usize> {
-    let texts = vec![Tokens { ids: vec![1; length], ..Tokens::default() }; texts];
-    QueuedRequest { tower: Tower::Question, texts, contexts: Vec::new(), deadline, reply }
+    let texts = vec![
+        Tokens {
+            ids: vec![1; length],
+            ..Tokens::default()
+        };
+        texts
+    ];
+    QueuedRequest {
+        tower: Tower::Question,
+        texts,
+        contexts: Vec::new(),
+        deadline,
+        reply,
+    }
 }
 
 /// A line whose model embeds a thousand tokens a second, seen at a batch of 100.
@@ -55,7 +67,8 @@ fn with_several_runners_all_have_to_be_busy() {
         line.queue().push(request(1, 10, 10, now + MS * 1000));
         assert!(line.begin(runner, now).is_some());
     }
-    // Two batches of 100 that have half of the rate each, 10 tokens, and the last batch of 25 at that rate: 260 ms, with the margin 390.
+    // Two batches of 100 that have half of the rate each, 10 tokens, and the last batch of 25 at that rate: 260 ms,
+    // with the margin 390.
     line.in_time(10, now + MS * 392, now).unwrap();
     assert!(line.in_time(10, now + MS * 388, now).is_err());
     // Two at once are taken for twice the rate of one.
@@ -105,11 +118,16 @@ fn what_cannot_be_answered_in_time_is_refused_with_the_time_that_it_takes() {
     // 60 tokens that wait, 10 of its own and a batch (25 of 100 so far) are 95 ms, with the margin 142.
     line.in_time(10, now + MS * 145, now).unwrap();
     let error = line.in_time(10, now + MS * 130, now).unwrap_err();
-    let EncodeError::Overloaded { ahead: 60, wait, left } = error else { panic!("{error}") };
+    let EncodeError::Overloaded { ahead: 60, wait, left } = error else {
+        panic!("{error}")
+    };
     assert_eq!((wait.as_millis(), left.as_millis()), (142, 130));
     assert_eq!(error.retry_after().unwrap().as_millis(), 12);
     let message = error.to_string();
-    assert!(message.contains("60 tokens come first") && message.contains("Try again in 12 ms"), "{message}");
+    assert!(
+        message.contains("60 tokens come first") && message.contains("Try again in 12 ms"),
+        "{message}"
+    );
     // Who is late already gets his turn, to be told that.
     line.in_time(10, now, now).unwrap();
 }
@@ -150,8 +168,8 @@ struct Counts {
     late: usize,
 }
 
-/// A minute in which requests of 12 tokens come evenly, at `load` times what the runners embed in full batches; `spent` is the
-/// time of a batch.
+/// A minute in which requests of 12 tokens come evenly, at `load` times what the runners embed in full batches; `spent`
+/// is the time of a batch.
 fn simulate(
     line: &mut WaitingLine<usize>,
     start: Instant,
@@ -168,7 +186,10 @@ fn simulate(
     while now < end {
         let ends = line.running.iter().enumerate();
         let ends = ends.filter_map(|(runner, running)| Some((running.as_ref()?, runner)));
-        match ends.map(|(running, runner)| (running.since + spent(running.tokens), runner)).min() {
+        match ends
+            .map(|(running, runner)| (running.since + spent(running.tokens), runner))
+            .min()
+        {
             Some((done, runner)) if done < next => {
                 now = done;
                 line.end(runner, now, true);
@@ -203,7 +224,9 @@ fn simulate(
 fn at_three_times_the_capacity_the_model_is_busy_with_what_is_answered_in_time() {
     // A batch costs 5 ms and 1 ms per 4 tokens: a full one of 396 tokens 104 ms, one question 8 ms.
     let spent = |tokens: usize| MS * 5 + MS * tokens as u32 / 4;
-    for (deadline, runners) in [300, 1000, 5000].into_iter().flat_map(|ms| [1, 2, 4].map(|runners| (MS * ms, runners)))
+    for (deadline, runners) in [300, 1000, 5000]
+        .into_iter()
+        .flat_map(|ms| [1, 2, 4].map(|runners| (MS * ms, runners)))
     {
         let now = Instant::now();
         let mut line = WaitingLine::new(BUDGET);
@@ -213,8 +236,14 @@ fn at_three_times_the_capacity_the_model_is_busy_with_what_is_answered_in_time()
         let busy = simulate(&mut line, now + MS * 100_000, 3.0, deadline, &spent);
         let capacity = runners as f64 * 60.0 * 33.0 / 0.104;
         let goodput = busy.answered as f64 / capacity;
-        assert!(goodput >= 0.85, "{deadline:?}, {runners} runners: {goodput:.2} of the capacity, {busy:?}");
-        assert!(busy.late * 50 <= busy.answered, "{deadline:?}, {runners} runners: {busy:?}");
+        assert!(
+            goodput >= 0.85,
+            "{deadline:?}, {runners} runners: {goodput:.2} of the capacity, {busy:?}"
+        );
+        assert!(
+            busy.late * 50 <= busy.answered,
+            "{deadline:?}, {runners} runners: {busy:?}"
+        );
         let after = simulate(&mut line, now + MS * 200_000, 0.5, deadline, &spent);
         assert_eq!((after.refused, after.late), (0, 0), "{deadline:?}");
     }

@@ -9,8 +9,20 @@ use super::*;
 const BUDGET: Budget = Budget { tokens: 40, rows: 4 };
 
 fn request(name: &'static str, tower: Tower, lengths: &[usize], deadline: Instant) -> QueuedRequest<&'static str> {
-    let texts = lengths.iter().map(|&length| Tokens { ids: vec![1; length], ..Tokens::default() }).collect();
-    QueuedRequest { tower, texts, contexts: Vec::new(), deadline, reply: name }
+    let texts = lengths
+        .iter()
+        .map(|&length| Tokens {
+            ids: vec![1; length],
+            ..Tokens::default()
+        })
+        .collect();
+    QueuedRequest {
+        tower,
+        texts,
+        contexts: Vec::new(),
+        deadline,
+        reply: name,
+    }
 }
 
 fn far() -> Instant {
@@ -19,7 +31,10 @@ fn far() -> Instant {
 
 /// Name, position and length of each piece.
 fn shape(cut: &Cut<&'static str>) -> Vec<(&'static str, usize, usize)> {
-    cut.pieces.iter().map(|piece| (piece.reply, piece.position, piece.tokens.ids.len())).collect()
+    cut.pieces
+        .iter()
+        .map(|piece| (piece.reply, piece.position, piece.tokens.ids.len()))
+        .collect()
 }
 
 #[test]
@@ -34,7 +49,10 @@ fn an_empty_queue_has_no_batch() {
 fn the_longest_go_first_and_equal_ones_in_order() {
     let mut queue = RequestQueue::new();
     queue.push(request("a", Tower::Answer, &[8, 10, 10, 9, 1], far()));
-    assert_eq!(shape(&queue.cut(BUDGET).unwrap()), [("a", 1, 10), ("a", 2, 10), ("a", 3, 9), ("a", 0, 8)]);
+    assert_eq!(
+        shape(&queue.cut(BUDGET).unwrap()),
+        [("a", 1, 10), ("a", 2, 10), ("a", 3, 9), ("a", 0, 8)]
+    );
     assert_eq!(shape(&queue.cut(BUDGET).unwrap()), [("a", 4, 1)]);
     assert_eq!(queue.cut(BUDGET), None);
 }
@@ -48,7 +66,10 @@ fn requests_share_a_batch_where_lengths_are_alike() {
     queue.push(request("c", Tower::Question, &[100], far()));
     queue.push(request("d", Tower::Answer, &[100], far()));
     // 300 is longer than the front's 100, 40 is shorter than half of it, c is of the other tower.
-    assert_eq!(shape(&queue.cut(budget).unwrap()), [("a", 0, 100), ("d", 0, 100), ("b", 1, 90)]);
+    assert_eq!(
+        shape(&queue.cut(budget).unwrap()),
+        [("a", 0, 100), ("d", 0, 100), ("b", 1, 90)]
+    );
     assert_eq!(shape(&queue.cut(budget).unwrap()), [("b", 0, 300)]);
     assert_eq!(shape(&queue.cut(budget).unwrap()), [("c", 0, 100)]);
     assert_eq!(shape(&queue.cut(budget).unwrap()), [("b", 2, 40)]);
@@ -64,7 +85,13 @@ fn short_texts_of_any_length_go_together_after_those_of_the_front() {
     queue.push(request("other", Tower::Answer, &[9], far()));
     queue.push(request("third", Tower::Question, &[3, 3], far()));
     // 65 is not short; 64 and the front's come to 77, and 12 more to 89.
-    let expected = [("bulk", 1, 64), ("bulk", 2, 12), ("front", 1, 8), ("front", 0, 5), ("third", 0, 3)];
+    let expected = [
+        ("bulk", 1, 64),
+        ("bulk", 2, 12),
+        ("front", 1, 8),
+        ("front", 0, 5),
+        ("third", 0, 3),
+    ];
     assert_eq!(shape(&queue.cut(budget).unwrap()), expected);
     assert_eq!(shape(&queue.cut(budget).unwrap()), [("bulk", 0, 65)]);
     assert_eq!(shape(&queue.cut(budget).unwrap()), [("other", 0, 9)]);
@@ -98,7 +125,11 @@ fn one_question_behind_a_thousand_passages_waits_for_one_batch() {
     let mut queue = RequestQueue::new();
     queue.push(request("bulk", Tower::Answer, &[20; 1000], far()));
     queue.push(request("question", Tower::Question, &[5], far()));
-    assert!(shape(&queue.cut(BUDGET).unwrap()).iter().all(|(name, ..)| *name == "bulk"));
+    assert!(
+        shape(&queue.cut(BUDGET).unwrap())
+            .iter()
+            .all(|(name, ..)| *name == "bulk")
+    );
     assert_eq!(shape(&queue.cut(BUDGET).unwrap()), [("question", 0, 5)]);
 }
 
@@ -108,7 +139,11 @@ fn a_probe_goes_first() {
     queue.push(request("bulk", Tower::Answer, &[20; 1000], far()));
     queue.push_first(request("probe", Tower::Question, &[5], far()));
     assert_eq!(shape(&queue.cut(BUDGET).unwrap()), [("probe", 0, 5)]);
-    assert!(shape(&queue.cut(BUDGET).unwrap()).iter().all(|(name, ..)| *name == "bulk"));
+    assert!(
+        shape(&queue.cut(BUDGET).unwrap())
+            .iter()
+            .all(|(name, ..)| *name == "bulk")
+    );
 }
 
 #[test]

@@ -10,8 +10,20 @@ use super::super::tokenizer::{Splitter, SplitterSettings};
 use super::*;
 use crate::config::TokenizerSource;
 
-const WORDS: [&str; 12] =
-    ["the", "river", "ri", "##ver", "a", "b", "##b", "[UNK]", "\u{2581}the", "\u{2581}", "\u{4e2d}", "s"];
+const WORDS: [&str; 12] = [
+    "the",
+    "river",
+    "ri",
+    "##ver",
+    "a",
+    "b",
+    "##b",
+    "[UNK]",
+    "\u{2581}the",
+    "\u{2581}",
+    "\u{4e2d}",
+    "s",
+];
 
 /// A tokenizer of these steps, as `tokenizer.json` has it.
 fn splitter(normalizer: &Value, pre_tokenizer: &Value, model: &Value, added: &Value, lower_case: bool) -> Splitter {
@@ -22,34 +34,56 @@ fn splitter(normalizer: &Value, pre_tokenizer: &Value, model: &Value, added: &Va
     });
     fs_err::write(folder.path().join("tokenizer.json"), json.to_string()).unwrap();
     // As it is, whatever its steps are.
-    let source = TokenizerSource { class: Some("PreTrainedTokenizerFast".into()), ..TokenizerSource::default() };
-    let settings =
-        SplitterSettings { max_tokens: 6, lower_case, vocab_size: 1000, source, ..SplitterSettings::default() };
+    let source = TokenizerSource {
+        class: Some("PreTrainedTokenizerFast".into()),
+        ..TokenizerSource::default()
+    };
+    let settings = SplitterSettings {
+        max_tokens: 6,
+        lower_case,
+        vocab_size: 1000,
+        source,
+        ..SplitterSettings::default()
+    };
     Splitter::open(folder.path(), &settings).unwrap()
 }
 
 fn word_piece() -> Value {
-    let vocab: serde_json::Map<String, Value> =
-        WORDS.iter().enumerate().map(|(id, word)| (word.to_string(), json!(id))).collect();
+    let vocab: serde_json::Map<String, Value> = WORDS
+        .iter()
+        .enumerate()
+        .map(|(id, word)| (word.to_string(), json!(id)))
+        .collect();
     json!({"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##", "max_input_chars_per_word": 100,
         "vocab": vocab})
 }
 
 fn unigram() -> Value {
-    let letters = "abcdeghinrstv\u{2581}\u{3b1}\u{3c3}\u{3c2} .'".chars().map(|c| json!([c.to_string(), -4.0]));
-    let words =
-        [json!(["<unk>", 0.0]), json!(["\u{2581}the", -1.0]), json!(["ver", -1.5]), json!(["\u{2581}ri", -1.2])];
+    let letters = "abcdeghinrstv\u{2581}\u{3b1}\u{3c3}\u{3c2} .'"
+        .chars()
+        .map(|c| json!([c.to_string(), -4.0]));
+    let words = [
+        json!(["<unk>", 0.0]),
+        json!(["\u{2581}the", -1.0]),
+        json!(["ver", -1.5]),
+        json!(["\u{2581}ri", -1.2]),
+    ];
     json!({"type": "Unigram", "unk_id": 0, "byte_fallback": false, "vocab": words.into_iter().chain(letters).collect::<Vec<_>>()})
 }
 
 /// Byte-level BPE: every byte's letter, and some merges.
 fn bpe() -> Value {
-    let mut letters: Vec<String> =
-        tokenizers::pre_tokenizers::byte_level::ByteLevel::alphabet().into_iter().map(String::from).collect();
+    let mut letters: Vec<String> = tokenizers::pre_tokenizers::byte_level::ByteLevel::alphabet()
+        .into_iter()
+        .map(String::from)
+        .collect();
     letters.sort();
     letters.extend(["th", "the", "\u{120}the", "\u{120}\u{120}", "er"].map(String::from));
-    let vocab: serde_json::Map<String, Value> =
-        letters.into_iter().enumerate().map(|(id, word)| (word, json!(id))).collect();
+    let vocab: serde_json::Map<String, Value> = letters
+        .into_iter()
+        .enumerate()
+        .map(|(id, word)| (word, json!(id)))
+        .collect();
     json!({"type": "BPE", "vocab": vocab, "merges": [["t", "h"], ["th", "e"], ["\u{120}", "the"], ["\u{120}", "\u{120}"], ["e", "r"]]})
 }
 
@@ -87,9 +121,18 @@ fn families() -> Vec<(&'static str, Splitter)> {
     let both = json!({"type": "Sequence", "pretokenizers": [{"type": "WhitespaceSplit"}, metaspace()]});
     let unk = || json!([special("<unk>", [false, true, false, false])]);
     vec![
-        ("bert", splitter(&bert(true), &bert_pre, &word_piece(), &mask(false), false)),
-        ("bert cased", splitter(&bert(false), &bert_pre, &word_piece(), &mask(true), false)),
-        ("bert lowered", splitter(&bert(false), &bert_pre, &word_piece(), &mask(false), true)),
+        (
+            "bert",
+            splitter(&bert(true), &bert_pre, &word_piece(), &mask(false), false),
+        ),
+        (
+            "bert cased",
+            splitter(&bert(false), &bert_pre, &word_piece(), &mask(true), false),
+        ),
+        (
+            "bert lowered",
+            splitter(&bert(false), &bert_pre, &word_piece(), &mask(false), true),
+        ),
         (
             "bert word",
             splitter(
@@ -110,11 +153,29 @@ fn families() -> Vec<(&'static str, Splitter)> {
                 false,
             ),
         ),
-        ("t5", splitter(&sequence(json!([precompiled(), spaces(" ")])), &both, &unigram(), &unk(), false)),
-        ("unigram lowered", splitter(&json!({"type": "NFKC"}), &metaspace(), &unigram(), &unk(), true)),
+        (
+            "t5",
+            splitter(
+                &sequence(json!([precompiled(), spaces(" ")])),
+                &both,
+                &unigram(),
+                &unk(),
+                false,
+            ),
+        ),
+        (
+            "unigram lowered",
+            splitter(&json!({"type": "NFKC"}), &metaspace(), &unigram(), &unk(), true),
+        ),
         (
             "roberta",
-            splitter(&Value::Null, &byte_level, &bpe(), &json!([special("!", [false, true, true, false])]), false),
+            splitter(
+                &Value::Null,
+                &byte_level,
+                &bpe(),
+                &json!([special("!", [false, true, true, false])]),
+                false,
+            ),
         ),
         (
             "modern",
@@ -176,20 +237,34 @@ fn parts_have_the_ids_of_the_whole() {
 fn long_texts_are_tokenized_in_part() {
     for (name, splitter) in &*FAMILIES {
         let text = "the river ".repeat(1000);
-        let beginning = splitter.cuts.iter().find_map(|cuts| cuts.beginnings(&text, 6).next()).unwrap();
-        assert!(beginning.len() <= 48 && splitter.split_whole(beginning).unwrap().truncated, "{name}: {beginning}");
+        let beginning = splitter
+            .cuts
+            .iter()
+            .find_map(|cuts| cuts.beginnings(&text, 6).next())
+            .unwrap();
+        assert!(
+            beginning.len() <= 48 && splitter.split_whole(beginning).unwrap().truncated,
+            "{name}: {beginning}"
+        );
         assert!(splitter.split(&text).unwrap().truncated, "{name}");
         // What has no cut, and what has few tokens, is tokenized whole.
-        for text in
-            ["a".repeat(5000), " ".repeat(5000), format!("the{}river", " ".repeat(5000)), "\u{e01}".repeat(3000)]
-        {
+        for text in [
+            "a".repeat(5000),
+            " ".repeat(5000),
+            format!("the{}river", " ".repeat(5000)),
+            "\u{e01}".repeat(3000),
+        ] {
             same_split(splitter, name, &text);
         }
     }
 }
 
 fn same_split(splitter: &Splitter, name: &str, text: &str) {
-    assert_eq!(splitter.split(text).unwrap(), splitter.split_whole(text).unwrap(), "{name}");
+    assert_eq!(
+        splitter.split(text).unwrap(),
+        splitter.split_whole(text).unwrap(),
+        "{name}"
+    );
 }
 
 #[test]
@@ -208,7 +283,13 @@ fn steps_that_look_further_are_given_the_whole_text() {
     none(gone, metaspace(), unigram(), json!([]), "no spaces left");
     let phrase = json!([{"id": 0, "content": "the river", "single_word": false, "lstrip": false, "rstrip": false,
         "normalized": false, "special": false}]);
-    none(bert(true), json!({"type": "BertPreTokenizer"}), word_piece(), phrase.clone(), "a token of two words");
+    none(
+        bert(true),
+        json!({"type": "BertPreTokenizer"}),
+        word_piece(),
+        phrase.clone(),
+        "a token of two words",
+    );
     none(Value::Null, metaspace(), unigram(), phrase, "a token of two words");
 }
 
@@ -218,7 +299,11 @@ fn real_texts_have_the_ids_of_the_whole() {
         println!("skipped: DYAD_MODEL or DYAD_DATA is not set");
         return;
     };
-    let settings = SplitterSettings { max_tokens: 64, vocab_size: 1 << 20, ..SplitterSettings::default() };
+    let settings = SplitterSettings {
+        max_tokens: 64,
+        vocab_size: 1 << 20,
+        ..SplitterSettings::default()
+    };
     let splitter = Splitter::open(std::path::Path::new(&model), &settings).unwrap();
     let mut texts = Vec::new();
     for name in ["scifact", "wikipedia-articles"] {
@@ -226,9 +311,17 @@ fn real_texts_have_the_ids_of_the_whole() {
         let read = CorpusReader::open(&path, &ReadOptions::default()).unwrap();
         texts.extend(read.take(150).map(|document| document.unwrap().value.text));
     }
-    assert!(texts.len() == 300 && texts.iter().any(|text| text.len() > 10_000), "{}", texts.len());
+    assert!(
+        texts.len() == 300 && texts.iter().any(|text| text.len() > 10_000),
+        "{}",
+        texts.len()
+    );
     for text in &texts {
-        assert_eq!(splitter.split(text).unwrap(), splitter.split_whole(text).unwrap(), "{text}");
+        assert_eq!(
+            splitter.split(text).unwrap(),
+            splitter.split_whole(text).unwrap(),
+            "{text}"
+        );
     }
     // Long ones, whose beginnings end in many places.
     for part in texts.chunks(75) {

@@ -1,5 +1,5 @@
-//! The tokens that a tokenizer knows in addition to its vocabulary: those of its files, and the special tokens of its class
-//! (`TokenizersBackend.__init__` of transformers 5).
+//! The tokens that a tokenizer knows in addition to its vocabulary: those of its files, and the special tokens of its
+//! class (`TokenizersBackend.__init__` of transformers 5).
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -42,7 +42,11 @@ impl AddedTokens {
         }
         named.sort_by_key(|(name, _)| place(name));
         // Python ignores a token of no characters.
-        let listed: Vec<AddedToken> = settings.added().filter(|token| !token.content.is_empty()).cloned().collect();
+        let listed: Vec<AddedToken> = settings
+            .added()
+            .filter(|token| !token.content.is_empty())
+            .cloned()
+            .collect();
         let is_listed = |content: &str| listed.iter().any(|token| token.content == content);
         let mut stated: Vec<&StatedToken> = Vec::new();
         for (_, token) in &named {
@@ -57,9 +61,22 @@ impl AddedTokens {
             let more = class.more_special_tokens(extra_ids).into_iter();
             more.map(StatedToken::Text).collect()
         });
-        let extra = extra.iter().filter(|token| !is_listed(token.content())).map(whole).collect();
-        let named = named.into_iter().map(|(name, token)| (name, token.content().to_owned())).collect();
-        Ok(Self { listed, named, special, extra, extra_is_listed })
+        let extra = extra
+            .iter()
+            .filter(|token| !is_listed(token.content()))
+            .map(whole)
+            .collect();
+        let named = named
+            .into_iter()
+            .map(|(name, token)| (name, token.content().to_owned()))
+            .collect();
+        Ok(Self {
+            listed,
+            named,
+            special,
+            extra,
+            extra_is_listed,
+        })
     }
 
     /// One more special token.
@@ -76,9 +93,14 @@ impl AddedTokens {
 
     /// Gives the tokens of a file that is kept as it is the flags with which another file lists them.
     pub(super) fn restate(&self, file: &mut Map<String, Value>) {
-        let Some(tokens) = file.get_mut("added_tokens").and_then(Value::as_array_mut) else { return };
+        let Some(tokens) = file.get_mut("added_tokens").and_then(Value::as_array_mut) else {
+            return;
+        };
         for token in tokens {
-            let listed = self.listed.iter().rfind(|listed| token.get("content") == Some(&json!(listed.content)));
+            let listed = self
+                .listed
+                .iter()
+                .rfind(|listed| token.get("content") == Some(&json!(listed.content)));
             if let (Some(listed), Some(fields)) = (listed, token.as_object_mut()) {
                 let listed = self.as_special(listed);
                 for (name, value) in flags(&listed) {
@@ -98,7 +120,11 @@ impl AddedTokens {
         let all = last_of_each(listed.chain(special).map(|token| self.as_special(token)));
         let mut trial = inner.clone();
         trial.add_tokens(&all);
-        let beyond = |token: &AddedToken| trial.token_to_id(&token.content).is_none_or(|id| id as usize >= table_rows);
+        let beyond = |token: &AddedToken| {
+            trial
+                .token_to_id(&token.content)
+                .is_none_or(|id| id as usize >= table_rows)
+        };
         let has = |tokens: &[AddedToken], content: &str| tokens.iter().any(|token| token.content == content);
         let named_by_files = |token: &&AddedToken| {
             has(&self.listed, &token.content) || (self.extra_is_listed && has(&self.extra, &token.content))
@@ -109,7 +135,10 @@ impl AddedTokens {
                 "the added token `{}` has the id {id}, the model's table has {table_rows} rows. Fetch both from one place",
                 token.content
             );
-            return Err(Error::Tokenizer { path: path.to_owned(), reason });
+            return Err(Error::Tokenizer {
+                path: path.to_owned(),
+                reason,
+            });
         }
         // Ids grow, so that leaving out those beyond the table changes no other.
         let kept: Vec<AddedToken> = all.iter().filter(|token| !beyond(token)).cloned().collect();
@@ -125,7 +154,8 @@ impl AddedTokens {
     }
 }
 
-/// One token of each text, at the place of its first with the flags of its last: files can name one token twice, with other flags.
+/// One token of each text, at the place of its first with the flags of its last: files can name one token twice, with
+/// other flags.
 fn last_of_each(tokens: impl Iterator<Item = AddedToken>) -> Vec<AddedToken> {
     let mut unique: Vec<AddedToken> = Vec::new();
     for token in tokens {
@@ -148,7 +178,10 @@ pub(super) fn sorted(listed: Option<&Value>) -> Value {
 pub(super) fn listed(inner: &Tokenizer) -> Value {
     let tokens: BTreeMap<u32, AddedToken> = inner.get_added_tokens_decoder().into_iter().collect();
     let listed = tokens.into_iter().map(|(id, token)| {
-        let mut fields = Map::from_iter([("id".to_owned(), json!(id)), ("content".to_owned(), json!(token.content))]);
+        let mut fields = Map::from_iter([
+            ("id".to_owned(), json!(id)),
+            ("content".to_owned(), json!(token.content)),
+        ]);
         fields.extend(flags(&token).map(|(name, value)| (name.to_owned(), json!(value))));
         Value::Object(fields)
     });
@@ -166,7 +199,8 @@ fn flags(token: &AddedToken) -> [(&'static str, bool); 5] {
     ]
 }
 
-/// How a class matches a special token that is named by its text alone: the masks of MPNet and CamemBERT with the space before them.
+/// How a class matches a special token that is named by its text alone: the masks of MPNet and CamemBERT with the space
+/// before them.
 fn class_token(class: TokenizerClass, attribute: &str, content: &str) -> StatedToken {
     let mut token = AddedToken::from(content, true);
     let is_mask = attribute == "mask_token";
@@ -186,6 +220,17 @@ fn whole(token: &StatedToken) -> AddedToken {
 
 /// Standard attributes first, in the order in which transformers keeps them.
 fn place(attribute: &str) -> usize {
-    let standard = ["bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"];
-    standard.iter().position(|name| *name == attribute).unwrap_or(standard.len())
+    let standard = [
+        "bos_token",
+        "eos_token",
+        "unk_token",
+        "sep_token",
+        "pad_token",
+        "cls_token",
+        "mask_token",
+    ];
+    standard
+        .iter()
+        .position(|name| *name == attribute)
+        .unwrap_or(standard.len())
 }

@@ -1,7 +1,9 @@
-//! Which tokenizer a directory has: the class that `tokenizer_config.json` or `config.json` names, or that of its model type.
+//! Which tokenizer a directory has: the class that `tokenizer_config.json` or `config.json` names, or that of its model
+//! type.
 //!
-//! transformers 5 builds most of its classes from the vocabulary alone, whatever else stands in `tokenizer.json`: the same file is
-//! another tokenizer under another class (`AutoTokenizer.from_pretrained`, `TokenizersBackend.convert_to_native_format`).
+//! transformers 5 builds most of its classes from the vocabulary alone, whatever else stands in `tokenizer.json`: the
+//! same file is another tokenizer under another class (`AutoTokenizer.from_pretrained`,
+//! `TokenizersBackend.convert_to_native_format`).
 
 use std::path::Path;
 
@@ -48,7 +50,8 @@ const OTHERS: &str = "AlbertTokenizer BarthezTokenizer BartphoTokenizer BertGene
 impl TokenizerClass {
     /// The class that `name` stands for, which a file names.
     ///
-    /// Names that are others' in transformers 5 (`tokenizer_class_from_name("ElectraTokenizer")` is `BertTokenizer`) are those.
+    /// Names that are others' in transformers 5 (`tokenizer_class_from_name("ElectraTokenizer")` is `BertTokenizer`)
+    /// are those.
     pub(super) fn of(path: &Path, name: &str, model_type: &str) -> Result<Self, Error> {
         let fast = name.ends_with("Fast");
         Ok(match name.strip_suffix("Fast").unwrap_or(name) {
@@ -145,7 +148,9 @@ impl TokenizerClass {
     pub(super) fn more_special_tokens(self, extra_ids: usize) -> Vec<String> {
         match self {
             Self::T5 => (0..extra_ids).map(|id| format!("<extra_id_{id}>")).collect(),
-            Self::Camembert => ["<s>NOTUSED", "</s>NOTUSED", "<unk>NOTUSED"].map(ToOwned::to_owned).to_vec(),
+            Self::Camembert => ["<s>NOTUSED", "</s>NOTUSED", "<unk>NOTUSED"]
+                .map(ToOwned::to_owned)
+                .to_vec(),
             _ => Vec::new(),
         }
     }
@@ -171,13 +176,32 @@ mod tests {
         );
         assert_eq!(of("MPNetTokenizerFast"), TokenizerClass::MpNet);
         assert_eq!(of("DPRContextEncoderTokenizerFast"), TokenizerClass::BertAsWritten);
-        for model_type in ["bert", "dpr", "distilbert", "mpnet", "roberta", "xlm-roberta", "camembert", "t5"] {
+        for model_type in [
+            "bert",
+            "dpr",
+            "distilbert",
+            "mpnet",
+            "roberta",
+            "xlm-roberta",
+            "camembert",
+            "t5",
+        ] {
             assert!(of(registered_class(model_type).unwrap()).is_rebuilt(), "{model_type}");
         }
-        for name in ["PreTrainedTokenizerFast", "TokenizersBackend", "PreTrainedTokenizer", "Nonsense"] {
+        for name in [
+            "PreTrainedTokenizerFast",
+            "TokenizersBackend",
+            "PreTrainedTokenizer",
+            "Nonsense",
+        ] {
             assert_eq!(of(name), TokenizerClass::AsWritten, "{name}");
         }
-        let message = TokenizerClass::of(path, "AlbertTokenizerFast", "bert").unwrap_err().to_string();
-        assert!(message.contains("tokenizer_config.json") && message.contains("AlbertTokenizerFast"), "{message}");
+        let message = TokenizerClass::of(path, "AlbertTokenizerFast", "bert")
+            .unwrap_err()
+            .to_string();
+        assert!(
+            message.contains("tokenizer_config.json") && message.contains("AlbertTokenizerFast"),
+            "{message}"
+        );
     }
 }

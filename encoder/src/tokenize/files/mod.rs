@@ -48,7 +48,11 @@ pub(super) fn open(folder: &Path, source: &TokenizerSource, table_rows: usize) -
     let json_path = folder.join("tokenizer.json");
     let written = read_value(&json_path)?;
     let settings = TokenizerSettings::read(folder, &source.processor_kwargs, written.as_ref())?;
-    let TokenizerFile { mut fields, word_list, path } = match written {
+    let TokenizerFile {
+        mut fields,
+        word_list,
+        path,
+    } = match written {
         Some(value) => TokenizerFile::of_json(json_path, value)?,
         None => TokenizerFile::of_word_list(folder)?,
     };
@@ -75,7 +79,13 @@ pub(super) fn open(folder: &Path, source: &TokenizerSource, table_rows: usize) -
     let listed_in_file = fields.get("added_tokens").cloned();
     let mut changed = Vec::new();
     if class.is_rebuilt() {
-        changed = rebuild(&mut fields, &path, class, &settings, added.attribute("unk_token").unwrap_or_default())?;
+        changed = rebuild(
+            &mut fields,
+            &path,
+            class,
+            &settings,
+            added.attribute("unk_token").unwrap_or_default(),
+        )?;
         fields.insert("added_tokens".to_owned(), json!([]));
     } else {
         added.restate(&mut fields);
@@ -121,8 +131,16 @@ pub(super) fn open(folder: &Path, source: &TokenizerSource, table_rows: usize) -
     if truncates_left {
         facts.insert("truncation_side".to_owned(), json!("left"));
     }
-    let gives_types = settings.lists("model_input_names", "token_type_ids")?.unwrap_or(class.gives_types());
-    Ok(OpenedTokenizer { inner, facts: Value::Object(facts), path, truncates_left, gives_types })
+    let gives_types = settings
+        .lists("model_input_names", "token_type_ids")?
+        .unwrap_or(class.gives_types());
+    Ok(OpenedTokenizer {
+        inner,
+        facts: Value::Object(facts),
+        path,
+        truncates_left,
+        gives_types,
+    })
 }
 
 /// The class that a file names, or that of the model type; none where neither is known.
@@ -132,17 +150,26 @@ fn stated_class(
     settings: &TokenizerSettings,
 ) -> Result<Option<TokenizerClass>, Error> {
     let (config, kwargs) = (folder.join("config.json"), folder.join("sentence_bert_config.json"));
-    let of_settings = settings.text("tokenizer_class")?.map(|name| (settings.origin("tokenizer_class"), name));
-    // `processor_kwargs` replace the class of `config.json`, where there is one, and add none (`AutoTokenizer.from_pretrained`, transformers 5).
+    let of_settings = settings
+        .text("tokenizer_class")?
+        .map(|name| (settings.origin("tokenizer_class"), name));
+    // `processor_kwargs` replace the class of `config.json`, where there is one, and add none
+    // (`AutoTokenizer.from_pretrained`, transformers 5).
     let given = source.processor_kwargs.get("tokenizer_class").and_then(Value::as_str);
-    let of_config = source.class.as_deref().map(|name| given.map_or((&*config, name), |given| (&*kwargs, given)));
+    let of_config = source
+        .class
+        .as_deref()
+        .map(|name| given.map_or((&*config, name), |given| (&*kwargs, given)));
     let registered = registered_class(&source.model_type).map(|name| (&*config, name));
     let named = of_settings.or(of_config).or(registered);
-    named.map(|(path, name)| TokenizerClass::of(path, name, &source.model_type)).transpose()
+    named
+        .map(|(path, name)| TokenizerClass::of(path, name, &source.model_type))
+        .transpose()
 }
 
-/// Brings texts to lower case before anything else is done to them, as sentence-transformers does for `do_lower_case` of
-/// `sentence_bert_config.json`; special tokens in a text stay what they are. Whether that brings to lower case what would not be.
+/// Brings texts to lower case before anything else is done to them, as sentence-transformers does for `do_lower_case`
+/// of `sentence_bert_config.json`; special tokens in a text stay what they are. Whether that brings to lower case what
+/// would not be.
 pub(super) fn lower_case_first(inner: &mut Tokenizer) -> bool {
     let known = inner.get_normalizer().cloned();
     let lowers = |step: &NormalizerWrapper| matches!(step, NormalizerWrapper::Lowercase(_));
@@ -177,8 +204,14 @@ fn without_vocabulary(step: &Value) -> Value {
 
 fn parse(path: &Path, fields: &Map<String, Value>) -> Result<Tokenizer, Error> {
     // Through a string: the tokenizer's own reader borrows from its input.
-    let text = serde_json::to_string(fields).map_err(|source| Error::Json { path: path.to_owned(), source })?;
-    let refused = |reason: String| Error::Tokenizer { path: path.to_owned(), reason };
+    let text = serde_json::to_string(fields).map_err(|source| Error::Json {
+        path: path.to_owned(),
+        source,
+    })?;
+    let refused = |reason: String| Error::Tokenizer {
+        path: path.to_owned(),
+        reason,
+    };
     // The library trusts the tables in its files, and panics where they are damaged.
     let parsed = std::panic::catch_unwind(|| Tokenizer::from_bytes(text));
     let parsed = parsed.map_err(|_| refused("it is damaged. Fetch it again".to_owned()))?;
@@ -192,14 +225,16 @@ fn truncates_left(settings: &TokenizerSettings, file: &Map<String, Value>) -> Re
         Some("right") => Ok(false),
         Some(other) => Err(settings.wrong("truncation_side", "`left` or `right`", &json!(other))),
         None => {
-            let side = file.get("truncation").and_then(|truncation| truncation.get("direction"));
+            let side = file
+                .get("truncation")
+                .and_then(|truncation| truncation.get("direction"));
             Ok(side.and_then(Value::as_str) == Some("Left"))
         }
     }
 }
 
-/// The tokens that the class's post-processor puts around a text, which have to be in the vocabulary; nothing where that of the file
-/// counts.
+/// The tokens that the class's post-processor puts around a text, which have to be in the vocabulary; nothing where
+/// that of the file counts.
 fn frame(
     inner: &Tokenizer,
     added: &AddedTokens,
@@ -216,19 +251,30 @@ fn frame(
         let content = added.attribute(attribute).unwrap_or_default().to_owned();
         let missing = || {
             let reason = format!("`{content}`, its `{attribute}`, is not in the vocabulary");
-            Error::Tokenizer { path: path.to_owned(), reason }
+            Error::Tokenizer {
+                path: path.to_owned(),
+                reason,
+            }
         };
         let id = inner.token_to_id(&content).ok_or_else(missing);
         id.map(|id| (content.clone(), id))
     };
-    Ok(Some(TokenFrame { begin: token(begin)?, end: token(end)? }))
+    Ok(Some(TokenFrame {
+        begin: token(begin)?,
+        end: token(end)?,
+    }))
 }
 
 /// Whether the tokenizer had another one.
 fn set_post_processor(inner: &mut Tokenizer, template: Value, path: &Path) -> Result<bool, Error> {
-    let failed = |error: serde_json::Error| Error::Tokenizer { path: path.to_owned(), reason: error.to_string() };
+    let failed = |error: serde_json::Error| Error::Tokenizer {
+        path: path.to_owned(),
+        reason: error.to_string(),
+    };
     let template: PostProcessorWrapper = serde_json::from_value(template).map_err(failed)?;
-    let same = inner.get_post_processor().is_some_and(|known| same_frame(known, &template));
+    let same = inner
+        .get_post_processor()
+        .is_some_and(|known| same_frame(known, &template));
     if !same {
         inner.with_post_processor(Some(template));
     }

@@ -1,7 +1,8 @@
-//! The steps of a tokenizer that transformers 5 builds from a vocabulary: normaliser, pre-tokenizer, model and post-processor by class.
+//! The steps of a tokenizer that transformers 5 builds from a vocabulary: normaliser, pre-tokenizer, model and
+//! post-processor by class.
 //!
-//! They are put into the content of `tokenizer.json` where that has others, and nothing is touched where it has the same: the digest of
-//! a tokenizer is taken over that content.
+//! They are put into the content of `tokenizer.json` where that has others, and nothing is touched where it has the
+//! same: the digest of a tokenizer is taken over that content.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -17,8 +18,8 @@ use crate::error::Error;
 /// SentencePiece's space.
 const META: &str = "\u{2581}";
 
-/// Puts the class's normaliser, pre-tokenizer and model into the content of `tokenizer.json` at `path`, and names those that it had
-/// otherwise.
+/// Puts the class's normaliser, pre-tokenizer and model into the content of `tokenizer.json` at `path`, and names those
+/// that it had otherwise.
 pub(super) fn rebuild(
     file: &mut Map<String, Value>,
     path: &Path,
@@ -31,7 +32,12 @@ pub(super) fn rebuild(
     let model = file.entry("model").or_insert(Value::Null);
     let Some(fields) = model.as_object_mut() else {
         let (expected, got) = ("an object".into(), model.to_string());
-        return Err(Error::Field { path: path.to_owned(), field: "model", expected, got });
+        return Err(Error::Field {
+            path: path.to_owned(),
+            field: "model",
+            expected,
+            got,
+        });
     };
     // Files of old versions do not name the kind.
     let stated = fields.get("type").and_then(Value::as_str).unwrap_or(kind);
@@ -41,7 +47,10 @@ pub(super) fn rebuild(
              {kind}. Fetch both from one place, or set `tokenizer_class` to the class that made it",
             settings.origin("tokenizer_class").display()
         );
-        return Err(Error::Tokenizer { path: path.to_owned(), reason });
+        return Err(Error::Tokenizer {
+            path: path.to_owned(),
+            reason,
+        });
     }
     let mut model_changed = false;
     for (name, value, otherwise) in model_settings(class, fields, unknown) {
@@ -113,7 +122,10 @@ fn model_settings(
                 TokenizerClass::Camembert => place_of(fields, unknown).unwrap_or(0),
                 _ => 3,
             };
-            vec![("unk_id", json!(unk_id), Value::Null), ("byte_fallback", json!(false), json!(false))]
+            vec![
+                ("unk_id", json!(unk_id), Value::Null),
+                ("byte_fallback", json!(false), json!(false)),
+            ]
         }
     }
 }
@@ -121,7 +133,9 @@ fn model_settings(
 /// Place of a token in a vocabulary of pieces and their scores.
 fn place_of(fields: &Map<String, Value>, token: &str) -> Option<usize> {
     let pieces = fields.get("vocab")?.as_array()?;
-    pieces.iter().position(|piece| piece.get(0).and_then(Value::as_str) == Some(token))
+    pieces
+        .iter()
+        .position(|piece| piece.get(0).and_then(Value::as_str) == Some(token))
 }
 
 fn normalizer(class: TokenizerClass, settings: &TokenizerSettings, known: &Value) -> Result<Value, Error> {
@@ -183,19 +197,25 @@ fn steps(step: &Value, name: &str) -> Vec<Value> {
 /// As the library writes a pre-tokenizer, without what changes no token; the value itself where it is none.
 fn canonical_pre_tokenizer(value: &Value) -> Value {
     let read = serde_json::from_value::<Option<PreTokenizerWrapper>>(value.clone());
-    let mut written = read.ok().and_then(|read| serde_json::to_value(read).ok()).unwrap_or_else(|| value.clone());
+    let mut written = read
+        .ok()
+        .and_then(|read| serde_json::to_value(read).ok())
+        .unwrap_or_else(|| value.clone());
     if let Some(fields) = written.as_object_mut() {
         fields.shift_remove("trim_offsets");
     }
     written
 }
 
-/// As the library writes a normaliser; the value itself where it is none. What only joins spaces is left out before a pre-tokenizer that
-/// splits at every run of them.
+/// As the library writes a normaliser; the value itself where it is none. What only joins spaces is left out before a
+/// pre-tokenizer that splits at every run of them.
 fn canonical_normalizer(value: &Value, splits_at_spaces: bool) -> Value {
     let joins_spaces = |step: &Value| {
         let text = |name: &str| step.get(name).and_then(Value::as_str);
-        let pattern = step.get("pattern").and_then(|pattern| pattern.get("Regex")).and_then(Value::as_str);
+        let pattern = step
+            .get("pattern")
+            .and_then(|pattern| pattern.get("Regex"))
+            .and_then(Value::as_str);
         text("type") == Some("Replace") && pattern == Some(" {2,}") && text("content") == Some(" ")
     };
     let mut steps = steps(value, "normalizers");
@@ -205,7 +225,10 @@ fn canonical_normalizer(value: &Value, splits_at_spaces: bool) -> Value {
     let canonical = |step: Value| {
         // The table of a `Precompiled` is trusted by its reader, which panics where it is damaged.
         let read = catch_unwind(|| serde_json::from_value::<NormalizerWrapper>(step.clone()).ok());
-        read.ok().flatten().and_then(|read| serde_json::to_value(read).ok()).unwrap_or(step)
+        read.ok()
+            .flatten()
+            .and_then(|read| serde_json::to_value(read).ok())
+            .unwrap_or(step)
     };
     Value::Array(steps.into_iter().map(canonical).collect())
 }
@@ -219,21 +242,38 @@ pub(super) struct TokenFrame {
 
 /// The class's post-processor.
 pub(super) fn post_processor(class: TokenizerClass, frame: &TokenFrame) -> Value {
-    let TokenFrame { begin: (begin, begin_id), end: (end, end_id) } = frame;
+    let TokenFrame {
+        begin: (begin, begin_id),
+        end: (end, end_id),
+    } = frame;
     let token = |name: &str, id: u32| json!({"id": name, "ids": [id], "tokens": [name]});
     let special = |name: &str, of_type: u32| json!({"SpecialToken": {"id": name, "type_id": of_type}});
     let text = |name: &str, of_type: u32| json!({"Sequence": {"id": name, "type_id": of_type}});
     let (single, pair) = match class {
-        TokenizerClass::T5 => {
-            (vec![text("A", 0), special(end, 0)], vec![text("A", 0), special(end, 0), text("B", 0), special(end, 0)])
-        }
+        TokenizerClass::T5 => (
+            vec![text("A", 0), special(end, 0)],
+            vec![text("A", 0), special(end, 0), text("B", 0), special(end, 0)],
+        ),
         TokenizerClass::MpNet | TokenizerClass::Roberta | TokenizerClass::XlmRoberta | TokenizerClass::Camembert => (
             vec![special(begin, 0), text("A", 0), special(end, 0)],
-            vec![special(begin, 0), text("A", 0), special(end, 0), special(end, 0), text("B", 0), special(end, 0)],
+            vec![
+                special(begin, 0),
+                text("A", 0),
+                special(end, 0),
+                special(end, 0),
+                text("B", 0),
+                special(end, 0),
+            ],
         ),
         _ => (
             vec![special(begin, 0), text("A", 0), special(end, 0)],
-            vec![special(begin, 0), text("A", 0), special(end, 0), text("B", 1), special(end, 1)],
+            vec![
+                special(begin, 0),
+                text("A", 0),
+                special(end, 0),
+                text("B", 1),
+                special(end, 1),
+            ],
         ),
     };
     let tokens = if class == TokenizerClass::T5 {

@@ -11,8 +11,15 @@ use crate::config::{JsonFile, read_value};
 use crate::error::Error;
 
 /// The attributes that name a special token, in the order in which they are added.
-const ATTRIBUTES: [&str; 7] =
-    ["bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"];
+const ATTRIBUTES: [&str; 7] = [
+    "bos_token",
+    "eos_token",
+    "unk_token",
+    "sep_token",
+    "pad_token",
+    "cls_token",
+    "mask_token",
+];
 
 /// Most tokens of `extra_ids`.
 const MOST_EXTRA: usize = 100_000;
@@ -48,7 +55,8 @@ pub(super) struct TokenizerSettings {
 }
 
 impl TokenizerSettings {
-    /// From a transformer's folder. `overrides` are `processor_kwargs`, which go before the files; `file` is `tokenizer.json`.
+    /// From a transformer's folder. `overrides` are `processor_kwargs`, which go before the files; `file` is
+    /// `tokenizer.json`.
     pub(super) fn read(folder: &Path, overrides: &Map<String, Value>, file: Option<&Value>) -> Result<Self, Error> {
         let path = folder.join("tokenizer_config.json");
         let mut fields = object(&path)?.unwrap_or_default();
@@ -61,14 +69,23 @@ impl TokenizerSettings {
             fields.insert(name.clone(), value.clone());
             origins.insert(name.clone(), folder.join("sentence_bert_config.json"));
         }
-        let mut settings = Self { path, fields, origins, of_padding: None, added: BTreeMap::new() };
+        let mut settings = Self {
+            path,
+            fields,
+            origins,
+            of_padding: None,
+            added: BTreeMap::new(),
+        };
         settings.take_padding(file);
         settings.rename_additional();
         match settings.fields.remove("added_tokens_decoder") {
             Some(Value::Null) | None => settings.read_older(folder, overrides, file)?,
             Some(Value::Object(tokens)) => {
                 for (id, token) in tokens {
-                    let parsed = id.parse().ok().zip(token.is_object().then(|| added_token(&token)).flatten());
+                    let parsed = id
+                        .parse()
+                        .ok()
+                        .zip(token.is_object().then(|| added_token(&token)).flatten());
                     let Some((id, token)) = parsed else {
                         return Err(settings.wrong(
                             "added_tokens_decoder",
@@ -84,7 +101,8 @@ impl TokenizerSettings {
         Ok(settings)
     }
 
-    /// Without `added_tokens_decoder`, which newer versions write, the older files count, and the tokens of `tokenizer.json`.
+    /// Without `added_tokens_decoder`, which newer versions write, the older files count, and the tokens of
+    /// `tokenizer.json`.
     fn read_older(&mut self, folder: &Path, overrides: &Map<String, Value>, file: Option<&Value>) -> Result<(), Error> {
         let path = folder.join("special_tokens_map.json");
         for (name, value) in object(&path)?.unwrap_or_default() {
@@ -93,8 +111,12 @@ impl TokenizerSettings {
             }
             let value = match (name.as_str(), value) {
                 ("extra_special_tokens", Value::Array(more)) => {
-                    let mut known: Vec<Value> =
-                        self.fields.get(&name).and_then(Value::as_array).cloned().unwrap_or_default();
+                    let mut known: Vec<Value> = self
+                        .fields
+                        .get(&name)
+                        .and_then(Value::as_array)
+                        .cloned()
+                        .unwrap_or_default();
                     known.extend(more.into_iter().map(special));
                     Value::Array(known)
                 }
@@ -118,13 +140,23 @@ impl TokenizerSettings {
             for (content, id) in tokens {
                 let Some(id) = id.as_u64() else {
                     let (expected, got) = ("an object from tokens to ids".into(), id.to_string());
-                    return Err(Error::Field { path, field: "(whole file)", expected, got });
+                    return Err(Error::Field {
+                        path,
+                        field: "(whole file)",
+                        expected,
+                        got,
+                    });
                 };
                 let is_special = stated.contains(&content);
                 self.added.insert(id, AddedToken::from(content, is_special));
             }
         }
-        for token in file.and_then(|file| file.get("added_tokens")).and_then(Value::as_array).into_iter().flatten() {
+        for token in file
+            .and_then(|file| file.get("added_tokens"))
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+        {
             let id = token.get("id").and_then(Value::as_u64);
             if let (Some(id), Some(token)) = (id, added_token(token)) {
                 self.added.insert(id, token);
@@ -153,11 +185,14 @@ impl TokenizerSettings {
 
     /// `additional_special_tokens` is the older name of `extra_special_tokens`.
     fn rename_additional(&mut self) {
-        let given = self.fields.get("extra_special_tokens").is_some_and(|given| match given {
-            Value::Array(tokens) => !tokens.is_empty(),
-            Value::Object(tokens) => !tokens.is_empty(),
-            _ => false,
-        });
+        let given = self
+            .fields
+            .get("extra_special_tokens")
+            .is_some_and(|given| match given {
+                Value::Array(tokens) => !tokens.is_empty(),
+                Value::Object(tokens) => !tokens.is_empty(),
+                _ => false,
+            });
         if !given && let Some(tokens) = self.fields.remove("additional_special_tokens") {
             self.fields.insert("extra_special_tokens".to_owned(), tokens);
         }
@@ -168,8 +203,8 @@ impl TokenizerSettings {
         self.added.values()
     }
 
-    /// The special tokens that have names, with how they are matched where a list of added tokens says it: the standard ones, then
-    /// those that the model has named itself.
+    /// The special tokens that have names, with how they are matched where a list of added tokens says it: the standard
+    /// ones, then those that the model has named itself.
     pub(super) fn named(&self) -> Result<Vec<(String, StatedToken)>, Error> {
         let mut named = Vec::new();
         let standard = ATTRIBUTES.iter().map(|name| (*name).to_owned());
@@ -177,10 +212,16 @@ impl TokenizerSettings {
         let own = self.fields.keys().filter(|name| is_own(name)).cloned();
         for name in standard.chain(own) {
             // `add_bos_token: true` and the like are no tokens.
-            let Some(value @ (Value::String(_) | Value::Object(_))) = self.fields.get(&name) else { continue };
+            let Some(value @ (Value::String(_) | Value::Object(_))) = self.fields.get(&name) else {
+                continue;
+            };
             let attribute = ATTRIBUTES.into_iter().find(|attribute| *attribute == name);
             let token = stated(value).ok_or_else(|| {
-                self.wrong(attribute.unwrap_or("(special tokens)"), "a text or an object with `content`", value)
+                self.wrong(
+                    attribute.unwrap_or("(special tokens)"),
+                    "a text or an object with `content`",
+                    value,
+                )
             })?;
             let is_standard = attribute.is_some();
             named.push((name, if is_standard { self.matched(token) } else { token }));
@@ -199,7 +240,9 @@ impl TokenizerSettings {
     pub(super) fn extra(&self) -> Result<Option<Vec<StatedToken>>, Error> {
         let given = self.fields.get("extra_special_tokens");
         // Where the newer name has tokens with names, the older one may have some without.
-        let of_older = given.filter(|given| given.is_object()).and(self.fields.get("additional_special_tokens"));
+        let of_older = given
+            .filter(|given| given.is_object())
+            .and(self.fields.get("additional_special_tokens"));
         let (field, given) = match of_older {
             Some(tokens) => ("additional_special_tokens", Some(tokens)),
             None => ("extra_special_tokens", given.filter(|given| !given.is_object())),
@@ -231,9 +274,13 @@ impl TokenizerSettings {
         match self.fields.get(field) {
             None | Some(Value::Null) => Ok(None),
             Some(value) => {
-                let count =
-                    value.as_u64().and_then(|count| usize::try_from(count).ok()).filter(|count| *count <= MOST_EXTRA);
-                count.map(Some).ok_or_else(|| self.wrong(field, "a whole number up to 100000", value))
+                let count = value
+                    .as_u64()
+                    .and_then(|count| usize::try_from(count).ok())
+                    .filter(|count| *count <= MOST_EXTRA);
+                count
+                    .map(Some)
+                    .ok_or_else(|| self.wrong(field, "a whole number up to 100000", value))
             }
         }
     }
@@ -257,7 +304,12 @@ impl TokenizerSettings {
 
     pub(super) fn wrong(&self, field: &'static str, expected: &str, got: &Value) -> Error {
         let got: String = got.to_string().chars().take(80).collect();
-        Error::Field { path: self.origin(field).to_owned(), field, expected: expected.into(), got }
+        Error::Field {
+            path: self.origin(field).to_owned(),
+            field,
+            expected: expected.into(),
+            got,
+        }
     }
 
     /// The file that a field is from.
@@ -268,7 +320,9 @@ impl TokenizerSettings {
 
 /// The fields of a JSON file; nothing where it is not there.
 fn object(path: &Path) -> Result<Option<Map<String, Value>>, Error> {
-    read_value(path)?.map(|value| JsonFile::new(path.to_owned(), value).map(JsonFile::into_fields)).transpose()
+    read_value(path)?
+        .map(|value| JsonFile::new(path.to_owned(), value).map(JsonFile::into_fields))
+        .transpose()
 }
 
 /// A token of `special_tokens_map.json`, which does not say that it is special.
@@ -290,7 +344,8 @@ fn stated(value: &Value) -> Option<StatedToken> {
     }
 }
 
-/// A token with its flags; as in the tokenizers library, one that is not special is matched in normalised text unless it says otherwise.
+/// A token with its flags; as in the tokenizers library, one that is not special is matched in normalised text unless
+/// it says otherwise.
 fn added_token(value: &Value) -> Option<AddedToken> {
     let content = value.get("content")?.as_str()?;
     let flag = |name: &str| value.get(name).and_then(Value::as_bool);

@@ -28,7 +28,11 @@ pub(super) struct TokenizerFile {
 impl TokenizerFile {
     pub(super) fn of_json(path: PathBuf, value: Value) -> Result<Self, Error> {
         let fields = JsonFile::new(path.clone(), value)?.into_fields();
-        Ok(Self { fields, word_list: None, path })
+        Ok(Self {
+            fields,
+            word_list: None,
+            path,
+        })
     }
 
     /// `vocab.txt` in `folder`, with what BERT's tokenizer makes of it.
@@ -40,18 +44,28 @@ impl TokenizerFile {
             } else {
                 "The model needs `tokenizer.json`, or `vocab.txt` for WordPiece. Fetch the whole model directory again"
             };
-            return Err(Error::MissingFile { path: folder.join("tokenizer.json"), fix });
+            return Err(Error::MissingFile {
+                path: folder.join("tokenizer.json"),
+                fix,
+            });
         }
         let bytes = fs_err::read(&path)?;
         if is_lfs_pointer(&bytes) {
             return Err(Error::LfsPointer { path });
         }
-        let vocabulary = WordPiece::read_bytes(&bytes)
-            .map_err(|error| Error::Tokenizer { path: path.clone(), reason: error.to_string() })?;
-        let mut special: Vec<(u32, &str)> =
-            SPECIAL.iter().filter_map(|token| Some((*vocabulary.get(*token)?, *token))).collect();
+        let vocabulary = WordPiece::read_bytes(&bytes).map_err(|error| Error::Tokenizer {
+            path: path.clone(),
+            reason: error.to_string(),
+        })?;
+        let mut special: Vec<(u32, &str)> = SPECIAL
+            .iter()
+            .filter_map(|token| Some((*vocabulary.get(*token)?, *token)))
+            .collect();
         special.sort_unstable();
-        let added: Vec<Value> = special.into_iter().map(|(id, token)| special_token(id, token)).collect();
+        let added: Vec<Value> = special
+            .into_iter()
+            .map(|(id, token)| special_token(id, token))
+            .collect();
         let vocabulary: Map<String, Value> = vocabulary.into_iter().map(|(token, id)| (token, json!(id))).collect();
         let frame = |name: &str| json!([name, vocabulary.get(name).cloned().unwrap_or(json!(0))]);
         let post_processor = json!({"type": "BertProcessing", "sep": frame("[SEP]"), "cls": frame("[CLS]")});
@@ -69,8 +83,15 @@ impl TokenizerFile {
             ("post_processor", post_processor),
             ("model", model),
         ];
-        let fields = fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
-        Ok(Self { fields, word_list: Some(sha256(&bytes)), path })
+        let fields = fields
+            .into_iter()
+            .map(|(name, value)| (name.to_owned(), value))
+            .collect();
+        Ok(Self {
+            fields,
+            word_list: Some(sha256(&bytes)),
+            path,
+        })
     }
 }
 

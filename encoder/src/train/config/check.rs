@@ -17,12 +17,19 @@ pub(super) fn check(config: &Config) -> Result<(), String> {
     }
     let is_random = config.model.encoder.is_some() || config.model.init == EncoderInit::Random;
     if is_random && config.model.sharing.is_none() {
-        return refuse("model.sharing", "given with a randomly initialised encoder, such as \"sde\"", &"nothing");
+        return refuse(
+            "model.sharing",
+            "given with a randomly initialised encoder, such as \"sde\"",
+            &"nothing",
+        );
     }
     if config.model.sharing == Some(Sharing::SDE) && config.model.dim == 0 {
         return refuse("model.dim", "at least 1", &0);
     }
-    for (setting, value) in [("checkpoints.every", config.checkpoints.every), ("log.every", config.log.every)] {
+    for (setting, value) in [
+        ("checkpoints.every", config.checkpoints.every),
+        ("log.every", config.log.every),
+    ] {
         if value == 0 {
             return refuse(setting, "at least 1", &0);
         }
@@ -30,12 +37,24 @@ pub(super) fn check(config: &Config) -> Result<(), String> {
     if config.evaluation.depth == 0 {
         return refuse("evaluation.depth", "at least 1", &0);
     }
-    if let Some(context) = config.evaluation.context.filter(|context| context.late_weight().is_some()) {
+    if let Some(context) = config
+        .evaluation
+        .context
+        .filter(|context| context.late_weight().is_some())
+    {
         if config.evaluation.documents.is_none() {
-            return refuse("evaluation.documents", &format!("a file with evaluation.context = \"{context}\""), &"none");
+            return refuse(
+                "evaluation.documents",
+                &format!("a file with evaluation.context = \"{context}\""),
+                &"none",
+            );
         }
         if config.evaluation.similarity != Similarity::Cosine {
-            return refuse("evaluation.context", "none or title with similarity = \"inner-product\"", &context);
+            return refuse(
+                "evaluation.context",
+                "none or title with similarity = \"inner-product\"",
+                &context,
+            );
         }
     }
     if config.model.kind == TrainedKind::CrossEncoder {
@@ -46,9 +65,16 @@ pub(super) fn check(config: &Config) -> Result<(), String> {
     }
     let mut names = BTreeSet::new();
     for stage in &config.stages {
-        let plain = stage.name.chars().all(|letter| letter.is_ascii_alphanumeric() || "-_".contains(letter));
+        let plain = stage
+            .name
+            .chars()
+            .all(|letter| letter.is_ascii_alphanumeric() || "-_".contains(letter));
         if stage.name.is_empty() || !plain || !names.insert(&stage.name) {
-            return refuse("stages.name", "letters, digits, `-` and `_`, each name once", &stage.name);
+            return refuse(
+                "stages.name",
+                "letters, digits, `-` and `_`, each name once",
+                &stage.name,
+            );
         }
         check_stage(config, stage)?;
     }
@@ -116,9 +142,16 @@ fn check_stage(config: &Config, stage: &Stage) -> Result<(), String> {
         return refuse(&of("training.steps"), "at least 1, or absent", &0);
     }
     let distillation = stage.loss.distillation;
-    let uses = [("loss.distillation", distillation.is_some()), ("mine", stage.mine.is_some())];
+    let uses = [
+        ("loss.distillation", distillation.is_some()),
+        ("mine", stage.mine.is_some()),
+    ];
     if let Some((table, _)) = uses.iter().find(|(_, used)| *used && batch.negatives == 0) {
-        return refuse(&of("batch.negatives"), &format!("at least 1 with [{table}], which works on them"), &0);
+        return refuse(
+            &of("batch.negatives"),
+            &format!("at least 1 with [{table}], which works on them"),
+            &0,
+        );
     }
     if batch.size == 1 && batch.negatives == 0 {
         let expected = "at least 2 without batch.negatives: the loss tells an answer from the others of its batch, \
@@ -131,14 +164,19 @@ fn check_stage(config: &Config, stage: &Stage) -> Result<(), String> {
         return refuse(&of("mine"), expected, &"both");
     }
     let weights = [("loss.weight", stage.loss.weight)].into_iter();
-    let more = distillation.into_iter().map(|distillation| ("loss.distillation.weight", distillation.weight));
+    let more = distillation
+        .into_iter()
+        .map(|distillation| ("loss.distillation.weight", distillation.weight));
     for (setting, weight) in weights.chain(more) {
         if !(weight.is_finite() && weight >= 0.0) {
             return refuse(&of(setting), "a number from 0", &weight);
         }
     }
     let positive = distillation.into_iter().flat_map(|distillation| {
-        [("loss.distillation.temperature", distillation.temperature), ("loss.distillation.scale", distillation.scale)]
+        [
+            ("loss.distillation.temperature", distillation.temperature),
+            ("loss.distillation.scale", distillation.scale),
+        ]
     });
     for (setting, value) in positive {
         if !(value.is_finite() && value > 0.0) {
@@ -146,17 +184,30 @@ fn check_stage(config: &Config, stage: &Stage) -> Result<(), String> {
         }
     }
     check_context(config, stage, &of)?;
-    if stage.loss.endx.is_some() { check_endx(&stage.loss, &of) } else { Ok(()) }
+    if stage.loss.endx.is_some() {
+        check_endx(&stage.loss, &of)
+    } else {
+        Ok(())
+    }
 }
 
 /// Refuses a context that cannot be had, or that something else contradicts.
 fn check_context(config: &Config, stage: &Stage, of: &dyn Fn(&str) -> String) -> Result<(), String> {
     let late = stage.data.context.and_then(PassageContext::late_weight);
     if late.is_none() && stage.data.documents.is_some() {
-        let got = stage.data.context.map_or_else(|| "none".to_owned(), |context| context.to_string());
-        return refuse(&of("data.context"), "late or title+late with data.documents, which nothing else reads", &got);
+        let got = stage
+            .data
+            .context
+            .map_or_else(|| "none".to_owned(), |context| context.to_string());
+        return refuse(
+            &of("data.context"),
+            "late or title+late with data.documents, which nothing else reads",
+            &got,
+        );
     }
-    let Some(context) = stage.data.context else { return Ok(()) };
+    let Some(context) = stage.data.context else {
+        return Ok(());
+    };
     if context.has_title() && !stage.data.titles {
         return refuse(&of("data.context"), "none or late with data.titles = false", &context);
     }
@@ -164,14 +215,21 @@ fn check_context(config: &Config, stage: &Stage, of: &dyn Fn(&str) -> String) ->
         return Ok(());
     }
     if stage.data.documents.is_none() {
-        return refuse(&of("data.documents"), &format!("a file with data.context = \"{context}\""), &"none");
+        return refuse(
+            &of("data.documents"),
+            &format!("a file with data.context = \"{context}\""),
+            &"none",
+        );
     }
     let without = [
         (
             "type = \"cross-encoder\", which reads a passage with its question",
             config.model.kind == TrainedKind::CrossEncoder,
         ),
-        ("[loss.endx], whose cross encoder reads answers by themselves", stage.loss.endx.is_some()),
+        (
+            "[loss.endx], whose cross encoder reads answers by themselves",
+            stage.loss.endx.is_some(),
+        ),
         (
             "loss.similarity = \"inner-product\", whose vectors have any length",
             stage.loss.similarity != Similarity::Cosine,
@@ -186,7 +244,8 @@ fn check_context(config: &Config, stage: &Stage, of: &dyn Fn(&str) -> String) ->
 /// Most that the terms within questions and within answers may weigh, where these are not near themselves alone.
 const MOST_WITHIN: f64 = 100.0;
 
-/// The temperature of the dual loss is that of the cross encoder's and of the kernels: were it learned, it would be by the dual loss alone.
+/// The temperature of the dual loss is that of the cross encoder's and of the kernels: were it learned, it would be by
+/// the dual loss alone.
 fn check_endx(loss: &LossConfig, of: &dyn Fn(&str) -> String) -> Result<(), String> {
     if loss.learned_temperature {
         let expected = "false with [loss.endx], whose geometry terms compare distributions of one temperature";
@@ -194,7 +253,10 @@ fn check_endx(loss: &LossConfig, of: &dyn Fn(&str) -> String) -> Result<(), Stri
     }
     let as_the_paper = loss.similarity == Similarity::InnerProduct && (loss.temperature - 1.0).abs() < f64::EPSILON;
     let weights = loss.endx.map(|endx| endx.weights).unwrap_or_default();
-    for (setting, weight) in [("loss.endx.weights.q-q", weights.q_q.to), ("loss.endx.weights.a-a", weights.a_a.to)] {
+    for (setting, weight) in [
+        ("loss.endx.weights.q-q", weights.q_q.to),
+        ("loss.endx.weights.a-a", weights.a_a.to),
+    ] {
         if weight > MOST_WITHIN && !as_the_paper {
             let expected = "at most 100 but with similarity = \"inner-product\" and temperature = 1.0, for which the paper's 1e4 is; \
                             about 0.5 does over a temperature such as 0.05";

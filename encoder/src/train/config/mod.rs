@@ -63,6 +63,10 @@ pub struct Config {
 impl Config {
     /// Device, data type and threads.
     pub fn compute(&self) -> Compute {
-        Compute { device: self.device, dtype: self.dtype, threads: (self.threads > 0).then_some(self.threads) }
+        Compute {
+            device: self.device,
+            dtype: self.dtype,
+            threads: (self.threads > 0).then_some(self.threads),
+        }
     }
 }

@@ -111,14 +111,27 @@ impl ModelConfig {
         match self.pooling {
             PoolingKind::Kept => Aggregation::Kept,
             PoolingKind::Mean => Aggregation::Mean,
-            PoolingKind::MultiHop => Aggregation::MultiHop { inner: self.inner, hops: self.hops },
+            PoolingKind::MultiHop => Aggregation::MultiHop {
+                inner: self.inner,
+                hops: self.hops,
+            },
         }
     }
 
     /// The randomly initialised encoder, if there is one.
     pub(crate) fn new_encoder(&self) -> Option<NewEncoder> {
-        let Self { layers, hidden, bidirectional, .. } = *self;
-        let recurrent = |cell| NewEncoder::Recurrent { cell, layers, hidden, bidirectional };
+        let Self {
+            layers,
+            hidden,
+            bidirectional,
+            ..
+        } = *self;
+        let recurrent = |cell| NewEncoder::Recurrent {
+            cell,
+            layers,
+            hidden,
+            bidirectional,
+        };
         self.encoder.map(|kind| match kind {
             EncoderKind::Lstm => recurrent(RecurrentCell::Lstm),
             EncoderKind::Gru => recurrent(RecurrentCell::Gru),

@@ -1,5 +1,5 @@
-//! A file to a [`Config`]. The user's tables are merged over the defaults, and a stage's over those, before anything is parsed:
-//! a value stands in one place only, and a key that nothing knows is refused with its path.
+//! A file to a [`Config`]. The user's tables are merged over the defaults, and a stage's over those, before anything is
+//! parsed: a value stands in one place only, and a key that nothing knows is refused with its path.
 
 use std::path::Path;
 
@@ -14,13 +14,25 @@ use crate::train::TrainError;
 pub const DEFAULT: &str = include_str!("default.toml");
 
 /// Tables that a stage may hold.
-const OF_STAGES: [&str; 8] = ["data", "batch", "loss", "optimizer", "schedule", "clipping", "training", "mine"];
+const OF_STAGES: [&str; 8] = [
+    "data",
+    "batch",
+    "loss",
+    "optimizer",
+    "schedule",
+    "clipping",
+    "training",
+    "mine",
+];
 
 impl Config {
     /// Reads a file.
     pub fn open(path: &Path) -> Result<Self, TrainError> {
         let text = fs_err::read_to_string(path)?;
-        Self::parse(&text).map_err(|reason| TrainError::Config { path: path.to_owned(), reason })
+        Self::parse(&text).map_err(|reason| TrainError::Config {
+            path: path.to_owned(),
+            reason,
+        })
     }
 
     /// Reads the text of a file; the error names the key.
@@ -56,10 +68,18 @@ impl Config {
 
 fn tables(stages: Value) -> Result<Vec<Table>, String> {
     let wrong = || "`stages` must be tables, each under [[stages]], and at least one".to_owned();
-    let Value::Array(stages) = stages else { return Err(wrong()) };
+    let Value::Array(stages) = stages else {
+        return Err(wrong());
+    };
     let stages: Vec<Table> = stages
         .into_iter()
-        .map(|stage| if let Value::Table(stage) = stage { Ok(stage) } else { Err(wrong()) })
+        .map(|stage| {
+            if let Value::Table(stage) = stage {
+                Ok(stage)
+            } else {
+                Err(wrong())
+            }
+        })
         .collect::<Result<_, _>>()?;
     if stages.is_empty() { Err(wrong()) } else { Ok(stages) }
 }
@@ -83,6 +103,10 @@ fn over(mut lower: Table, upper: Table) -> Table {
 fn read<'de, T: Deserialize<'de>>(table: Table, prefix: &str) -> Result<T, String> {
     serde_path_to_error::deserialize(Value::Table(table)).map_err(|error| {
         let (path, reason) = (error.path().to_string(), error.inner().message().to_owned());
-        if path == "." { format!("{prefix}{reason}") } else { format!("`{prefix}{path}`: {reason}") }
+        if path == "." {
+            format!("{prefix}{reason}")
+        } else {
+            format!("`{prefix}{path}`: {reason}")
+        }
     })
 }

@@ -42,7 +42,10 @@ pub struct EvaluationConfig {
 
 impl EvaluationConfig {
     pub(crate) fn context(&self) -> EvaluatedContext {
-        EvaluatedContext { context: self.context.unwrap_or_default(), documents: self.documents.clone() }
+        EvaluatedContext {
+            context: self.context.unwrap_or_default(),
+            documents: self.documents.clone(),
+        }
     }
 }
 
@@ -50,7 +53,10 @@ fn depth() -> usize {
     50
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference to the field")]
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde hands over a reference to the field"
+)]
 fn is_depth(value: &usize) -> bool {
     *value == depth()
 }

@@ -8,7 +8,8 @@ use super::Config;
 const FREE: [&str; 4] = ["device", "threads", "checkpoints", "log"];
 /// Settings that the model which a run begins from is made by.
 const OF_START: [&str; 2] = ["model", "seed"];
-/// Settings that decide, with those, which negatives are mined before the first step: of the run, and of its first stage.
+/// Settings that decide, with those, which negatives are mined before the first step: of the run, and of its first
+/// stage.
 const OF_MINING: [&str; 2] = ["dtype", "stages"];
 const OF_MINING_STAGE: [&str; 2] = ["data", "mine"];
 
@@ -35,7 +36,9 @@ pub(crate) fn difference(then: &str, now: &str, made: Made) -> Option<(String, S
     // Read alike, so that equal texts are equal numbers.
     let read = |text: &str| {
         let mut value: Value = serde_json::from_str(text).unwrap_or_default();
-        let Value::Object(settings) = &mut value else { return value };
+        let Value::Object(settings) = &mut value else {
+            return value;
+        };
         settings.retain(|setting, _| match made {
             Made::Start => OF_START.contains(&setting.as_str()),
             Made::Mined => [OF_START, OF_MINING].concat().contains(&setting.as_str()),
@@ -55,14 +58,21 @@ pub(crate) fn difference(then: &str, now: &str, made: Made) -> Option<(String, S
 }
 
 fn first(path: &str, then: &Value, now: &Value) -> Option<(String, String, String)> {
-    let below = |key: &str| if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") };
+    let below = |key: &str| {
+        if path.is_empty() {
+            key.to_owned()
+        } else {
+            format!("{path}.{key}")
+        }
+    };
     match (then, now) {
         (Value::Object(then), Value::Object(now)) => {
             let mut keys: Vec<&String> = then.keys().chain(now.keys()).collect();
             keys.sort_unstable();
             keys.dedup();
             let of = |map: &serde_json::Map<String, Value>, key: &str| map.get(key).cloned().unwrap_or(Value::Null);
-            keys.into_iter().find_map(|key| first(&below(key), &of(then, key), &of(now, key)))
+            keys.into_iter()
+                .find_map(|key| first(&below(key), &of(then, key), &of(now, key)))
         }
         (Value::Array(then), Value::Array(now)) if then.len() == now.len() => then
             .iter()

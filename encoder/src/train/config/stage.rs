@@ -76,9 +76,17 @@ impl DataConfig {
     }
 
     pub(crate) fn pairs(&self) -> PairOptions {
-        let Self { question_tokens, answer_tokens, .. } = *self;
+        let Self {
+            question_tokens,
+            answer_tokens,
+            ..
+        } = *self;
         let titles = self.context.map_or(self.titles, PassageContext::has_title);
-        PairOptions { question_tokens, answer_tokens, titles }
+        PairOptions {
+            question_tokens,
+            answer_tokens,
+            titles,
+        }
     }
 }
 
@@ -141,7 +149,10 @@ fn one() -> f64 {
     1.0
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference to the field")]
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde hands over a reference to the field"
+)]
 fn is_one(value: &f64) -> bool {
     (value - one()).abs() < f64::EPSILON
 }
@@ -174,7 +185,8 @@ pub struct EndxConfig {
 pub struct ClippingConfig {
     /// 0 for any norm.
     pub max_norm: f64,
-    /// With ENDX: the norm is of the towers, of the cross-encoder branch, and of a learned temperature each, and not of all together.
+    /// With ENDX: the norm is of the towers, of the cross-encoder branch, and of a learned temperature each, and not of
+    /// all together.
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
     pub each_side: bool,
     /// Handling of gradients that are not finite.
@@ -185,7 +197,10 @@ fn yes() -> bool {
     true
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference to the field")]
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde hands over a reference to the field"
+)]
 fn is_yes(value: &bool) -> bool {
     *value
 }
@@ -193,7 +208,10 @@ fn is_yes(value: &bool) -> bool {
 impl ClippingConfig {
     pub(crate) fn clipping(self) -> Clipping {
         let any = self.max_norm.abs() < f64::MIN_POSITIVE;
-        Clipping { max_norm: (!any).then_some(self.max_norm), not_finite: self.not_finite }
+        Clipping {
+            max_norm: (!any).then_some(self.max_norm),
+            not_finite: self.not_finite,
+        }
     }
 }
 
@@ -248,16 +266,50 @@ pub struct MineConfig {
 
 impl Default for MineConfig {
     fn default() -> Self {
-        let MineOptions { rank_start, rank_end, count, sample, keep, .. } = MineOptions::default();
-        Self { corpus: None, rank_start, rank_end, count, margin: 0.0, relative_margin: 0.95, sample, keep }
+        let MineOptions {
+            rank_start,
+            rank_end,
+            count,
+            sample,
+            keep,
+            ..
+        } = MineOptions::default();
+        Self {
+            corpus: None,
+            rank_start,
+            rank_end,
+            count,
+            margin: 0.0,
+            relative_margin: 0.95,
+            sample,
+            keep,
+        }
     }
 }
 
 impl MineConfig {
     /// Options of mining with a seed.
     pub fn options(&self, seed: u64) -> MineOptions {
-        let Self { rank_start, rank_end, count, sample, keep, .. } = *self;
-        let margin = Some(Margin { absolute: self.margin, relative: self.relative_margin });
-        MineOptions { rank_start, rank_end, count, margin, sample, seed, keep }
+        let Self {
+            rank_start,
+            rank_end,
+            count,
+            sample,
+            keep,
+            ..
+        } = *self;
+        let margin = Some(Margin {
+            absolute: self.margin,
+            relative: self.relative_margin,
+        });
+        MineOptions {
+            rank_start,
+            rank_end,
+            count,
+            margin,
+            sample,
+            seed,
+            keep,
+        }
     }
 }

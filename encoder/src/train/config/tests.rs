@@ -10,12 +10,23 @@ use crate::optim::OptimizerSettings;
 /// Keys of answers that are read in their documents, which exclude [loss.endx].
 const CONTEXT: [&str; 2] = ["context", "documents"];
 
-/// The default with every setting that is commented out, but those of some tables, and some keys: [mine] and [loss.distillation] exclude each other.
+/// The default with every setting that is commented out, but those of some tables, and some keys: [mine] and
+/// [loss.distillation] exclude each other.
 fn uncommented(but: &[&str]) -> String {
     let setting = |line: &str| {
-        let Some(rest) = line.strip_prefix("# ") else { return false };
-        let key = rest.split(['=', '.', ']']).next().unwrap_or_default().trim().trim_start_matches('[');
-        let named = key.chars().all(|letter| letter.is_ascii_lowercase() || "-1".contains(letter)) && !key.is_empty();
+        let Some(rest) = line.strip_prefix("# ") else {
+            return false;
+        };
+        let key = rest
+            .split(['=', '.', ']'])
+            .next()
+            .unwrap_or_default()
+            .trim()
+            .trim_start_matches('[');
+        let named = key
+            .chars()
+            .all(|letter| letter.is_ascii_lowercase() || "-1".contains(letter))
+            && !key.is_empty();
         named && key != "run" && !but.contains(&key) && (rest.contains(" = ") || rest.starts_with('['))
     };
     let begins_table = |line: &str, table: &str| {
@@ -33,11 +44,8 @@ fn uncommented(but: &[&str]) -> String {
     if but.contains(&"loss.endx") {
         return text;
     }
-    text.replacen("similarity = \"cosine\"", "similarity = \"inner-product\"", 1).replacen(
-        "temperature = 0.05",
-        "temperature = 1.0",
-        1,
-    )
+    text.replacen("similarity = \"cosine\"", "similarity = \"inner-product\"", 1)
+        .replacen("temperature = 0.05", "temperature = 1.0", 1)
 }
 
 #[test]
@@ -45,28 +53,62 @@ fn what_is_printed_is_the_default() {
     let (nothing, printed) = (Config::parse("").unwrap(), Config::parse(DEFAULT).unwrap());
     assert_eq!(nothing, printed);
     assert_eq!(nothing.stages.len(), 1);
-    assert_eq!(nothing.stages[0].optimizer, OptimizerSettings::AdamW(crate::optim::AdamWSettings::default()));
+    assert_eq!(
+        nothing.stages[0].optimizer,
+        OptimizerSettings::AdamW(crate::optim::AdamWSettings::default())
+    );
     // Settings that are absent by default are in the text too, and are read as they stand there.
     let all = Config::parse(&uncommented(&[&CONTEXT[..], &["loss.distillation"]].concat())).unwrap();
-    assert_eq!(all.stages.iter().map(|stage| stage.name.as_str()).collect::<Vec<_>>(), ["pretrain", "fine-tune"]);
+    assert_eq!(
+        all.stages.iter().map(|stage| stage.name.as_str()).collect::<Vec<_>>(),
+        ["pretrain", "fine-tune"]
+    );
     let [pretrain, tune] = &all.stages[..] else { panic!() };
     // The cross-encoder branch is initialised from the seed of the run.
     let mut endx = EndxConfig::default();
     endx.cross.seed = Some(0);
     assert_eq!(pretrain.loss.endx, Some(endx));
-    assert_eq!(pretrain.mine, Some(MineConfig { corpus: Some("corpus.jsonl".into()), ..MineConfig::default() }));
-    assert_eq!((tune.batch.negatives, tune.mine.as_ref().unwrap().rank_end, tune.training.steps), (1, 50, Some(20000)));
-    let distillation = DistillationConfig { kind: DistillationKind::Kl, weight: 1.0, temperature: 1.0, scale: 1.0 };
+    assert_eq!(
+        pretrain.mine,
+        Some(MineConfig {
+            corpus: Some("corpus.jsonl".into()),
+            ..MineConfig::default()
+        })
+    );
+    assert_eq!(
+        (
+            tune.batch.negatives,
+            tune.mine.as_ref().unwrap().rank_end,
+            tune.training.steps
+        ),
+        (1, 50, Some(20000))
+    );
+    let distillation = DistillationConfig {
+        kind: DistillationKind::Kl,
+        weight: 1.0,
+        temperature: 1.0,
+        scale: 1.0,
+    };
     let distilled = Config::parse(&uncommented(&[&CONTEXT[..], &["mine"]].concat())).unwrap();
-    assert!(distilled.stages.iter().all(|stage| stage.loss.distillation == Some(distillation) && stage.mine.is_none()));
+    assert!(
+        distilled
+            .stages
+            .iter()
+            .all(|stage| stage.loss.distillation == Some(distillation) && stage.mine.is_none())
+    );
     let model = &all.model;
-    assert_eq!((model.sharing, model.encoder), (Some(crate::config::Sharing::SDE), Some(EncoderKind::Lstm)));
+    assert_eq!(
+        (model.sharing, model.encoder),
+        (Some(crate::config::Sharing::SDE), Some(EncoderKind::Lstm))
+    );
 }
 
 /// Every path to a value.
 fn paths(value: &Value, path: &str, found: &mut Vec<String>) {
     match value {
-        Value::Object(fields) => fields.iter().for_each(|(key, value)| paths(value, &format!("{path}.{key}"), found)),
+        Value::Object(fields) => fields
+            .iter()
+            .for_each(|(key, value)| paths(value, &format!("{path}.{key}"), found)),
         Value::Array(items) => items.iter().for_each(|item| paths(item, path, found)),
         _ => found.push(path.to_owned()),
     }
@@ -76,12 +118,20 @@ fn paths(value: &Value, path: &str, found: &mut Vec<String>) {
 fn every_setting_stands_in_the_text() {
     let mut found = Vec::new();
     let without_context = |table| [&CONTEXT[..], &[table]].concat();
-    for but in [without_context("mine"), without_context("loss.distillation"), vec!["loss.endx", "loss.distillation"]] {
+    for but in [
+        without_context("mine"),
+        without_context("loss.distillation"),
+        vec!["loss.endx", "loss.distillation"],
+    ] {
         let all = Config::parse(&uncommented(&but)).unwrap();
         paths(&serde_json::from_str(&all.facts().unwrap()).unwrap(), "", &mut found);
     }
     assert!(found.len() > 70, "{}", found.len());
-    assert!(CONTEXT.iter().all(|key| found.iter().any(|path| path.ends_with(&format!("data.{key}")))));
+    assert!(
+        CONTEXT
+            .iter()
+            .all(|key| found.iter().any(|path| path.ends_with(&format!("data.{key}"))))
+    );
     for path in found {
         let key = path.rsplit('.').next().unwrap();
         assert!(DEFAULT.contains(&format!("{key} = ")), "{path}");
@@ -90,7 +140,10 @@ fn every_setting_stands_in_the_text() {
 
 #[test]
 fn adafactor_is_printed_with_its_defaults() {
-    let line = DEFAULT.lines().find_map(|line| line.strip_prefix("# In one line: ")).unwrap();
+    let line = DEFAULT
+        .lines()
+        .find_map(|line| line.strip_prefix("# In one line: "))
+        .unwrap();
     let config = Config::parse(&format!("optimizer = {line}")).unwrap();
     let default = crate::optim::AdafactorSettings::default();
     assert_eq!(config.stages[0].optimizer, OptimizerSettings::Adafactor(default));
@@ -105,8 +158,10 @@ fn adafactor_is_printed_with_its_defaults() {
 fn a_gaussian_kernel_is_read_as_printed() {
     let line = DEFAULT.lines().find(|line| line.contains("gaussian")).unwrap();
     let kernel = line.split_once(", or ").unwrap().1.split_once(" with").unwrap().0;
-    let config =
-        Config::parse(&format!("{ENDX_LOSS}[loss.endx.geometry]\ndual = {kernel}\ncross-learns = true")).unwrap();
+    let config = Config::parse(&format!(
+        "{ENDX_LOSS}[loss.endx.geometry]\ndual = {kernel}\ncross-learns = true"
+    ))
+    .unwrap();
     let endx = config.stages[0].loss.endx.as_ref().unwrap();
     assert_eq!(endx.geometry.dual, crate::loss::Kernel::Gaussian { width: 1.0 });
     assert_eq!(endx.geometry.cross, crate::loss::Kernel::InnerProduct);
@@ -132,7 +187,12 @@ const ENDX_LOSS: &str = "[loss]\nsimilarity = \"inner-product\"\ntemperature = 1
 #[test]
 fn what_the_cross_side_draws_follows_the_run_unless_it_is_told() {
     let seed = |text: &str| {
-        Config::parse(&format!("seed = 7\n{ENDX_LOSS}{text}")).unwrap().stages[0].loss.endx.unwrap().cross.seed
+        Config::parse(&format!("seed = 7\n{ENDX_LOSS}{text}")).unwrap().stages[0]
+            .loss
+            .endx
+            .unwrap()
+            .cross
+            .seed
     };
     assert_eq!(seed("[loss.endx.cross]\nheads = 4"), Some(7));
     assert_eq!(seed("[loss.endx.cross]\nseed = 3"), Some(3));
@@ -146,15 +206,33 @@ fn refusal(text: &str) -> String {
 fn mistakes_are_named() {
     for (text, expected) in [
         ("sede = 1", "unknown field `sede`"),
-        ("[loss]\ntemprature = 1.0", "`loss.temprature`: unknown field `temprature`"),
-        ("[optimizer]\nkind = \"adafactor\"\nbeta2 = 0.9", "unknown field `beta2`"),
+        (
+            "[loss]\ntemprature = 1.0",
+            "`loss.temprature`: unknown field `temprature`",
+        ),
+        (
+            "[optimizer]\nkind = \"adafactor\"\nbeta2 = 0.9",
+            "unknown field `beta2`",
+        ),
         ("[optimizer]\nkind = \"sgd\"", "unknown variant `sgd`"),
         ("[loss.endx.weights]\ndaul = 1.0", "unknown field `daul`"),
-        ("[batch]\nsize = \"many\"", "`batch.size`: invalid type: string \"many\""),
-        ("[batch]\nsize = 0", "`stages.train.batch.size` must be at least 1, got: 0"),
-        ("[training]\nepochs = -1.0", "`stages.train.training.epochs` must be a positive number, got: -1"),
+        (
+            "[batch]\nsize = \"many\"",
+            "`batch.size`: invalid type: string \"many\"",
+        ),
+        (
+            "[batch]\nsize = 0",
+            "`stages.train.batch.size` must be at least 1, got: 0",
+        ),
+        (
+            "[training]\nepochs = -1.0",
+            "`stages.train.training.epochs` must be a positive number, got: -1",
+        ),
         ("[evaluation]\nmetric = \"map\"", "unknown variant `map`"),
-        ("[evaluation]\nrun = \"dense.run\"", "`evaluation.run` must be absent without type = \"cross-encoder\""),
+        (
+            "[evaluation]\nrun = \"dense.run\"",
+            "`evaluation.run` must be absent without type = \"cross-encoder\"",
+        ),
         ("[evaluation]\ndepth = 0", "`evaluation.depth` must be at least 1"),
         (
             "[batch]\nnegatives = 1\n[loss.distillation]\nkind = \"margin-mse\"\nscale = 0.0",
@@ -174,7 +252,10 @@ fn mistakes_are_named() {
             "[loss.distillation]\nkind = \"kl\"",
             "`stages.train.batch.negatives` must be at least 1 with [loss.distillation]",
         ),
-        ("[batch]\nsize = 1", "`stages.train.batch.size` must be at least 2 without batch.negatives"),
+        (
+            "[batch]\nsize = 1",
+            "`stages.train.batch.size` must be at least 2 without batch.negatives",
+        ),
         (
             "[batch]\nnegatives = 1\n[mine]\nrank-end = 10\n[loss.distillation]\nkind = \"kl\"",
             "`stages.train.mine` must be absent with [loss.distillation]",
@@ -187,8 +268,14 @@ fn mistakes_are_named() {
             "[loss]\nsimilarity = \"inner-product\"\ntemperature = 1.0\nlearned-temperature = true\n[loss.endx]",
             "`stages.train.loss.learned-temperature` must be false with [loss.endx]",
         ),
-        ("[[stages]]\nname = \"a\"\n[[stages]]\nname = \"a\"", "each name once, got: a"),
-        ("[[stages]]\nname = \"a\"\nsteps = 3", "`stages[0].steps`: unknown field `steps`"),
+        (
+            "[[stages]]\nname = \"a\"\n[[stages]]\nname = \"a\"",
+            "each name once, got: a",
+        ),
+        (
+            "[[stages]]\nname = \"a\"\nsteps = 3",
+            "`stages[0].steps`: unknown field `steps`",
+        ),
         ("[[stages]]\ndata = { split = \"x\" }", "stages[0].missing field `name`"),
         ("stages = []", "`stages` must be tables"),
         ("[batch", "line 1"),
@@ -203,9 +290,16 @@ fn a_stage_is_laid_over_the_common_tables() {
     let text = "[batch]\nsize = 8\nnegatives = 2\n[optimizer]\nkind = \"adafactor\"\n\
                 [[stages]]\nname = \"a\"\nbatch = { size = 4 }\n[[stages]]\nname = \"b\"\nschedule = { kind = \"constant\" }";
     let config = Config::parse(text).unwrap();
-    let batches: Vec<_> = config.stages.iter().map(|stage| (stage.batch.size, stage.batch.negatives)).collect();
+    let batches: Vec<_> = config
+        .stages
+        .iter()
+        .map(|stage| (stage.batch.size, stage.batch.negatives))
+        .collect();
     assert_eq!(batches, [(4, 2), (8, 2)]);
-    assert_eq!(config.stages[1].schedule, crate::optim::Schedule::Constant { warm_up: 0 });
+    assert_eq!(
+        config.stages[1].schedule,
+        crate::optim::Schedule::Constant { warm_up: 0 }
+    );
     assert_eq!(config.stages[0].schedule, crate::optim::Schedule::Linear { warm_up: 0 });
     assert!(matches!(config.stages[0].optimizer, OptimizerSettings::Adafactor(_)));
 }
@@ -215,12 +309,21 @@ fn a_difference_is_named_where_it_matters() {
     let facts = |text: &str| Config::parse(text).unwrap().facts().unwrap();
     let trained = |then: &str, now: &str| difference(then, now, Made::Trained);
     let then = facts("");
-    assert_eq!(trained(&then, &facts("threads = 3\n[checkpoints]\nkeep = 9\n[log]\nevery = 1")), None);
+    assert_eq!(
+        trained(&then, &facts("threads = 3\n[checkpoints]\nkeep = 9\n[log]\nevery = 1")),
+        None
+    );
     let (path, before, now) = trained(&then, &facts("[batch]\nsize = 65")).unwrap();
-    assert_eq!((path.as_str(), before.as_str(), now.as_str()), ("stages[0].batch.size", "64", "65"));
+    assert_eq!(
+        (path.as_str(), before.as_str(), now.as_str()),
+        ("stages[0].batch.size", "64", "65")
+    );
     // Runs that were begun before this setting was there go on.
     assert!(!then.contains("pretrained"));
-    let (stored, random) = ("[model]\nsharing = \"sde\"", "[model]\nsharing = \"sde\"\ninit = \"random\"");
+    let (stored, random) = (
+        "[model]\nsharing = \"sde\"",
+        "[model]\nsharing = \"sde\"\ninit = \"random\"",
+    );
     let (path, _, now) = trained(&facts(stored), &facts(random)).unwrap();
     assert_eq!((path.as_str(), now.as_str()), ("model.init", "\"random\""));
     let (path, ..) = trained(&then, &facts("[training]\nsteps = 3")).unwrap();
@@ -231,7 +334,10 @@ fn a_difference_is_named_where_it_matters() {
 #[test]
 fn what_was_made_decides_which_settings_matter() {
     let facts = |text: &str| {
-        Config::parse(&format!("{text}\n[batch]\nnegatives = 1\n[mine]\nrank-end = 10")).unwrap().facts().unwrap()
+        Config::parse(&format!("{text}\n[batch]\nnegatives = 1\n[mine]\nrank-end = 10"))
+            .unwrap()
+            .facts()
+            .unwrap()
     };
     let then = facts("");
     for (text, start, mined) in [
@@ -242,9 +348,16 @@ fn what_was_made_decides_which_settings_matter() {
         ("[loss]\ntemperature = 0.1", false, false),
     ] {
         let differs = |made| difference(&then, &facts(text), made).is_some();
-        assert_eq!([Made::Start, Made::Mined, Made::Trained].map(differs), [start, mined, true], "{text}");
+        assert_eq!(
+            [Made::Start, Made::Mined, Made::Trained].map(differs),
+            [start, mined, true],
+            "{text}"
+        );
     }
     let other = facts("").replace("\"rank-end\":10", "\"rank-end\":11");
     let (path, ..) = difference(&then, &other, Made::Mined).unwrap();
-    assert_eq!((path.as_str(), difference(&then, &other, Made::Start)), ("stages[0].mine.rank-end", None));
+    assert_eq!(
+        (path.as_str(), difference(&then, &other, Made::Start)),
+        ("stages[0].mine.rank-end", None)
+    );
 }

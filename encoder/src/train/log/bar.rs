@@ -24,13 +24,32 @@ impl Bar {
         self.0 = None;
         let bar = ProgressBar::new(stage, Some(steps), "{prefix} {wide_bar} {pos}/{len}  {msg}");
         bar.set(taken, String::new());
-        self.0 = Some(StageBar { bar, name: stage.to_owned(), steps, first: taken, started: Instant::now() });
+        self.0 = Some(StageBar {
+            bar,
+            name: stage.to_owned(),
+            steps,
+            first: taken,
+            started: Instant::now(),
+        });
     }
 
     /// `step` of the stage was taken.
     pub(super) fn step(&mut self, step: u64, loss: f64, rate: f64, speed: f64) {
-        let Some(StageBar { bar, name, steps, first, started }) = &self.0 else { return };
-        let left = time_left(started.elapsed(), step.saturating_sub(*first), steps.saturating_sub(step));
+        let Some(StageBar {
+            bar,
+            name,
+            steps,
+            first,
+            started,
+        }) = &self.0
+        else {
+            return;
+        };
+        let left = time_left(
+            started.elapsed(),
+            step.saturating_sub(*first),
+            steps.saturating_sub(step),
+        );
         let message = message(loss, rate, speed, left.unwrap_or_default());
         bar.log(|_| format!("{name} step {step} of {steps}: {message}"));
         bar.set(step, message);
@@ -48,7 +67,10 @@ impl Bar {
 
 /// The text next to the bar, and in the log.
 fn message(loss: f64, rate: f64, speed: f64, left: Duration) -> String {
-    format!("loss {loss:.4}, rate {rate:.2e}, {speed:.0} examples/s, {} left", HumanDuration(left))
+    format!(
+        "loss {loss:.4}, rate {rate:.2e}, {speed:.0} examples/s, {} left",
+        HumanDuration(left)
+    )
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! TensorBoard's event files: records of `tensorflow.Event` messages with masked CRC-32C checksums, as the
-//! `RecordWriter` of TensorFlow frames them: length (u64), its checksum (u32), data, their checksum (u32), all little-endian.
+//! `RecordWriter` of TensorFlow frames them: length (u64), its checksum (u32), data, their checksum (u32), all
+//! little-endian.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -66,20 +67,40 @@ impl Events {
             }
         };
         let mut events = Self(file);
-        let nothing = Event { wall_time: time, ..Event::default() };
-        events.record(&Event { file_version: Some("brain.Event:2".into()), ..nothing.clone() })?;
+        let nothing = Event {
+            wall_time: time,
+            ..Event::default()
+        };
+        events.record(&Event {
+            file_version: Some("brain.Event:2".into()),
+            ..nothing.clone()
+        })?;
         if step > 0 {
             let session_log = Some(SessionLog { status: START });
-            events.record(&Event { step: step as i64 + 1, session_log, ..nothing })?;
+            events.record(&Event {
+                step: step as i64 + 1,
+                session_log,
+                ..nothing
+            })?;
         }
         Ok(events)
     }
 
     /// Values of a step.
     pub(super) fn scalars(&mut self, step: u64, scalars: &[(String, f32)]) -> io::Result<()> {
-        let scalar = |(tag, value): &(String, f32)| Scalar { tag: tag.clone(), simple_value: Some(*value) };
-        let summary = Some(Summary { value: scalars.iter().map(scalar).collect() });
-        self.record(&Event { wall_time: now(), step: step as i64, summary, ..Event::default() })
+        let scalar = |(tag, value): &(String, f32)| Scalar {
+            tag: tag.clone(),
+            simple_value: Some(*value),
+        };
+        let summary = Some(Summary {
+            value: scalars.iter().map(scalar).collect(),
+        });
+        self.record(&Event {
+            wall_time: now(),
+            step: step as i64,
+            summary,
+            ..Event::default()
+        })
     }
 
     fn record(&mut self, event: &Event) -> io::Result<()> {
@@ -92,7 +113,9 @@ impl Events {
 }
 
 fn now() -> f64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |time| time.as_secs_f64())
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0.0, |time| time.as_secs_f64())
 }
 
 /// TensorFlow's `crc32c::Mask`.
@@ -132,22 +155,37 @@ mod tests {
     fn scalars_are_read_back() {
         let folder = tempfile::tempdir().unwrap();
         let mut events = Events::create(folder.path(), 0).unwrap();
-        events.scalars(10, &[("train/loss".into(), 1.25), ("train/rate".into(), 2e-5)]).unwrap();
+        events
+            .scalars(10, &[("train/loss".into(), 1.25), ("train/rate".into(), 2e-5)])
+            .unwrap();
         let mut again = Events::create(folder.path(), 10).unwrap();
         again.scalars(20, &[("train/loss".into(), 0.5)]).unwrap();
-        let mut files: Vec<_> = fs_err::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
+        let mut files: Vec<_> = fs_err::read_dir(folder.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .collect();
         files.sort();
-        let [first, second] = &files[..] else { panic!("{files:?}") };
+        let [first, second] = &files[..] else {
+            panic!("{files:?}")
+        };
         assert!(first.file_name().unwrap().to_string_lossy().contains("tfevents"));
         let first = read(first);
         assert_eq!(first[0].file_version.as_deref(), Some("brain.Event:2"));
         let values = |event: &Event| -> Vec<(String, f32)> {
             let scalars = event.summary.iter().flat_map(|summary| &summary.value);
-            scalars.map(|scalar| (scalar.tag.clone(), scalar.simple_value.unwrap())).collect()
+            scalars
+                .map(|scalar| (scalar.tag.clone(), scalar.simple_value.unwrap()))
+                .collect()
         };
-        assert_eq!((first[1].step, values(&first[1])[0].clone()), (10, ("train/loss".to_owned(), 1.25)));
+        assert_eq!(
+            (first[1].step, values(&first[1])[0].clone()),
+            (10, ("train/loss".to_owned(), 1.25))
+        );
         let second = read(second);
-        assert_eq!((second[1].step, second[1].session_log.as_ref().unwrap().status), (11, START));
+        assert_eq!(
+            (second[1].step, second[1].session_log.as_ref().unwrap().status),
+            (11, START)
+        );
         assert_eq!((second[2].step, values(&second[2])[0].1), (20, 0.5));
     }
 }

@@ -14,12 +14,20 @@ pub(in super::super) const METRICS_FILE: &str = "metrics.jsonl";
 pub(super) struct Lines(File);
 
 impl Lines {
-    /// Opens a file to add to, without its lines of steps after `step`: those are about to be taken again. None is kept without one.
+    /// Opens a file to add to, without its lines of steps after `step`: those are about to be taken again. None is kept
+    /// without one.
     pub(super) fn open(path: &Path, step: Option<u64>) -> io::Result<Self> {
-        let text = if path.exists() { fs_err::read_to_string(path)? } else { String::new() };
+        let text = if path.exists() {
+            fs_err::read_to_string(path)?
+        } else {
+            String::new()
+        };
         let of_step = |line: &str| serde_json::from_str::<Value>(line).ok()?.get("step")?.as_u64();
         // A last line that was cut short has no step.
-        let kept: Vec<&str> = text.lines().filter(|line| of_step(line).is_some_and(|of| Some(of) <= step)).collect();
+        let kept: Vec<&str> = text
+            .lines()
+            .filter(|line| of_step(line).is_some_and(|of| Some(of) <= step))
+            .collect();
         let kept: String = kept.iter().flat_map(|line| [line, "\n"]).collect();
         if kept != text {
             write_atomic(path, kept.as_bytes())?;

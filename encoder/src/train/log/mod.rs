@@ -47,7 +47,8 @@ pub(super) struct RunLog {
 }
 
 impl RunLog {
-    /// Opens the files of a run that goes on after `step` steps: later lines are taken out, and all where none was saved.
+    /// Opens the files of a run that goes on after `step` steps: later lines are taken out, and all where none was
+    /// saved.
     pub(super) fn open(out: &Path, config: LogConfig, step: Option<u64>) -> Result<Self, TrainError> {
         let now = Instant::now();
         Ok(Self {
@@ -83,7 +84,8 @@ impl RunLog {
         let seconds = self.since.elapsed().as_secs_f64().max(1e-9);
         let rate = report.rate;
         let mean = self.window.loss / self.window.steps as f64;
-        self.bar.step(report.step, mean, rate, self.window.examples as f64 / seconds);
+        self.bar
+            .step(report.step, mean, rate, self.window.examples as f64 / seconds);
         if !step.is_multiple_of(self.every) {
             return Ok(());
         }
@@ -114,12 +116,23 @@ impl RunLog {
 
     /// An evaluation after `step` steps of the run.
     pub(super) fn evaluation(&mut self, step: u64, values: &[(String, f64)], best: bool) -> Result<(), TrainError> {
-        self.measured("evaluation", step, values, &format!("step {step}{}", if best { " (best)" } else { "" }))
+        self.measured(
+            "evaluation",
+            step,
+            values,
+            &format!("step {step}{}", if best { " (best)" } else { "" }),
+        )
     }
 
     fn measured(&mut self, what: &str, step: u64, values: &[(String, f64)], of: &str) -> Result<(), TrainError> {
-        let fields = values.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
-        let shown: Vec<String> = values.iter().map(|(name, value)| format!("{name} {value:.4}")).collect();
+        let fields = values
+            .iter()
+            .map(|(name, value)| (name.clone(), json!(value)))
+            .collect();
+        let shown: Vec<String> = values
+            .iter()
+            .map(|(name, value)| format!("{name} {value:.4}"))
+            .collect();
         self.bar.say(&format!("{of}: {}", shown.join(", ")));
         // What it took is no part of the steps' speed.
         self.since = Instant::now();
@@ -136,7 +149,11 @@ impl RunLog {
             events.scalars(step, &scalars)?;
         }
         let seconds = self.started.elapsed().as_secs_f64();
-        let head = [("step", json!(step)), ("stage", json!(self.stage)), ("what", json!(what))];
+        let head = [
+            ("step", json!(step)),
+            ("stage", json!(self.stage)),
+            ("what", json!(what)),
+        ];
         let mut line: Map<String, Value> = head.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
         line.extend(fields);
         line.insert("seconds".into(), json!(seconds));

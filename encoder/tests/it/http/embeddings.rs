@@ -59,19 +59,47 @@ async fn a_request_may_be_compressed() {
     ] {
         let header = format!("Content-Encoding: {name}\r\n");
         let reply = server.post_bytes(&header, &packed).await;
-        assert_eq!((reply.status, bits(&reply.vectors())), (200, expected.clone()), "{name}");
+        assert_eq!(
+            (reply.status, bits(&reply.vectors())),
+            (200, expected.clone()),
+            "{name}"
+        );
     }
     let too_large = vec![b' '; MAX_MESSAGE_BYTES + 1];
     for (headers, body, status, expected) in [
-        ("Content-Encoding: br\r\n", plain.as_bytes(), 415, "expected one of identity,gzip,zstd, got `br`"),
-        ("Content-Encoding: gzip, gzip\r\n", plain.as_bytes(), 415, "got `gzip, gzip`"),
-        ("Content-Encoding: gzip\r\n", plain.as_bytes(), 400, "no gzip that can be read"),
-        ("Content-Encoding: zstd\r\n", plain.as_bytes(), 400, "no zstd that can be read"),
+        (
+            "Content-Encoding: br\r\n",
+            plain.as_bytes(),
+            415,
+            "expected one of identity,gzip,zstd, got `br`",
+        ),
+        (
+            "Content-Encoding: gzip, gzip\r\n",
+            plain.as_bytes(),
+            415,
+            "got `gzip, gzip`",
+        ),
+        (
+            "Content-Encoding: gzip\r\n",
+            plain.as_bytes(),
+            400,
+            "no gzip that can be read",
+        ),
+        (
+            "Content-Encoding: zstd\r\n",
+            plain.as_bytes(),
+            400,
+            "no zstd that can be read",
+        ),
         ("Content-Encoding: gzip\r\n", &gzip(&too_large), 413, "larger than"),
     ] {
         let reply = server.post_bytes(headers, body).await;
         let said = reply.json()["error"]["message"].as_str().unwrap().to_owned();
-        assert!(reply.status == status && said.contains(expected), "{headers}: {} {said}", reply.status);
+        assert!(
+            reply.status == status && said.contains(expected),
+            "{headers}: {} {said}",
+            reply.status
+        );
     }
 }
 
@@ -88,11 +116,21 @@ async fn a_reply_has_openais_shape() {
     // Fields that OpenAI's clients send, unknown fields, and nulls.
     let request = json!({"input": "the river", "model": MODEL, "user": {"id": 7}, "dimensions": null, "later": [1]});
     let reply = server.post(&request).await;
-    assert_eq!((reply.status, reply.header("content-type")), (200, Some("application/json")));
+    assert_eq!(
+        (reply.status, reply.header("content-type")),
+        (200, Some("application/json"))
+    );
     assert_eq!(reply.header("x-dyad-fingerprint"), Some(fingerprint.as_str()));
     assert_eq!(reply.header("x-dyad-truncated"), Some("0"));
     let mut reply = reply.json();
-    assert_eq!(reply["data"][0]["embedding"].as_array_mut().map(std::mem::take).unwrap().len(), 36);
+    assert_eq!(
+        reply["data"][0]["embedding"]
+            .as_array_mut()
+            .map(std::mem::take)
+            .unwrap()
+            .len(),
+        36
+    );
     let tokens = reply["usage"]["prompt_tokens"].as_u64().unwrap();
     assert!(tokens >= 4, "two words and two special tokens: {tokens}");
     let expected = json!({
@@ -104,12 +142,33 @@ async fn a_reply_has_openais_shape() {
     assert_eq!(reply, expected);
     // By its fingerprint, and without a name.
     for model in [json!(fingerprint), Value::Null] {
-        assert_eq!(server.post(&json!({"input": ["the river"], "model": model})).await.status, 200);
+        assert_eq!(
+            server
+                .post(&json!({"input": ["the river"], "model": model}))
+                .await
+                .status,
+            200
+        );
     }
     // Without `input_type` a text is a document.
     let plain = server.vectors(json!({"input": "the river"})).await;
-    assert_eq!(bits(&plain), bits(&server.grpc(grpc_request(v1::Tower::Answer, &["the river"])).await.unwrap()));
-    assert_ne!(bits(&plain), bits(&server.vectors(json!({"input": "the river", "input_type": "query"})).await));
+    assert_eq!(
+        bits(&plain),
+        bits(
+            &server
+                .grpc(grpc_request(v1::Tower::Answer, &["the river"]))
+                .await
+                .unwrap()
+        )
+    );
+    assert_ne!(
+        bits(&plain),
+        bits(
+            &server
+                .vectors(json!({"input": "the river", "input_type": "query"}))
+                .await
+        )
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -124,10 +183,16 @@ async fn dimensions_are_the_leading_values_of_unit_length_over_both() {
             let length: f64 = row.iter().map(|value| f64::from(*value).powi(2)).sum();
             assert!((length - 1.0).abs() < 1e-6, "{dimensions}: {length}");
         }
-        let request = v1::EncodeRequest { dimensions: dimensions as u32, ..grpc_request(v1::Tower::Answer, &TEXTS) };
+        let request = v1::EncodeRequest {
+            dimensions: dimensions as u32,
+            ..grpc_request(v1::Tower::Answer, &TEXTS)
+        };
         assert_eq!(bits(&ours), bits(&server.grpc(request).await.unwrap()), "{dimensions}");
     }
-    let all = v1::EncodeRequest { dimensions: 0, ..grpc_request(v1::Tower::Answer, &TEXTS) };
+    let all = v1::EncodeRequest {
+        dimensions: 0,
+        ..grpc_request(v1::Tower::Answer, &TEXTS)
+    };
     assert_eq!(bits(&server.grpc(all).await.unwrap()), bits(&whole), "0 keeps all");
 }
 
@@ -141,22 +206,33 @@ fn ids(words: &[&str]) -> Vec<u64> {
 async fn token_ids_give_the_vectors_of_their_text() {
     let server = simple().await;
     for input_type in ["question", "answer"] {
-        let text = server.vectors(json!({"input": "the river", "input_type": input_type})).await;
+        let text = server
+            .vectors(json!({"input": "the river", "input_type": input_type}))
+            .await;
         let one = server
             .vectors(json!({"input": ids(&["the", "river"]), "tokenizer": MODEL, "input_type": input_type}))
             .await;
         assert_eq!(bits(&one), bits(&text), "{input_type}");
 
-        let texts = server.vectors(json!({"input": ["the river", "the king"], "input_type": input_type})).await;
+        let texts = server
+            .vectors(json!({"input": ["the river", "the king"], "input_type": input_type}))
+            .await;
         let lists = [ids(&["the", "river"]), ids(&["the", "king"])];
-        let both = server.vectors(json!({"input": lists, "tokenizer": MODEL, "input_type": input_type})).await;
+        let both = server
+            .vectors(json!({"input": lists, "tokenizer": MODEL, "input_type": input_type}))
+            .await;
         assert_eq!(bits(&both), bits(&texts), "{input_type}");
     }
     // Cut where a text is cut, and said to be.
-    let long = server.post(&json!({"input": ids(&["the", "river"].repeat(50)), "tokenizer": MODEL})).await;
+    let long = server
+        .post(&json!({"input": ids(&["the", "river"].repeat(50)), "tokenizer": MODEL}))
+        .await;
     assert_eq!(long.header("x-dyad-truncated"), Some("1"));
     assert_eq!(long.json()["usage"]["prompt_tokens"], 24);
-    assert_eq!(bits(&long.vectors()), bits(&server.vectors(json!({"input": "the river ".repeat(50)})).await));
+    assert_eq!(
+        bits(&long.vectors()),
+        bits(&server.vectors(json!({"input": "the river ".repeat(50)})).await)
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -167,6 +243,8 @@ async fn a_million_characters_are_cut_and_counted() {
     assert_eq!((reply.status, reply.header("x-dyad-truncated")), (200, Some("1")));
     assert_eq!(reply.vectors().len(), 2);
     // The same beginning, the same vector.
-    let short = server.vectors(json!({"input": ["the river ".repeat(30), "the river".to_owned()]})).await;
+    let short = server
+        .vectors(json!({"input": ["the river ".repeat(30), "the river".to_owned()]}))
+        .await;
     assert_eq!(bits(&reply.vectors()), bits(&short));
 }

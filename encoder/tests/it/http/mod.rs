@@ -68,7 +68,13 @@ async fn serve_model(model: &str, options: ServedModelOptions) -> Server {
     let stopping = Arc::new(AtomicBool::new(false));
     let routes = http::router(handle.clone(), HttpAccess::default(), REQUESTS, Arc::clone(&stopping));
     let task = tokio::spawn(service::serve_http(listener, routes, shutdown, HttpConfig::default()));
-    Server { handle, client: Client(address), stopping, stop, task }
+    Server {
+        handle,
+        client: Client(address),
+        stopping,
+        stop,
+        task,
+    }
 }
 
 async fn simple() -> Server {
@@ -98,11 +104,16 @@ impl Client {
         let end = reply.windows(4).position(|four| four == b"\r\n\r\n").unwrap();
         let head = String::from_utf8(reply[..end].to_vec()).unwrap().to_lowercase();
         let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-        Reply { status, head, body: reply[end + 4..].to_vec() }
+        Reply {
+            status,
+            head,
+            body: reply[end + 4..].to_vec(),
+        }
     }
 
     async fn get(&self, path: &str) -> Reply {
-        self.raw(format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").as_bytes()).await
+        self.raw(format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").as_bytes())
+            .await
     }
 
     async fn post_bytes(&self, headers: &str, body: &[u8]) -> Reply {
@@ -131,7 +142,8 @@ impl Client {
     /// A counter, gauge or bucket of `/metrics`, by its name and labels.
     async fn metric(&self, name: &str) -> Option<f64> {
         let text = self.get("/metrics").await.text();
-        text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok())
+        text.lines()
+            .find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok())
     }
 }
 
@@ -139,9 +151,15 @@ impl Server {
     /// The same over gRPC.
     async fn grpc(&self, request: v1::EncodeRequest) -> Result<Vec<Vec<f32>>, tonic::Status> {
         let rows = request.texts.len();
-        let reply = EncoderService::new(self.handle.clone()).encode(Request::new(request)).await?.into_inner();
+        let reply = EncoderService::new(self.handle.clone())
+            .encode(Request::new(request))
+            .await?
+            .into_inner();
         let dim = reply.dim as usize;
-        Ok(crate::fixture::rows(&vector::unpack(&reply.vectors, rows, dim, "vectors").unwrap(), dim))
+        Ok(crate::fixture::rows(
+            &vector::unpack(&reply.vectors, rows, dim, "vectors").unwrap(),
+            dim,
+        ))
     }
 }
 
@@ -155,7 +173,9 @@ impl Reply {
     }
 
     fn header(&self, name: &str) -> Option<&str> {
-        self.head.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
+        self.head
+            .lines()
+            .find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
     }
 
     fn vectors(&self) -> Vec<Vec<f32>> {
@@ -164,16 +184,24 @@ impl Reply {
         for (index, item) in data.iter().enumerate() {
             assert_eq!((&item["object"], &item["index"]), (&json!("embedding"), &json!(index)));
         }
-        data.iter().map(|item| serde_json::from_value(item["embedding"].clone()).unwrap()).collect()
+        data.iter()
+            .map(|item| serde_json::from_value(item["embedding"].clone()).unwrap())
+            .collect()
     }
 }
 
 fn grpc_request(tower: v1::Tower, texts: &[&str]) -> v1::EncodeRequest {
     let texts = texts.iter().map(ToString::to_string).collect();
-    v1::EncodeRequest { tower: tower.into(), texts, ..Default::default() }
+    v1::EncodeRequest {
+        tower: tower.into(),
+        texts,
+        ..Default::default()
+    }
 }
 
 /// Values as bits: equality that no rounding passes.
 fn bits(rows: &[Vec<f32>]) -> Vec<Vec<u32>> {
-    rows.iter().map(|row| row.iter().map(|value| value.to_bits()).collect()).collect()
+    rows.iter()
+        .map(|row| row.iter().map(|value| value.to_bits()).collect())
+        .collect()
 }

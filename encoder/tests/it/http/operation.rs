@@ -15,12 +15,19 @@ use crate::service::one_thread;
 
 /// One text per batch: many texts take long, even on a tiny model.
 fn slow() -> ServedModelOptions {
-    ServedModelOptions { budget: Budget { tokens: 1, rows: 1 }, queue_tokens: 20_000 * 24, ..one_thread() }
+    ServedModelOptions {
+        budget: Budget { tokens: 1, rows: 1 },
+        queue_tokens: 20_000 * 24,
+        ..one_thread()
+    }
 }
 
 /// Fills the queue to its last token with texts of the longest length, for as long as the task lives.
 async fn fill(server: &Server) -> tokio::task::JoinHandle<()> {
-    let (handle, options) = (server.handle.clone(), EncodeOptions::until(Instant::now() + Duration::from_mins(5)));
+    let (handle, options) = (
+        server.handle.clone(),
+        EncodeOptions::until(Instant::now() + Duration::from_mins(5)),
+    );
     let task = tokio::spawn(async move {
         let texts = vec!["the river ".repeat(40); 20_000];
         let _ = handle.encode_patiently(Tower::Answer, texts, options).await;
@@ -40,11 +47,19 @@ async fn a_full_queue_is_429_and_the_service_ready_nevertheless() {
     let bulk = fill(&server).await;
     for input in [json!("the river"), json!([5, 6])] {
         let reply = server.post(&json!({"input": input, "tokenizer": MODEL})).await;
-        assert_eq!((reply.status, reply.header("retry-after")), (429, Some("1")), "{}", reply.text());
+        assert_eq!(
+            (reply.status, reply.header("retry-after")),
+            (429, Some("1")),
+            "{}",
+            reply.text()
+        );
         assert_eq!(reply.json()["error"]["code"], "queue_full");
         assert!(reply.text().contains("the limit of 480000"), "{}", reply.text());
     }
-    assert_eq!(server.metric("dyad_encoder_refused_total{reason=\"queue_full\"}").await, Some(2.0));
+    assert_eq!(
+        server.metric("dyad_encoder_refused_total{reason=\"queue_full\"}").await,
+        Some(2.0)
+    );
     // Thousands of texts wait, and a probe does not wait for them.
     assert_eq!(server.get("/readyz").await.status, 200);
     assert!(!bulk.is_finished());
@@ -77,7 +92,12 @@ async fn bodies_that_do_not_come_leave_places_for_probes() {
         held.push(stream);
     }
     let mut reply = server.post(&json!({"input": "the river"})).await;
-    assert_eq!((reply.status, reply.header("retry-after")), (429, Some("1")), "{}", reply.text());
+    assert_eq!(
+        (reply.status, reply.header("retry-after")),
+        (429, Some("1")),
+        "{}",
+        reply.text()
+    );
     assert_eq!(reply.json()["error"]["code"], "requests_full");
     for path in ["/livez", "/readyz", "/metrics", "/v1/models"] {
         assert_eq!(server.get(path).await.status, 200, "{path}");
@@ -101,11 +121,17 @@ async fn probes_and_models_answer() {
     assert_eq!(forward_passes, Some(2.0), "one per tower");
     let fingerprint = server.handle.info().fingerprint.clone();
     let list = server.get("/v1/models").await.json();
-    assert_eq!((&list["object"], &list["data"][0]["id"]), (&json!("list"), &json!(MODEL)));
+    assert_eq!(
+        (&list["object"], &list["data"][0]["id"]),
+        (&json!("list"), &json!(MODEL))
+    );
     assert_eq!(list["data"][0]["dimensions"], 36);
     for name in [MODEL, &fingerprint] {
         let model = server.get(&format!("/v1/models/{name}")).await.json();
-        assert_eq!((&model["object"], &model["fingerprint"]), (&json!("model"), &json!(fingerprint)));
+        assert_eq!(
+            (&model["object"], &model["fingerprint"]),
+            (&json!("model"), &json!(fingerprint))
+        );
     }
 }
 
@@ -113,7 +139,10 @@ async fn probes_and_models_answer() {
 async fn readiness_has_a_deadline_and_is_shared_for_a_moment() {
     let server = simple().await;
     let error = server.handle.ready(Duration::ZERO).await.unwrap_err();
-    assert!(matches!(error, NotReady::Failed { .. }) && error.to_string().contains("deadline"), "{error}");
+    assert!(
+        matches!(error, NotReady::Failed { .. }) && error.to_string().contains("deadline"),
+        "{error}"
+    );
     tokio::time::sleep(Duration::from_millis(1100)).await;
     for _ in 0..20 {
         server.handle.ready(Duration::from_mins(1)).await.unwrap();
@@ -125,23 +154,50 @@ async fn readiness_has_a_deadline_and_is_shared_for_a_moment() {
 #[tokio::test(flavor = "multi_thread")]
 async fn metrics_count_what_happened() {
     let server = simple().await;
-    let usage = server.post(&json!({"input": ["the river", "a king"], "input_type": "question"})).await.json();
+    let usage = server
+        .post(&json!({"input": ["the river", "a king"], "input_type": "question"}))
+        .await
+        .json();
     server.post(&json!({"input": "the river ".repeat(100)})).await;
     server.post(&json!({"input": ""})).await;
     server.get("/nowhere").await;
     let grpc = crate::service::serve(server.handle.clone()).await;
-    let channel = tonic::transport::Endpoint::from_shared(grpc.url.clone()).unwrap().connect().await.unwrap();
+    let channel = tonic::transport::Endpoint::from_shared(grpc.url.clone())
+        .unwrap()
+        .connect()
+        .await
+        .unwrap();
     let mut client = v1::encoder_client::EncoderClient::new(channel.clone());
-    client.encode(grpc_request(v1::Tower::Answer, &["the river"])).await.unwrap();
-    client.encode(grpc_request(v1::Tower::Unspecified, &["the river"])).await.unwrap_err();
-    let requests = [grpc_request(v1::Tower::Answer, &["the river"]), grpc_request(v1::Tower::Answer, &["a", ""])];
-    let mut stream = client.encode_stream(futures_util::stream::iter(requests)).await.unwrap().into_inner();
+    client
+        .encode(grpc_request(v1::Tower::Answer, &["the river"]))
+        .await
+        .unwrap();
+    client
+        .encode(grpc_request(v1::Tower::Unspecified, &["the river"]))
+        .await
+        .unwrap_err();
+    let requests = [
+        grpc_request(v1::Tower::Answer, &["the river"]),
+        grpc_request(v1::Tower::Answer, &["a", ""]),
+    ];
+    let mut stream = client
+        .encode_stream(futures_util::stream::iter(requests))
+        .await
+        .unwrap()
+        .into_inner();
     while stream.message().await.is_ok_and(|reply| reply.is_some()) {}
     // Another server's.
-    v1::searcher_client::SearcherClient::new(channel).search(v1::SearchRequest::default()).await.unwrap_err();
+    v1::searcher_client::SearcherClient::new(channel)
+        .search(v1::SearchRequest::default())
+        .await
+        .unwrap_err();
 
     let reply = server.get("/metrics").await;
-    assert!(reply.header("content-type").is_some_and(|kind| kind.starts_with("application/openmetrics-text")));
+    assert!(
+        reply
+            .header("content-type")
+            .is_some_and(|kind| kind.starts_with("application/openmetrics-text"))
+    );
     let text = reply.text();
     let tokens = usage["usage"]["total_tokens"].as_u64().unwrap();
     for line in [
@@ -169,7 +225,10 @@ async fn metrics_count_what_happened() {
     let (passes, texts) = ("dyad_encoder_batch_texts_count", "dyad_encoder_batch_texts_sum");
     assert!(server.metric(passes).await.unwrap() >= 3.0);
     assert_eq!(server.metric(texts).await, Some(5.0));
-    assert!(text.contains(&format!("dyad_encoder_model_info{{name=\"{MODEL}\"")), "{text}");
+    assert!(
+        text.contains(&format!("dyad_encoder_model_info{{name=\"{MODEL}\"")),
+        "{text}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -177,14 +236,22 @@ async fn a_request_under_way_is_answered_before_the_end() {
     let server = serve(slow()).await;
     let (client, Server { stop, task, .. }) = (server.client, server);
     let _idle = TcpStream::connect(client.0).await.unwrap();
-    let long = tokio::spawn(async move { client.post(&json!({"input": vec!["the river ".repeat(40); 1024]})).await });
+    let long = tokio::spawn(async move {
+        client
+            .post(&json!({"input": vec!["the river ".repeat(40); 1024]}))
+            .await
+    });
     while client.metric("dyad_encoder_queue_tokens").await == Some(0.0) {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     stop.send(()).unwrap();
     let reply = long.await.unwrap();
     assert_eq!((reply.status, reply.vectors().len()), (200, 1024));
-    tokio::time::timeout(Duration::from_mins(1), task).await.unwrap().unwrap().unwrap();
+    tokio::time::timeout(Duration::from_mins(1), task)
+        .await
+        .unwrap()
+        .unwrap()
+        .unwrap();
     assert!(TcpStream::connect(client.0).await.is_err(), "the port is closed");
 }
 

@@ -18,7 +18,12 @@ fn error(reply: &Reply, status: u16, code: &str, param: Option<&str>) -> String 
         String::from_utf8_lossy(&reply.body)
     );
     assert_eq!(json["error"]["param"], json!(param), "{json}");
-    assert!(json["error"]["type"].as_str().is_some_and(|kind| kind.ends_with("_error")), "{json}");
+    assert!(
+        json["error"]["type"]
+            .as_str()
+            .is_some_and(|kind| kind.ends_with("_error")),
+        "{json}"
+    );
     assert_eq!(reply.header("content-type"), Some("application/json"));
     json["error"]["message"].as_str().unwrap().to_owned()
 }
@@ -36,30 +41,89 @@ async fn what_is_no_request_is_400() {
         (b"", "invalid_json", None, "EOF"),
         (b"{\"input\": \"a\"} b", "invalid_json", None, "trailing"),
         (b"input=a", "invalid_json", None, "expected value"),
-        (b" [\"a\", null, null, null, null, null]", "invalid_value", None, "a JSON object"),
+        (
+            b" [\"a\", null, null, null, null, null]",
+            "invalid_value",
+            None,
+            "a JSON object",
+        ),
         (b"\"a\"", "invalid_value", None, "a JSON object"),
         (b"{}", "invalid_value", None, "missing field `input`"),
         (b"{\"input\": 5}", "invalid_value", Some("input"), "an array of texts"),
-        (b"{\"input\": null}", "invalid_value", Some("input"), "an array of texts"),
-        (b"{\"input\": [\"a\", 5]}", "invalid_value", Some("input"), "items of one kind"),
+        (
+            b"{\"input\": null}",
+            "invalid_value",
+            Some("input"),
+            "an array of texts",
+        ),
+        (
+            b"{\"input\": [\"a\", 5]}",
+            "invalid_value",
+            Some("input"),
+            "items of one kind",
+        ),
         (b"{\"input\": [\"a\", 1.5]}", "invalid_value", Some("input"), "input[1]"),
         (b"{\"input\": [[5, -1]]}", "invalid_value", Some("input"), "-1"),
         (b"{\"input\": [[5], [[5]]]}", "invalid_value", Some("input"), "input[1]"),
-        (b"{\"input\": [4294967296]}", "invalid_value", Some("input"), "4294967296"),
-        (b"{\"input\": \"a\", \"encoding_format\": \"hex\"}", "invalid_value", Some("encoding_format"), "base64"),
-        (b"{\"input\": \"a\", \"input_type\": \"both\"}", "invalid_value", Some("input_type"), "question"),
-        (b"{\"input\": \"a\", \"dimensions\": -1}", "invalid_value", Some("dimensions"), "-1"),
-        (b"{\"input\": \"a\", \"dimensions\": 1.5}", "invalid_value", Some("dimensions"), "1.5"),
-        (b"{\"input\": \"a\", \"truncate\": \"no\"}", "invalid_value", Some("truncate"), "boolean"),
-        (b"{\"input\": \"a\", \"model\": 5}", "invalid_value", Some("model"), "string"),
+        (
+            b"{\"input\": [4294967296]}",
+            "invalid_value",
+            Some("input"),
+            "4294967296",
+        ),
+        (
+            b"{\"input\": \"a\", \"encoding_format\": \"hex\"}",
+            "invalid_value",
+            Some("encoding_format"),
+            "base64",
+        ),
+        (
+            b"{\"input\": \"a\", \"input_type\": \"both\"}",
+            "invalid_value",
+            Some("input_type"),
+            "question",
+        ),
+        (
+            b"{\"input\": \"a\", \"dimensions\": -1}",
+            "invalid_value",
+            Some("dimensions"),
+            "-1",
+        ),
+        (
+            b"{\"input\": \"a\", \"dimensions\": 1.5}",
+            "invalid_value",
+            Some("dimensions"),
+            "1.5",
+        ),
+        (
+            b"{\"input\": \"a\", \"truncate\": \"no\"}",
+            "invalid_value",
+            Some("truncate"),
+            "boolean",
+        ),
+        (
+            b"{\"input\": \"a\", \"model\": 5}",
+            "invalid_value",
+            Some("model"),
+            "string",
+        ),
     ] {
         let message = error(&server.post_bytes("", body).await, 400, code, param);
-        assert!(message.contains(expected), "{}: {message}", String::from_utf8_lossy(body));
+        assert!(
+            message.contains(expected),
+            "{}: {message}",
+            String::from_utf8_lossy(body)
+        );
     }
     for timeout in ["0", "-3", "soon"] {
-        let reply = server.post_bytes(&format!("X-Request-Timeout: {timeout}\r\n"), b"{\"input\": \"a\"}").await;
+        let reply = server
+            .post_bytes(&format!("X-Request-Timeout: {timeout}\r\n"), b"{\"input\": \"a\"}")
+            .await;
         let message = error(&reply, 400, "invalid_timeout", None);
-        assert!(message.contains("X-Request-Timeout") && message.contains(timeout), "{message}");
+        assert!(
+            message.contains("X-Request-Timeout") && message.contains(timeout),
+            "{message}"
+        );
     }
     // What is not HTTP at all.
     assert_eq!(server.raw(b"\x16\x03\x01 hello\r\n\r\n").await.status, 400);
@@ -84,9 +148,17 @@ async fn another_model_or_route_is_404_and_another_method_405() {
     let server = simple().await;
     let other = json!({"input": "a", "model": "text-embedding-3-small"});
     let message = refused(&server, other, 404, "model_not_found", "model").await;
-    assert!(message.contains("text-embedding-3-small") && message.contains(super::MODEL), "{message}");
+    assert!(
+        message.contains("text-embedding-3-small") && message.contains(super::MODEL),
+        "{message}"
+    );
     assert!(error(&server.get("/v2/embeddings").await, 404, "not_found", None).contains("/v1/embeddings"));
-    error(&server.get("/v1/models/other").await, 404, "model_not_found", Some("model"));
+    error(
+        &server.get("/v1/models/other").await,
+        404,
+        "model_not_found",
+        Some("model"),
+    );
     // A name that is no UTF-8 once its escapes are read.
     for path in ["/v1/models/%FF", "/v1/models/a%C3%28"] {
         let message = error(&server.get(path).await, 400, "invalid_path", Some("model"));
@@ -101,14 +173,28 @@ async fn another_model_or_route_is_404_and_another_method_405() {
 async fn dimensions_outside_the_model_are_refused_over_both() {
     let server = simple().await;
     for dimensions in [0, 37, 4096] {
-        let message =
-            refused(&server, json!({"input": "a", "dimensions": dimensions}), 400, "dimensions", "dimensions");
+        let message = refused(
+            &server,
+            json!({"input": "a", "dimensions": dimensions}),
+            400,
+            "dimensions",
+            "dimensions",
+        );
         let message = message.await;
-        assert!(message.contains("1 to 36") && message.contains(&dimensions.to_string()), "{message}");
+        assert!(
+            message.contains("1 to 36") && message.contains(&dimensions.to_string()),
+            "{message}"
+        );
     }
-    let request = v1::EncodeRequest { dimensions: 37, ..grpc_request(v1::Tower::Answer, &["a"]) };
+    let request = v1::EncodeRequest {
+        dimensions: 37,
+        ..grpc_request(v1::Tower::Answer, &["a"])
+    };
     let status = server.grpc(request).await.unwrap_err();
-    assert!(status.code() == Code::InvalidArgument && status.message().contains("1 to 36, "), "{status}");
+    assert!(
+        status.code() == Code::InvalidArgument && status.message().contains("1 to 36, "),
+        "{status}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -118,10 +204,16 @@ async fn token_ids_that_are_not_the_models_are_refused_by_name() {
     let id = |token: &str| vocabulary["model"]["vocab"][token].as_u64().unwrap();
     let named = |input: Value| json!({"input": input, "tokenizer": super::MODEL});
     let message = refused(&server, named(json!([[5], [5, 99_999]])), 400, "unknown_token", "input").await;
-    assert!(message.contains("`input[1][1]` is token id 99999, the vocabulary has"), "{message}");
+    assert!(
+        message.contains("`input[1][1]` is token id 99999, the vocabulary has"),
+        "{message}"
+    );
     for (ids, place) in [([id("[CLS]"), 5], "`input[0][0]`"), ([5, id("[SEP]")], "`input[0][1]`")] {
         let message = refused(&server, named(json!(ids)), 400, "special_token", "input").await;
-        assert!(message.contains(place) && message.contains("add_special_tokens=False"), "{message}");
+        assert!(
+            message.contains(place) && message.contains("add_special_tokens=False"),
+            "{message}"
+        );
     }
 }
 
@@ -139,38 +231,69 @@ async fn too_long_a_text_is_refused_where_it_must_not_be_cut() {
     .await;
     // 40 words, two special tokens, and the prompt of documents.
     let tokens: usize = message.split(' ').find_map(|word| word.parse().ok()).unwrap();
-    assert!(tokens >= 42 && message.contains("`input[1]`") && message.contains("the model reads 24"), "{message}");
+    assert!(
+        tokens >= 42 && message.contains("`input[1]`") && message.contains("the model reads 24"),
+        "{message}"
+    );
     let texts = ["the river", &long, &long];
-    let request =
-        v1::EncodeRequest { truncation: v1::Truncation::Refuse.into(), ..grpc_request(v1::Tower::Answer, &texts) };
+    let request = v1::EncodeRequest {
+        truncation: v1::Truncation::Refuse.into(),
+        ..grpc_request(v1::Tower::Answer, &texts)
+    };
     let status = server.grpc(request).await.unwrap_err();
     assert_eq!(status.code(), Code::InvalidArgument);
-    assert!(status.message().contains(&format!("`texts[1]` has {tokens} tokens, the model reads 24")), "{status}");
+    assert!(
+        status
+            .message()
+            .contains(&format!("`texts[1]` has {tokens} tokens, the model reads 24")),
+        "{status}"
+    );
     // As many tokens as the same words in ids.
     let words = server.post(&json!({"input": ["the", "river"]})).await.json();
-    assert_eq!(words["usage"]["total_tokens"].as_u64().unwrap() as usize, 2 * (tokens - 40) + 2);
+    assert_eq!(
+        words["usage"]["total_tokens"].as_u64().unwrap() as usize,
+        2 * (tokens - 40) + 2
+    );
     let vocabulary = crate::fixture::read_json(&crate::fixture::tiny(super::MODEL).join("tokenizer.json"));
     let the = vocabulary["model"]["vocab"]["the"].as_u64().unwrap();
     let ids = json!({"input": [[the], vec![the; 40]], "tokenizer": super::MODEL, "truncate": false});
     let message = refused(&server, ids, 422, "context_length_exceeded", "input").await;
-    assert!(message.contains(&format!("`input[1]` has {tokens} tokens")), "{message}");
+    assert!(
+        message.contains(&format!("`input[1]` has {tokens} tokens")),
+        "{message}"
+    );
     // What fits is embedded.
-    assert_eq!(server.post(&json!({"input": "the river", "truncate": false})).await.status, 200);
+    assert_eq!(
+        server
+            .post(&json!({"input": "the river", "truncate": false}))
+            .await
+            .status,
+        200
+    );
     for (count, status) in [(24, 200), (25, 422)] {
         let ids = vec![the; count - (tokens - 40)];
-        let reply = server.post(&json!({"input": ids, "tokenizer": super::MODEL, "truncate": false})).await;
+        let reply = server
+            .post(&json!({"input": ids, "tokenizer": super::MODEL, "truncate": false}))
+            .await;
         assert_eq!(reply.status, status);
     }
     // Of a very long one the beginning is counted.
     let endless = json!({"input": "the river ".repeat(100_000), "truncate": false});
     let message = refused(&server, endless, 422, "context_length_exceeded", "input").await;
     let counted: usize = message.split(' ').find_map(|word| word.parse().ok()).unwrap();
-    assert!((13_000..14_000).contains(&counted) && message.contains("has more than"), "{message}");
+    assert!(
+        (13_000..14_000).contains(&counted) && message.contains("has more than"),
+        "{message}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn too_much_at_once_is_413() {
-    let server = serve(ServedModelOptions { queue_tokens: 100, ..one_thread() }).await;
+    let server = serve(ServedModelOptions {
+        queue_tokens: 100,
+        ..one_thread()
+    })
+    .await;
     // Larger than the queue, in every form.
     for input in [json!(vec!["the river and the king"; 50]), json!(vec![vec![5; 30]; 50])] {
         let request = json!({"input": input, "tokenizer": super::MODEL});
@@ -178,17 +301,41 @@ async fn too_much_at_once_is_413() {
         assert!(message.contains("the queue holds 100"), "{message}");
     }
     let many = json!({"input": vec!["a"; limits::MAX_TEXTS + 1]});
-    assert!(refused(&server, many, 413, "input_too_large", "input").await.contains("at most 1024 texts, got 1025"));
+    assert!(
+        refused(&server, many, 413, "input_too_large", "input")
+            .await
+            .contains("at most 1024 texts, got 1025")
+    );
     let long = json!({"input": ["a", "b".repeat(limits::MAX_TEXT_BYTES + 1)]});
-    assert!(refused(&server, long, 413, "input_too_large", "input").await.contains("`input[1]`"));
+    assert!(
+        refused(&server, long, 413, "input_too_large", "input")
+            .await
+            .contains("`input[1]`")
+    );
     let ids = json!({"input": vec![5; limits::MAX_TEXT_BYTES / 4 + 1]});
-    assert!(refused(&server, ids, 413, "input_too_large", "input").await.contains("token ids"));
+    assert!(
+        refused(&server, ids, 413, "input_too_large", "input")
+            .await
+            .contains("token ids")
+    );
     let ids = json!({"input": [[5], vec![5; limits::MAX_TEXT_BYTES / 4 + 1]]});
-    assert!(refused(&server, ids, 413, "input_too_large", "input").await.contains("`input[1]"));
+    assert!(
+        refused(&server, ids, 413, "input_too_large", "input")
+            .await
+            .contains("`input[1]")
+    );
     // A body of nothing but items: refused at the 1,025th, whatever follows it.
     let many = [&b"{\"input\": [[]"[..], &b",[]".repeat(1_000_000), b", what is no JSON"].concat();
-    let message = error(&server.post_bytes("", &many).await, 413, "input_too_large", Some("input"));
-    assert_eq!(message, "`input`: expected at most 1024 texts, got 1025 or more. Send them in parts");
+    let message = error(
+        &server.post_bytes("", &many).await,
+        413,
+        "input_too_large",
+        Some("input"),
+    );
+    assert_eq!(
+        message,
+        "`input`: expected at most 1024 texts, got 1025 or more. Send them in parts"
+    );
     // A body too large is refused before it is sent.
     let head = "POST /v1/embeddings HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n";
     let announced = format!("{head}Content-Length: {}\r\n\r\n", limits::MAX_MESSAGE_BYTES + 1);
@@ -199,10 +346,18 @@ async fn too_much_at_once_is_413() {
 async fn a_deadline_that_passes_is_504() {
     let server = simple().await;
     let body = json!({"input": vec!["the river"; 200]}).to_string();
-    let reply = server.post_bytes("X-Request-Timeout: 0.000001\r\n", body.as_bytes()).await;
+    let reply = server
+        .post_bytes("X-Request-Timeout: 0.000001\r\n", body.as_bytes())
+        .await;
     // The body comes late already, or the vectors do.
     assert!([408, 504].contains(&reply.status), "{}", reply.text());
-    assert_eq!(server.post_bytes("X-Request-Timeout: 60\r\n", body.as_bytes()).await.status, 200);
+    assert_eq!(
+        server
+            .post_bytes("X-Request-Timeout: 60\r\n", body.as_bytes())
+            .await
+            .status,
+        200
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -211,16 +366,25 @@ async fn token_ids_of_an_unnamed_or_another_tokenizer_are_refused() {
     for input in [json!([5, 6]), json!([[5], [6]])] {
         let message = refused(&server, json!({"input": input}), 400, "tokenizer_missing", "tokenizer").await;
         assert!(message.contains("check_embedding_ctx_length=False"), "{message}");
-        assert!(message.contains(&format!("\"tokenizer\": \"{}\"", super::MODEL)), "{message}");
+        assert!(
+            message.contains(&format!("\"tokenizer\": \"{}\"", super::MODEL)),
+            "{message}"
+        );
         // The model's name alone says nothing: clients send it with ids of OpenAI's tokenizers.
         let modelled = json!({"input": input, "model": super::MODEL});
         refused(&server, modelled, 400, "tokenizer_missing", "tokenizer").await;
         for name in [super::MODEL, &server.handle.info().fingerprint] {
-            assert_eq!(server.post(&json!({"input": input, "tokenizer": name})).await.status, 200);
+            assert_eq!(
+                server.post(&json!({"input": input, "tokenizer": name})).await.status,
+                200
+            );
         }
     }
     // Also where texts came with it: the caller believes in another one.
     let other = json!({"input": "a", "tokenizer": "cl100k_base"});
     let message = refused(&server, other, 400, "tokenizer_not_served", "tokenizer").await;
-    assert!(message.contains("cl100k_base") && message.contains(super::MODEL), "{message}");
+    assert!(
+        message.contains("cl100k_base") && message.contains(super::MODEL),
+        "{message}"
+    );
 }

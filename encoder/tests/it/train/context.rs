@@ -27,7 +27,11 @@ fn span(number: usize) -> PassageSpan {
     let first = number / OF_A_DOCUMENT * OF_A_DOCUMENT;
     let before: usize = (first..number).map(|other| pair(other).1.chars().count() + 2).sum();
     let document = format!("d{}", number / OF_A_DOCUMENT);
-    PassageSpan { document, start: before, end: before + pair(number).1.chars().count() }
+    PassageSpan {
+        document,
+        start: before,
+        end: before + pair(number).1.chars().count(),
+    }
 }
 
 /// Each with four answers.
@@ -36,14 +40,22 @@ fn documents() -> String {
     for number in 0..PAIRS / OF_A_DOCUMENT {
         let answers = (0..OF_A_DOCUMENT).map(|at| pair(number * OF_A_DOCUMENT + at).1);
         let text = answers.collect::<Vec<_>>().join(". ");
-        writeln!(lines, "{}", serde_json::json!({"_id": format!("d{number}"), "text": text})).unwrap();
+        writeln!(
+            lines,
+            "{}",
+            serde_json::json!({"_id": format!("d{number}"), "text": text})
+        )
+        .unwrap();
     }
     lines
 }
 
 /// Answer `number`, which says where it stands.
 fn passage(number: usize) -> Passage {
-    Passage { span: Some(span(number)), ..Passage::of(pair(number).1) }
+    Passage {
+        span: Some(span(number)),
+        ..Passage::of(pair(number).1)
+    }
 }
 
 struct Documents {
@@ -59,7 +71,9 @@ impl Documents {
 
     fn context(&self) -> Option<Arc<ExampleContext>> {
         let file = self.folder.path().join("documents.jsonl");
-        ExampleContext::open(CONTEXT.parse().unwrap(), &file).unwrap().map(Arc::new)
+        ExampleContext::open(CONTEXT.parse().unwrap(), &file)
+            .unwrap()
+            .map(Arc::new)
     }
 
     fn whole(&self) -> WholeDocuments {
@@ -77,10 +91,19 @@ impl Documents {
 fn batch(documents: &Documents, model: &Model) -> TrainBatch {
     let examples = (0..PAIRS).map(|number| {
         let other = number / OF_A_DOCUMENT * OF_A_DOCUMENT + (number + 1) % OF_A_DOCUMENT;
-        TrainingExample { positives: vec![passage(number)], negatives: vec![passage(other)], ..example(number) }
+        TrainingExample {
+            positives: vec![passage(number)],
+            negatives: vec![passage(other)],
+            ..example(number)
+        }
     });
     let pairs = documents.built(model, examples.collect()).unwrap();
-    let options = SamplerOptions { seed: 3, batch: 24, negatives: 1, last: Last::Drop };
+    let options = SamplerOptions {
+        seed: 3,
+        batch: 24,
+        negatives: 1,
+        last: Last::Drop,
+    };
     collate(&mut Sampler::new(Arc::new(pairs), options).unwrap())
 }
 
@@ -95,7 +118,13 @@ fn loss_by_formula(documents: &Documents, encoder: &Model, batch: &TrainBatch) -
     let document = |number: &usize| {
         let text = pair(*number).1;
         let place = whole.place_of(&span(*number), &text).unwrap();
-        Document { key: String::new(), title: String::new(), text, metadata: None, place: Some(place) }
+        Document {
+            key: String::new(),
+            title: String::new(),
+            text,
+            metadata: None,
+            place: Some(place),
+        }
     };
     let passages: Vec<Document> = numbers.iter().map(document).collect();
     let answers = by_formula(encoder, &passages, CONTEXT.parse().unwrap());
@@ -123,11 +152,23 @@ fn a_step_learns_from_the_vectors_of_the_formula_in_parts_too() {
     let batches = std::slice::from_ref(&batch);
     let (whole, expected) = step(&directory, &data, batches);
     let by_formula = loss_by_formula(&documents, &encoder, &batch);
-    assert!((whole.loss - by_formula).abs() < 1e-4 * by_formula, "{} {by_formula}", whole.loss);
+    assert!(
+        (whole.loss - by_formula).abs() < 1e-4 * by_formula,
+        "{} {by_formula}",
+        whole.loss
+    );
     // Windows are read once, whichever answers stand in them.
     let read_once: std::collections::BTreeSet<&[u32]> = batch.contexts.iter().map(|window| &*window.ids).collect();
-    let read = batch.questions.iter().chain(&batch.answers).map(|text| text.ids.len()).sum::<usize>();
-    assert_eq!(whole.tokens, read + read_once.into_iter().map(<[u32]>::len).sum::<usize>());
+    let read = batch
+        .questions
+        .iter()
+        .chain(&batch.answers)
+        .map(|text| text.ids.len())
+        .sum::<usize>();
+    assert_eq!(
+        whole.tokens,
+        read + read_once.into_iter().map(<[u32]>::len).sum::<usize>()
+    );
     for chunk in [1, 5, 48] {
         let (cached, updates) = step(&directory, &format!("[batch]\nchunk = {chunk}\n{data}"), batches);
         assert!((cached.loss - whole.loss).abs() < 1e-5 * whole.loss, "{chunk}");
@@ -136,7 +177,12 @@ fn a_step_learns_from_the_vectors_of_the_formula_in_parts_too() {
     }
     // By themselves answers have other vectors, so that the comparison means something.
     let (alone, other) = step(&directory, "[loss]\ntemperature = 0.05\n", batches);
-    assert!((alone.loss - whole.loss).abs() > 1e-3 * whole.loss, "{} {}", alone.loss, whole.loss);
+    assert!(
+        (alone.loss - whole.loss).abs() > 1e-3 * whole.loss,
+        "{} {}",
+        alone.loss,
+        whole.loss
+    );
     assert!(apart(&expected, &other) > 0.01);
 }
 
@@ -146,21 +192,36 @@ fn one_text_in_two_documents_is_two_answers_that_are_alike() {
     let model = open(&tiny("classic-mean"));
     let text = pair(0).1;
     let with = |question: usize, document: &str| {
-        let span = Some(PassageSpan { document: document.to_owned(), ..span(0) });
-        TrainingExample { positives: vec![Passage { span, ..Passage::of(text.clone()) }], ..example(question) }
+        let span = Some(PassageSpan {
+            document: document.to_owned(),
+            ..span(0)
+        });
+        TrainingExample {
+            positives: vec![Passage {
+                span,
+                ..Passage::of(text.clone())
+            }],
+            ..example(question)
+        }
     };
     // A second document that begins as the first one does.
     let file = documents.folder.path().join("documents.jsonl");
     let more = serde_json::json!({"_id": "e", "text": format!("{text}. and no more")});
     fs_err::write(&file, format!("{}{more}\n", fs_err::read_to_string(&file).unwrap())).unwrap();
-    let pairs = documents.built(&model, vec![with(0, "d0"), with(1, "e"), with(2, "d0")]).unwrap();
+    let pairs = documents
+        .built(&model, vec![with(0, "d0"), with(1, "e"), with(2, "d0")])
+        .unwrap();
     assert_eq!((pairs.texts(), pairs.windows().0), ((3, 2), 2));
-    let answers: Vec<u32> = (0..3).map(|example| pairs.answer(pairs.positives(example).start)).collect();
+    let answers: Vec<u32> = (0..3)
+        .map(|example| pairs.answer(pairs.positives(example).start))
+        .collect();
     assert_eq!(answers, [0, 1, 0]);
     assert_eq!(pairs.class(0), pairs.class(1));
     assert_eq!(pairs.answer_tokens(0), pairs.answer_tokens(1));
     assert_ne!(pairs.context_tokens(0), pairs.context_tokens(1));
-    let same = documents.built(&model, vec![with(0, "d0"), with(1, "d0"), with(2, "d0")]).unwrap();
+    let same = documents
+        .built(&model, vec![with(0, "d0"), with(1, "d0"), with(2, "d0")])
+        .unwrap();
     assert_ne!(pairs.digest(), same.digest());
     let alone = PairsBuilder::new(model.tokenizer(), PairOptions::default());
     assert!(alone.finish().is_err());
@@ -207,35 +268,58 @@ fn a_model_is_trained_mined_and_evaluated_in_context() {
     let mined = fs_err::read_to_string(place.path("out/mined/train.jsonl")).unwrap();
     let examples: Vec<serde_json::Value> = mined.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     for passages in ["positive_passages", "negative_passages"] {
-        let all: Vec<_> = examples.iter().flat_map(|example| example[passages].as_array().unwrap()).collect();
+        let all: Vec<_> = examples
+            .iter()
+            .flat_map(|example| example[passages].as_array().unwrap())
+            .collect();
         assert!(all.len() > PAIRS / 4, "{passages}: {mined}");
-        assert!(all.iter().all(|passage| passage["document"].is_string() && passage["end"].is_u64()), "{mined}");
+        assert!(
+            all.iter()
+                .all(|passage| passage["document"].is_string() && passage["end"].is_u64()),
+            "{mined}"
+        );
     }
     let evaluate = |model: &str, more: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_dyad-encoder"));
-        command.args(["evaluate", "--model", model, "--data", "beir", "--split", "dev"]).args(more);
+        command
+            .args(["evaluate", "--model", model, "--data", "beir", "--split", "dev"])
+            .args(more);
         let output = command.current_dir(place.path("")).output().unwrap();
-        (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap())
+        (
+            String::from_utf8(output.stdout).unwrap(),
+            String::from_utf8(output.stderr).unwrap(),
+        )
     };
     let late = ["--context", "late:0.5", "--documents", "documents.jsonl"];
     let value = |model: &str, more: &[&str]| -> f64 {
         let (printed, said) = evaluate(model, more);
-        let line = printed.lines().find(|line| line.starts_with("recip_rank")).unwrap_or_else(|| panic!("{said}"));
+        let line = printed
+            .lines()
+            .find(|line| line.starts_with("recip_rank"))
+            .unwrap_or_else(|| panic!("{said}"));
         line.split_whitespace().last().unwrap().parse().unwrap()
     };
     let (learned, start) = (value("out/final", &late), value("out/start", &late));
     assert!(learned > 0.9 && learned > start + 0.3, "{start} {learned}");
     // So it was judged on the way.
     let metrics = fs_err::read_to_string(place.path("out/metrics.jsonl")).unwrap();
-    let before = metrics.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+    let before = metrics
+        .lines()
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
     let before = before.into_iter().find(|line| line["what"] == "before").unwrap();
-    assert!((before["recip_rank"].as_f64().unwrap() - start).abs() < 1e-4, "{before} {start}");
+    assert!(
+        (before["recip_rank"].as_f64().unwrap() - start).abs() < 1e-4,
+        "{before} {start}"
+    );
     // By themselves the same answers teach something else.
     place.settings(&LEARNING[LEARNING.find("[batch]").unwrap()..]);
     place.trained("alone");
     assert_ne!(weights(&place.path("out/final")), weights(&place.path("alone/final")));
     let (_, said) = evaluate("out/final", &["--context", "late:0.5"]);
-    assert!(said.contains("document `a0` is no passage of another one") && said.contains("late:0.5"), "{said}");
+    assert!(
+        said.contains("document `a0` is no passage of another one") && said.contains("late:0.5"),
+        "{said}"
+    );
     let cls = tiny("roberta-cls");
     let (_, said) = evaluate(cls.to_str().unwrap(), &late);
     assert!(said.contains("means of its token vectors"), "{said}");
@@ -244,14 +328,23 @@ fn a_model_is_trained_mined_and_evaluated_in_context() {
 #[test]
 fn what_has_no_document_is_refused_by_name() {
     for (settings, told) in [
-        ("[evaluation]\ndata = \"beir\"\ncontext = \"late\"\n", "`evaluation.documents` must be a file"),
+        (
+            "[evaluation]\ndata = \"beir\"\ncontext = \"late\"\n",
+            "`evaluation.documents` must be a file",
+        ),
         ("context = \"late\"\n", "`stages.train.data.documents` must be a file"),
-        ("documents = \"documents.jsonl\"\n", "`stages.train.data.context` must be late or title+late"),
+        (
+            "documents = \"documents.jsonl\"\n",
+            "`stages.train.data.context` must be late or title+late",
+        ),
         (
             "context = \"title\"\ndocuments = \"documents.jsonl\"\n",
             "`stages.train.data.context` must be late or title+late",
         ),
-        ("context = \"title\"\ntitles = false\n", "must be none or late with data.titles = false"),
+        (
+            "context = \"title\"\ntitles = false\n",
+            "must be none or late with data.titles = false",
+        ),
         (
             "context = \"late\"\ndocuments = \"documents.jsonl\"\n[loss]\nsimilarity = \"inner-product\"\n",
             "must be none or title with loss.similarity",
@@ -263,9 +356,18 @@ fn what_has_no_document_is_refused_by_name() {
     }
     let late = "context = \"late\"\ndocuments = \"documents.jsonl\"\n[training]\nsteps = 1\n";
     for (line, told) in [
-        (r#"{"question": "b", "answer": "the king"}"#, "does not say where it stands"),
-        (r#"{"question": "b", "answer": "the king", "document": "d0", "start": 0, "end": 4}"#, "got `"),
-        (r#"{"question": "b", "answer": "the king", "document": "none", "start": 0, "end": 4}"#, "got `none`"),
+        (
+            r#"{"question": "b", "answer": "the king"}"#,
+            "does not say where it stands",
+        ),
+        (
+            r#"{"question": "b", "answer": "the king", "document": "d0", "start": 0, "end": 4}"#,
+            "got `",
+        ),
+        (
+            r#"{"question": "b", "answer": "the king", "document": "none", "start": 0, "end": 4}"#,
+            "got `none`",
+        ),
     ] {
         let place = place(late);
         fs_err::write(place.path("pairs.jsonl"), format!("{}{line}\n", lines())).unwrap();

@@ -41,7 +41,11 @@ fn data(root: &Path, examples: &[TrainingExample]) {
         numbered().map(|(at, example)| json!({ "_id": format!("q{at}"), "text": example.question })),
     );
     let judged: Vec<String> = (0..measured.len()).map(|at| format!("q{at}\ta{at}\t1\n")).collect();
-    fs_err::write(beir.join("qrels/dev.tsv"), format!("query-id\tcorpus-id\tscore\n{}", judged.concat())).unwrap();
+    fs_err::write(
+        beir.join("qrels/dev.tsv"),
+        format!("query-id\tcorpus-id\tscore\n{}", judged.concat()),
+    )
+    .unwrap();
 }
 
 /// MRR after training, and the lines of the log.
@@ -60,7 +64,9 @@ fn trained(root: &Path, name: &str, settings: &str) -> (f64, Vec<Value>) {
 #[test]
 fn endx_does_no_harm_on_real_questions() {
     let test = "endx_does_no_harm_on_real_questions";
-    let (Some(data_dir), Some(model)) = (path_of("DYAD_DATA", test), path_of("DYAD_MODEL", test)) else { return };
+    let (Some(data_dir), Some(model)) = (path_of("DYAD_DATA", test), path_of("DYAD_MODEL", test)) else {
+        return;
+    };
     let dir = tempfile::tempdir().unwrap();
     let pairs = data_dir.join("squad-train/pairs.jsonl.gz");
     let reader = ExampleReader::open(&pairs, &ExampleOptions::default()).unwrap();
@@ -78,6 +84,9 @@ fn endx_does_no_harm_on_real_questions() {
     let of = |line: &Value, name: &str| line[name].as_f64().unwrap_or_else(|| panic!("no {name} in {line}"));
     // Chance is ln 32 = 3.5 nats: the branch begins near it, and not confidently wrong; then it learns.
     let (first, last) = (log[0], log[log.len() - 1]);
-    assert!(of(first, "loss-cross") < 7.0 && of(last, "loss-cross") < 1.0, "{first} {last}");
+    assert!(
+        of(first, "loss-cross") < 7.0 && of(last, "loss-cross") < 1.0,
+        "{first} {last}"
+    );
     assert!(of(last, "cross-p-at-1") > 0.7, "{last}");
 }

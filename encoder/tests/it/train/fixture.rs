@@ -20,7 +20,9 @@ use crate::fixture::tiny;
 pub(super) const PAIRS: usize = 64;
 
 /// Letters that are tokens of the tiny models.
-const LETTERS: [char; 16] = ['b', 'c', 'd', 'e', 'f', 'g', 'h', 'i', 'q', 'r', 's', 't', 'u', 'v', 'w', 'x'];
+const LETTERS: [char; 16] = [
+    'b', 'c', 'd', 'e', 'f', 'g', 'h', 'i', 'q', 'r', 's', 't', 'u', 'v', 'w', 'x',
+];
 
 /// Question and answer `number`: no two are alike, and they have no letter in common.
 pub(super) fn pair(number: usize) -> (String, String) {
@@ -31,7 +33,11 @@ pub(super) fn pair(number: usize) -> (String, String) {
 
 pub(super) fn example(number: usize) -> TrainingExample {
     let (question, answer) = pair(number);
-    TrainingExample { question, positives: vec![Passage::of(answer)], ..TrainingExample::default() }
+    TrainingExample {
+        question,
+        positives: vec![Passage::of(answer)],
+        ..TrainingExample::default()
+    }
 }
 
 /// All of them as JSON lines.
@@ -48,25 +54,47 @@ pub(super) fn beir(folder: &Path) {
     fs_err::create_dir_all(folder.join("qrels")).unwrap();
     let of = |line: &dyn Fn(usize) -> String| (0..PAIRS).map(line).collect::<String>();
     let corpus = of(&|number| {
-        format!("{}\n", serde_json::json!({"_id": format!("a{number}"), "title": "", "text": pair(number).1}))
+        format!(
+            "{}\n",
+            serde_json::json!({"_id": format!("a{number}"), "title": "", "text": pair(number).1})
+        )
     });
-    let queries =
-        of(&|number| format!("{}\n", serde_json::json!({"_id": format!("q{number}"), "text": pair(number).0})));
-    let qrels = format!("query-id\tcorpus-id\tscore\n{}", of(&|number| format!("q{number}\ta{number}\t1\n")));
+    let queries = of(&|number| {
+        format!(
+            "{}\n",
+            serde_json::json!({"_id": format!("q{number}"), "text": pair(number).0})
+        )
+    });
+    let qrels = format!(
+        "query-id\tcorpus-id\tscore\n{}",
+        of(&|number| format!("q{number}\ta{number}\t1\n"))
+    );
     fs_err::write(folder.join("corpus.jsonl"), corpus).unwrap();
     fs_err::write(folder.join("queries.jsonl"), queries).unwrap();
     fs_err::write(folder.join("qrels/dev.tsv"), qrels).unwrap();
 }
 
 pub(super) fn one_thread() -> Compute {
-    Compute { threads: Some(1), ..Compute::default() }
+    Compute {
+        threads: Some(1),
+        ..Compute::default()
+    }
 }
 
 /// A new model over a tiny model.
 pub(super) fn model_dir(from: &str, sharing: &str, dim: usize) -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let to = folder.path().join("model");
-    create(&tiny(from), &to, &Creation { sharing: sharing.parse().unwrap(), dim, seed: 1 }).unwrap();
+    create(
+        &tiny(from),
+        &to,
+        &Creation {
+            sharing: sharing.parse().unwrap(),
+            dim,
+            seed: 1,
+        },
+    )
+    .unwrap();
     (folder, to)
 }
 
@@ -74,7 +102,11 @@ pub(super) fn model_dir(from: &str, sharing: &str, dim: usize) -> (TempDir, Path
 pub(super) fn small(sharing: &str, dim: usize) -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let to = folder.path().join("model");
-    let creation = Creation { sharing: sharing.parse().unwrap(), dim, seed: 1 };
+    let creation = Creation {
+        sharing: sharing.parse().unwrap(),
+        dim,
+        seed: 1,
+    };
     let encoder = NewEncoder::Transformer { layers: 1 };
     create_over(&tiny("classic-mean"), &to, &creation, encoder, Aggregation::Mean).unwrap();
     (folder, to)
@@ -82,7 +114,9 @@ pub(super) fn small(sharing: &str, dim: usize) -> (TempDir, PathBuf) {
 
 pub(super) fn pairs(learned: &Model) -> Arc<TokenizedPairs> {
     let mut builder = PairsBuilder::new(learned.tokenizer(), PairOptions::default());
-    builder.extend((0..PAIRS).map(|number| Ok::<_, std::convert::Infallible>(example(number)))).unwrap();
+    builder
+        .extend((0..PAIRS).map(|number| Ok::<_, std::convert::Infallible>(example(number))))
+        .unwrap();
     Arc::new(builder.finish().unwrap())
 }
 
@@ -94,13 +128,24 @@ pub(super) fn stage(settings: &str) -> Stage {
 /// The share of the 64 questions whose own answer has the largest cosine.
 pub(super) fn precision(learned: &Model) -> f64 {
     let texts = |tower: Tower| {
-        let text = |number| if tower == Tower::Question { pair(number).0 } else { pair(number).1 };
-        let tokens: Vec<Tokens> =
-            (0..PAIRS).map(|number| learned.tokenizer().encode(tower, &text(number)).unwrap()).collect();
-        let states = learned.forward(tower, &tokens.iter().collect::<Vec<_>>(), VectorLength::Unit).unwrap();
+        let text = |number| {
+            if tower == Tower::Question {
+                pair(number).0
+            } else {
+                pair(number).1
+            }
+        };
+        let tokens: Vec<Tokens> = (0..PAIRS)
+            .map(|number| learned.tokenizer().encode(tower, &text(number)).unwrap())
+            .collect();
+        let states = learned
+            .forward(tower, &tokens.iter().collect::<Vec<_>>(), VectorLength::Unit)
+            .unwrap();
         states.vectors().detach()
     };
-    let best = texts(Tower::Question).matmul(&texts(Tower::Answer).transpose(0, 1)).argmax(1, false);
+    let best = texts(Tower::Question)
+        .matmul(&texts(Tower::Answer).transpose(0, 1))
+        .argmax(1, false);
     let own = tch::Tensor::arange(PAIRS as i64, (tch::Kind::Int64, tch::Device::Cpu));
     best.eq_tensor(&own).sum(tch::Kind::Int64).int64_value(&[]) as f64 / PAIRS as f64
 }
@@ -112,7 +157,9 @@ pub(super) struct Place {
 
 impl Place {
     pub(super) fn new(settings: &str) -> Self {
-        let place = Self { folder: tempfile::tempdir().unwrap() };
+        let place = Self {
+            folder: tempfile::tempdir().unwrap(),
+        };
         fs_err::write(place.path("pairs.jsonl"), lines()).unwrap();
         beir(&place.path("beir"));
         place.settings(settings);
@@ -136,8 +183,13 @@ impl Place {
     /// `train` into a directory.
     pub(super) fn train(&self, out: &str) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_dyad-encoder"));
-        command.args(["train", "--config", "settings.toml", "--out", out]).current_dir(self.folder.path());
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+            .args(["train", "--config", "settings.toml", "--out", out])
+            .current_dir(self.folder.path());
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
         command
     }
 
@@ -162,14 +214,21 @@ pub(super) fn weights(model_dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     let mut found = Vec::new();
     for entry in fs_err::read_dir(model_dir).unwrap().map(|entry| entry.unwrap().path()) {
         if entry.is_dir() {
-            found.extend(weights(&entry).into_iter().map(|(path, bytes)| (entry.join(path), bytes)));
+            found.extend(
+                weights(&entry)
+                    .into_iter()
+                    .map(|(path, bytes)| (entry.join(path), bytes)),
+            );
         } else if entry.extension().is_some_and(|extension| extension == "safetensors") {
             let bytes = fs_err::read(&entry).unwrap();
             found.push((PathBuf::from(entry.file_name().unwrap()), bytes));
         }
     }
     let relative = |path: &Path| path.strip_prefix(model_dir).unwrap_or(path).to_owned();
-    let mut found: Vec<_> = found.into_iter().map(|(path, bytes)| (relative(&path), bytes)).collect();
+    let mut found: Vec<_> = found
+        .into_iter()
+        .map(|(path, bytes)| (relative(&path), bytes))
+        .collect();
     found.sort();
     found
 }

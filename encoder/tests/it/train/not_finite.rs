@@ -36,7 +36,11 @@ fn steps_are_left_out_where_that_is_asked_for() {
         .collect();
     assert_eq!(norms, vec![serde_json::Value::Null; 4]);
     // Nothing was learned.
-    let tensors =
-        |model_dir: &str| weights(&place.path(model_dir)).into_iter().map(|(_, bytes)| bytes).collect::<Vec<_>>();
+    let tensors = |model_dir: &str| {
+        weights(&place.path(model_dir))
+            .into_iter()
+            .map(|(_, bytes)| bytes)
+            .collect::<Vec<_>>()
+    };
     assert_eq!(tensors("out/final"), tensors("out/start"));
 }

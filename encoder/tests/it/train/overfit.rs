@@ -16,11 +16,19 @@ const STEPS: u64 = 1500;
 /// Trains until all 64 answers are found, at most [`STEPS`] steps.
 fn overfit(name: &str, directory: &Path, rate: f64, settings: &str) {
     let learned = Model::open_for_training(directory, &one_thread()).unwrap();
-    let options = SamplerOptions { seed: 3, batch: PAIRS, negatives: 0, last: Last::Drop };
+    let options = SamplerOptions {
+        seed: 3,
+        batch: PAIRS,
+        negatives: 0,
+        last: Last::Drop,
+    };
     let mut sampler = Sampler::new(pairs(&learned), options).unwrap();
     let settings =
         format!("[optimizer]\nkind = \"adamw\"\nlearning-rate = {rate}\n[schedule]\nkind = \"constant\"\n{settings}");
-    let length = Length { steps: STEPS, batches: sampler.batches() };
+    let length = Length {
+        steps: STEPS,
+        batches: sampler.batches(),
+    };
     let mut step = TrainingStep::new(learned, directory, &stage(&settings), &one_thread(), length).unwrap();
     assert!(precision(step.learned()) < 0.5, "{name}: knows them before");
     let mut first = None;
@@ -28,7 +36,11 @@ fn overfit(name: &str, directory: &Path, rate: f64, settings: &str) {
         let report = step.run(&collate(&mut sampler)).unwrap();
         let first = *first.get_or_insert(report.loss);
         if step.taken().is_multiple_of(10) && precision(step.learned()) > 1.0 - 1e-9 {
-            assert!(report.loss < first || settings.contains("endx"), "{name}: {first} {}", report.loss);
+            assert!(
+                report.loss < first || settings.contains("endx"),
+                "{name}: {first} {}",
+                report.loss
+            );
             println!("{name}: {} steps", step.taken());
             return;
         }
@@ -46,7 +58,12 @@ fn all_sharings_learn_64_pairs() {
 
 #[test]
 fn all_families_learn_64_pairs() {
-    let recurrent = |cell| NewEncoder::Recurrent { cell, layers: 1, hidden: 16, bidirectional: true };
+    let recurrent = |cell| NewEncoder::Recurrent {
+        cell,
+        layers: 1,
+        hidden: 16,
+        bidirectional: true,
+    };
     for (name, encoder) in [
         ("lstm", recurrent(RecurrentCell::Lstm)),
         ("gru", recurrent(RecurrentCell::Gru)),
@@ -55,16 +72,31 @@ fn all_families_learn_64_pairs() {
     ] {
         let folder = tempfile::tempdir().unwrap();
         let directory = folder.path().join("model");
-        let creation = Creation { sharing: "ade".parse().unwrap(), dim: 16, seed: 1 };
+        let creation = Creation {
+            sharing: "ade".parse().unwrap(),
+            dim: 16,
+            seed: 1,
+        };
         create_over(&tiny("classic-mean"), &directory, &creation, encoder, Aggregation::Mean).unwrap();
         overfit(name, &directory, 0.01, "");
     }
     overfit("roberta", &tiny("roberta-cls"), 0.004, "");
-    let Some(all) = path_of("DYAD_ST_CHECKPOINTS", "all_families_learn_64_pairs") else { return };
+    let Some(all) = path_of("DYAD_ST_CHECKPOINTS", "all_families_learn_64_pairs") else {
+        return;
+    };
     for name in ["bert", "distilbert", "mpnet", "t5-relu", "t5-gated"] {
         let folder = tempfile::tempdir().unwrap();
         let directory = folder.path().join("model");
-        create(&all.join(name), &directory, &Creation { sharing: "ade".parse().unwrap(), dim: 16, seed: 1 }).unwrap();
+        create(
+            &all.join(name),
+            &directory,
+            &Creation {
+                sharing: "ade".parse().unwrap(),
+                dim: 16,
+                seed: 1,
+            },
+        )
+        .unwrap();
         overfit(name, &directory, 0.004, "");
     }
 }
@@ -73,9 +105,20 @@ fn all_families_learn_64_pairs() {
 fn endx_learns_64_pairs_with_either_cross_encoder() {
     let folder = tempfile::tempdir().unwrap();
     let directory = folder.path().join("model");
-    let creation = Creation { sharing: "sde".parse().unwrap(), dim: 16, seed: 1 };
+    let creation = Creation {
+        sharing: "sde".parse().unwrap(),
+        dim: 16,
+        seed: 1,
+    };
     let pooling = Aggregation::MultiHop { inner: 8, hops: 2 };
-    create_over(&tiny("classic-mean"), &directory, &creation, NewEncoder::Transformer { layers: 1 }, pooling).unwrap();
+    create_over(
+        &tiny("classic-mean"),
+        &directory,
+        &creation,
+        NewEncoder::Transformer { layers: 1 },
+        pooling,
+    )
+    .unwrap();
     for encoder in ["separate", "shared"] {
         // Weights as the tiny batch bears them: 1e4, the paper's, is for vectors of its size.
         let settings = format!(

@@ -24,7 +24,9 @@ fn wait_for(path: &Path, child: &mut Child) {
 
 fn checkpoints(place: &Place, out: &str) -> Vec<String> {
     let folder = place.path(out).join("checkpoints");
-    let names = fs_err::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name());
+    let names = fs_err::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name());
     let mut names: Vec<String> = names.map(|name| name.to_string_lossy().into_owned()).collect();
     names.sort();
     names
@@ -34,7 +36,10 @@ fn checkpoints(place: &Place, out: &str) -> Vec<String> {
 fn a_killed_run_ends_with_the_same_weights() {
     for (name, settings) in [
         ("adamw", SETTINGS.to_owned()),
-        ("adafactor", SETTINGS.replace("adamw", "adafactor") + "[evaluation]\ndata = \"beir\"\nevery = 30\n"),
+        (
+            "adafactor",
+            SETTINGS.replace("adamw", "adafactor") + "[evaluation]\ndata = \"beir\"\nevery = 30\n",
+        ),
         (
             "endx",
             SETTINGS.replace(
@@ -54,9 +59,16 @@ fn a_killed_run_ends_with_the_same_weights() {
         assert!(!place.path("killed/final").exists(), "{name}: killed too late");
         let said = place.trained("killed");
         assert!(said.contains("300 steps"), "{name}: {said}");
-        let (whole, resumed) = (weights(&place.path("whole/final")), weights(&place.path("killed/final")));
+        let (whole, resumed) = (
+            weights(&place.path("whole/final")),
+            weights(&place.path("killed/final")),
+        );
         assert!(whole.len() > 2 && whole == resumed, "{name}: other weights");
-        assert_ne!(whole, weights(&place.path("whole/start")), "{name}: nothing was learned");
+        assert_ne!(
+            whole,
+            weights(&place.path("whole/start")),
+            "{name}: nothing was learned"
+        );
         if name == "adafactor" {
             assert_eq!(weights(&place.path("whole/best")), weights(&place.path("killed/best")));
             let metrics = |out: &str| fs_err::read_to_string(place.path(out).join("metrics.jsonl")).unwrap();
@@ -66,7 +78,8 @@ fn a_killed_run_ends_with_the_same_weights() {
     }
 }
 
-/// With a model that is large enough for operators to share their work among threads: by another number the weights are others.
+/// With a model that is large enough for operators to share their work among threads: by another number the weights are
+/// others.
 #[test]
 fn any_number_of_threads_resumes_to_the_bit() {
     let (place, model) = (Place::new(""), crate::fixture::tiny("classic-mean"));
@@ -88,7 +101,10 @@ fn any_number_of_threads_resumes_to_the_bit() {
         assert!(weights(&model_dir) == whole, "{threads} threads: other weights");
         all.push(whole);
     }
-    assert!(all[1] != all[2], "the number of threads makes no difference here, so nothing was tested");
+    assert!(
+        all[1] != all[2],
+        "the number of threads makes no difference here, so nothing was tested"
+    );
     // As many as there are cores, where that is one of those.
     match tch::get_num_threads() {
         1 => assert!(all[0] == all[1], "0 is not one per core"),
@@ -107,7 +123,14 @@ fn an_interrupt_saves_and_ends_with_130() {
     let output = child.wait_with_output().unwrap();
     let message = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(130), "{message}");
-    let step = message.rsplit("interrupted at step ").next().unwrap().split('.').next().unwrap().to_owned();
+    let step = message
+        .rsplit("interrupted at step ")
+        .next()
+        .unwrap()
+        .split('.')
+        .next()
+        .unwrap()
+        .to_owned();
     let last = checkpoints(&place, "out").pop().unwrap();
     assert_eq!(last, format!("step-{:08}", step.parse::<u64>().unwrap()));
     place.trained("out");
@@ -158,13 +181,26 @@ fn without_room_the_checkpoint_before_stays_whole() {
     // Files of at most 16 KiB: a write beyond fails as on a full disk.
     let program = env!("CARGO_BIN_EXE_dyad-encoder");
     let script = format!("trap '' XFSZ; ulimit -f 32; exec '{program}' train --config settings.toml --out out");
-    let limited = Command::new("sh").args(["-c", &script]).current_dir(place.path("")).output().unwrap();
+    let limited = Command::new("sh")
+        .args(["-c", &script])
+        .current_dir(place.path(""))
+        .output()
+        .unwrap();
     let message = String::from_utf8(limited.stderr).unwrap();
     assert_eq!(limited.status.code(), Some(1), "{message}");
-    assert!(message.contains("cannot write checkpoint") && message.contains("are intact"), "{message}");
+    assert!(
+        message.contains("cannot write checkpoint") && message.contains("are intact"),
+        "{message}"
+    );
     let after = checkpoints(&place, "out");
-    assert!(after.contains(&last) && after.iter().all(|name| !name.contains("partial")), "{after:?}");
-    assert_eq!(fs_err::read(place.path("out/checkpoints").join(&last).join("tensors.safetensors")).unwrap(), content);
+    assert!(
+        after.contains(&last) && after.iter().all(|name| !name.contains("partial")),
+        "{after:?}"
+    );
+    assert_eq!(
+        fs_err::read(place.path("out/checkpoints").join(&last).join("tensors.safetensors")).unwrap(),
+        content
+    );
     place.trained("out");
     place.trained("whole");
     assert_eq!(weights(&place.path("out/final")), weights(&place.path("whole/final")));

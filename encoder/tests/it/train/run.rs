@@ -22,7 +22,10 @@ fn evaluate(place: &Place, model: &str) -> f64 {
     let evaluator = Evaluator::open(&place.path("beir"), "dev", &encoder).unwrap();
     assert_eq!(evaluator.size(), (PAIRS, PAIRS));
     let embed = |tower: Tower, texts: &[Tokens]| encoder.embed_all(tower, texts, Budget::CPU).map(Some);
-    let run = evaluator.search(&embed, encoder.info().dim, tch::Device::Cpu).unwrap().unwrap();
+    let run = evaluator
+        .search(&embed, encoder.info().dim, tch::Device::Cpu)
+        .unwrap()
+        .unwrap();
     evaluator.measure(&run).mean(METRICS[0]).unwrap()
 }
 
@@ -42,17 +45,36 @@ fn the_best_model_is_the_one_that_evaluation_finds() {
     assert!((evaluate(&place, "out/best") - best).abs() < 1e-6, "{said}");
     // Its vectors have run together: two may swap their ranks by the rounding of other operators.
     let last = evaluate(&place, "out/final");
-    assert!((last - value(&evaluations[11])).abs() < 1e-3, "{last} {}", value(&evaluations[11]));
-    assert!(best > value(&evaluations[11]) + 0.05, "{best} {}", value(&evaluations[11]));
+    assert!(
+        (last - value(&evaluations[11])).abs() < 1e-3,
+        "{last} {}",
+        value(&evaluations[11])
+    );
+    assert!(
+        best > value(&evaluations[11]) + 0.05,
+        "{best} {}",
+        value(&evaluations[11])
+    );
     assert!(said.contains(&format!("best recip_rank {best:.4}")), "{said}");
     // Measured once before the first step, and told at the end.
     let before = metrics(&place, "out", "before");
     assert_eq!((before.len(), before[0]["step"].as_u64()), (1, Some(0)));
     assert!((evaluate(&place, "out/start") - value(&before[0])).abs() < 1e-6);
-    assert!(said.contains(&format!("(before training {:.4})", value(&before[0]))), "{said}");
+    assert!(
+        said.contains(&format!("(before training {:.4})", value(&before[0]))),
+        "{said}"
+    );
     let lines = metrics(&place, "out", "train");
     assert_eq!(lines.len(), 24);
-    for field in ["loss", "rate", "norm", "examples-per-second", "tokens-per-second", "epoch", "temperature"] {
+    for field in [
+        "loss",
+        "rate",
+        "norm",
+        "examples-per-second",
+        "tokens-per-second",
+        "epoch",
+        "temperature",
+    ] {
         assert!(lines[0][field].is_number(), "{field}");
     }
     assert_eq!(fs_err::read_dir(place.path("out/tensorboard")).unwrap().count(), 1);
@@ -62,7 +84,10 @@ fn the_best_model_is_the_one_that_evaluation_finds() {
     let said = place.trained("patient");
     let stopped = metrics(&place, "patient", "evaluation");
     assert!(stopped.len() < 12, "{said}");
-    assert_eq!(stopped.last().unwrap()["step"].as_u64().unwrap(), 10 * stopped.len() as u64);
+    assert_eq!(
+        stopped.last().unwrap()["step"].as_u64().unwrap(),
+        10 * stopped.len() as u64
+    );
     assert!(said.contains(&format!("{} steps", 10 * stopped.len())), "{said}");
     // It ends with the best weights, also where it was ended between the last step and the final model.
     let best = weights(&place.path("patient/best"));
@@ -70,13 +95,19 @@ fn the_best_model_is_the_one_that_evaluation_finds() {
     assert!(best == weights(&place.path("out/best")));
     fs_err::remove_dir_all(place.path("patient/final")).unwrap();
     place.trained("patient");
-    assert!(weights(&place.path("patient/final")) == best, "not the best weights once more");
+    assert!(
+        weights(&place.path("patient/final")) == best,
+        "not the best weights once more"
+    );
     // So does the next stage, whose rate here changes nothing, begin with them.
     let patient = settings.replace("every = 10", "every = 10\npatience = 2");
     let stages = "[[stages]]\nname = \"one\"\n[[stages]]\nname = \"two\"\ntraining = { steps = 1 }\noptimizer = { learning-rate = 1e-30 }\n";
     place.settings(&format!("{patient}{stages}"));
     place.trained("staged");
-    assert!(weights(&place.path("staged/final")) == best, "the next stage began from others");
+    assert!(
+        weights(&place.path("staged/final")) == best,
+        "the next stage began from others"
+    );
 }
 
 #[test]
@@ -94,7 +125,10 @@ fn a_model_that_got_worse_is_told() {
     let before = evaluate(&place, "out/final");
     let expected = format!("(before training {before:.4}, which is better: training made it worse)");
     assert!(said.contains(&expected), "{said}");
-    assert!(logged.contains("no model of this run is better than the one that it began from"), "{logged}");
+    assert!(
+        logged.contains("no model of this run is better than the one that it began from"),
+        "{logged}"
+    );
     // Where two towers are made, the model that they are made from is what they are held to.
     let text = fs_err::read_to_string(place.path("settings.toml")).unwrap();
     let text = text.replace("from =", "sharing = \"sde\"\ndim = 4\nfrom =");
@@ -144,13 +178,25 @@ fn stages_follow_one_another_and_mine_between() {
     let place = Place::new(&settings);
     let said = place.trained("out");
     assert!(said.contains("80 steps"), "60 and five epochs of four: {said}");
-    let stages: Vec<_> = metrics(&place, "out", "train").iter().map(|line| line["stage"].clone()).collect();
-    assert_eq!((stages.len(), &stages[11], &stages[12]), (16, &"pretrain".into(), &"tune".into()));
+    let stages: Vec<_> = metrics(&place, "out", "train")
+        .iter()
+        .map(|line| line["stage"].clone())
+        .collect();
+    assert_eq!(
+        (stages.len(), &stages[11], &stages[12]),
+        (16, &"pretrain".into(), &"tune".into())
+    );
     assert_eq!(metrics(&place, "out", "evaluation").len(), 2);
     let mined = fs_err::read_to_string(place.path("out/mined/tune.jsonl")).unwrap();
     assert_eq!(mined.lines().count(), PAIRS);
     let of_line = |line: &str| serde_json::from_str::<Value>(line).unwrap()["negative_passages"].clone();
-    assert!(mined.lines().filter(|line| of_line(line).as_array().unwrap().len() == 2).count() > PAIRS / 2);
+    assert!(
+        mined
+            .lines()
+            .filter(|line| of_line(line).as_array().unwrap().len() == 2)
+            .count()
+            > PAIRS / 2
+    );
     assert!(!place.path("out/mined/tune.model").exists());
     // Ended between the stages, the run goes on with the second: it mines the same and learns the same.
     let whole = weights(&place.path("out/final"));
@@ -160,7 +206,10 @@ fn stages_follow_one_another_and_mine_between() {
     assert!(place.path("out/checkpoints/step-00000060").exists());
     let said = place.trained("out");
     assert!(said.contains("80 steps"), "{said}");
-    assert_eq!(fs_err::read_to_string(place.path("out/mined/tune.jsonl")).unwrap(), mined);
+    assert_eq!(
+        fs_err::read_to_string(place.path("out/mined/tune.jsonl")).unwrap(),
+        mined
+    );
     assert!(weights(&place.path("out/final")) == whole, "other weights");
     assert_eq!(metrics(&place, "out", "evaluation").len(), 2);
 }
@@ -176,19 +225,26 @@ fn stages_of_endx_keep_their_teacher() {
     let of_cross = |place: &Place, step: usize| {
         let path = place.path(&format!("out/checkpoints/step-{step:08}/tensors.safetensors"));
         let tensors = Tensor::read_safetensors(path).unwrap();
-        let mut cross: Vec<(String, Tensor)> =
-            tensors.into_iter().filter(|(name, _)| name.starts_with("parameter/cross/")).collect();
+        let mut cross: Vec<(String, Tensor)> = tensors
+            .into_iter()
+            .filter(|(name, _)| name.starts_with("parameter/cross/"))
+            .collect();
         cross.sort_by(|left, right| left.0.cmp(&right.0));
         cross
     };
     // The second stage changes nothing that can be seen, so that its branch is where it began.
     for (heads, kept) in [(3, true), (4, false)] {
         let stages = stage("teach", 3, 0.02) + &stage("tune", heads, 1e-30);
-        let place = Place::new(&format!("[batch]\nsize = 16\n[checkpoints]\nevery = 100\nkeep = 3\n{stages}"));
+        let place = Place::new(&format!(
+            "[batch]\nsize = 16\n[checkpoints]\nevery = 100\nkeep = 3\n{stages}"
+        ));
         place.trained("out");
         let (taught, begun) = (of_cross(&place, 8), of_cross(&place, 16));
         assert!(taught.len() > 5 && taught.len() == begun.len());
-        let same = taught.iter().zip(&begun).all(|(left, right)| left.0 == right.0 && left.1.equal(&right.1));
+        let same = taught
+            .iter()
+            .zip(&begun)
+            .all(|(left, right)| left.0 == right.0 && left.1.equal(&right.1));
         assert_eq!(same, kept, "{heads} heads");
         // Ended between the stages, it goes on with the branch that the first one has taught.
         let whole = weights(&place.path("out/final"));
@@ -199,7 +255,10 @@ fn stages_of_endx_keep_their_teacher() {
         assert!(weights(&place.path("out/final")) == whole, "other weights");
         let again = of_cross(&place, 16);
         assert!(
-            begun.iter().zip(&again).all(|(left, right)| left.0 == right.0 && left.1.equal(&right.1)),
+            begun
+                .iter()
+                .zip(&again)
+                .all(|(left, right)| left.0 == right.0 && left.1.equal(&right.1)),
             "{heads} heads"
         );
     }
@@ -218,7 +277,10 @@ fn the_criterion_is_the_metric_that_was_asked_for() {
         let expected = [("mrr", "recip_rank"), ("r@1", "recall_1"), ("ndcg@10", "ndcg_cut_10")];
         assert!(expected.contains(&(metric, name)), "{metric}: {best}");
         let values = metrics(&place, "out", "evaluation");
-        let most = values.iter().map(|line| line[name].as_f64().unwrap()).fold(0.0, f64::max);
+        let most = values
+            .iter()
+            .map(|line| line[name].as_f64().unwrap())
+            .fold(0.0, f64::max);
         assert!(rest.starts_with(&format!("{most:.4} ")), "{metric}: {best}, {most}");
     }
 }
@@ -243,19 +305,30 @@ fn a_teacher_is_learned_from() {
             }
             format!("{line}\n")
         };
-        fs_err::write(place.path("pairs.jsonl"), (0..PAIRS).map(|number| line(number, true)).collect::<String>())
-            .unwrap();
+        fs_err::write(
+            place.path("pairs.jsonl"),
+            (0..PAIRS).map(|number| line(number, true)).collect::<String>(),
+        )
+        .unwrap();
         place.trained("out");
-        let losses: Vec<f64> =
-            metrics(&place, "out", "train").iter().map(|line| line["loss-distillation"].as_f64().unwrap()).collect();
+        let losses: Vec<f64> = metrics(&place, "out", "train")
+            .iter()
+            .map(|line| line["loss-distillation"].as_f64().unwrap())
+            .collect();
         assert!(losses[losses.len() - 1] < 0.3 * losses[0], "{kind}: {losses:?}");
         let [before, after] = ["out/start", "out/final"].map(|model| evaluate(&place, model));
         assert!(after > before + 0.2, "{kind}: {before} {after}");
         // Without a score there is nothing to learn from.
-        fs_err::write(place.path("pairs.jsonl"), (0..PAIRS).map(|number| line(number, false)).collect::<String>())
-            .unwrap();
+        fs_err::write(
+            place.path("pairs.jsonl"),
+            (0..PAIRS).map(|number| line(number, false)).collect::<String>(),
+        )
+        .unwrap();
         let message = place.refusal("unscored");
-        assert!(message.contains("scored by a teacher") && message.contains("loss.distillation"), "{message}");
+        assert!(
+            message.contains("scored by a teacher") && message.contains("loss.distillation"),
+            "{message}"
+        );
     }
 }
 
@@ -280,18 +353,31 @@ fn training_begins_from_nothing() {
     assert!(before < 0.3 && after > 0.9, "{before} {after}");
     // From the seed alone.
     place.trained("again");
-    assert!(weights(&place.path("out/final")) == weights(&place.path("again/final")), "other weights");
+    assert!(
+        weights(&place.path("out/final")) == weights(&place.path("again/final")),
+        "other weights"
+    );
     // Pretrained weights are not there.
     settings("sharing = \"ade-spl\"");
-    assert!(place.refusal("pretrained").contains("safetensors"), "{}", place.refusal("pretrained"));
+    assert!(
+        place.refusal("pretrained").contains("safetensors"),
+        "{}",
+        place.refusal("pretrained")
+    );
     settings("init = \"random\"");
-    assert!(place.refusal("whole").contains("`model.sharing` must be given"), "{}", place.refusal("whole"));
+    assert!(
+        place.refusal("whole").contains("`model.sharing` must be given"),
+        "{}",
+        place.refusal("whole")
+    );
 }
 
 #[test]
 fn models_are_read_by_sentence_transformers() {
     let test = "models_are_read_by_sentence_transformers";
-    let Some(python) = path_of("DYAD_PYTHON", test) else { return };
+    let Some(python) = path_of("DYAD_PYTHON", test) else {
+        return;
+    };
     let place = Place::new(&format!("{LEARNING}[training]\nsteps = 30\n"));
     place.trained("out");
     let model_dir = place.path("out/final");
@@ -308,16 +394,26 @@ fn models_are_read_by_sentence_transformers() {
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let theirs: Vec<Vec<f32>> = serde_json::from_str(said.lines().last().unwrap()).unwrap();
-    for ((tower, text), theirs) in [(Tower::Question, text.0), (Tower::Answer, text.1)].into_iter().zip(&theirs) {
-        let ours = encoder.embed(tower, &[&encoder.tokenizer().encode(tower, &text).unwrap()]).unwrap();
+    for ((tower, text), theirs) in [(Tower::Question, text.0), (Tower::Answer, text.1)]
+        .into_iter()
+        .zip(&theirs)
+    {
+        let ours = encoder
+            .embed(tower, &[&encoder.tokenizer().encode(tower, &text).unwrap()])
+            .unwrap();
         assert!(crate::fixture::cosine(&ours, theirs) > 0.999_99, "{tower}");
     }
 }
 
 #[test]
 fn tensorboard_reads_the_events() {
-    let Some(python) = path_of("DYAD_PYTHON", "tensorboard_reads_the_events") else { return };
-    let check = Command::new(&python).args(["-c", "import tensorboard"]).output().unwrap();
+    let Some(python) = path_of("DYAD_PYTHON", "tensorboard_reads_the_events") else {
+        return;
+    };
+    let check = Command::new(&python)
+        .args(["-c", "import tensorboard"])
+        .output()
+        .unwrap();
     if !check.status.success() {
         println!("tensorboard_reads_the_events: skipped, that Python has no tensorboard");
         return;
@@ -343,7 +439,17 @@ fn evaluate_compares_models_by_paired_tests() {
     place.trained("out");
     let evaluate = |more: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_dyad-encoder"));
-        command.args(["evaluate", "--model", "out/start", "--data", "beir", "--split", "dev", "--threads", "1"]);
+        command.args([
+            "evaluate",
+            "--model",
+            "out/start",
+            "--data",
+            "beir",
+            "--split",
+            "dev",
+            "--threads",
+            "1",
+        ]);
         let output = command.args(more).current_dir(place.path("")).output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap()
@@ -356,5 +462,8 @@ fn evaluate_compares_models_by_paired_tests() {
     let fields: Vec<&str> = line.split_whitespace().collect();
     assert_eq!(fields[1], alone.split_whitespace().nth(1).unwrap());
     assert!(fields[3].parse::<f64>().unwrap() > 0.2, "{line}");
-    assert!(fields[fields.len() - 2].trim_end_matches(',').parse::<f64>().unwrap() < 0.001, "{line}");
+    assert!(
+        fields[fields.len() - 2].trim_end_matches(',').parse::<f64>().unwrap() < 0.001,
+        "{line}"
+    );
 }

@@ -11,8 +11,8 @@ use tch::Tensor;
 
 use super::fixture::{PAIRS, example, model_dir, one_thread, small, stage};
 
-/// Plain gradient descent cannot be had, so that gradients are compared as they are: through the first moments of AdamW, which
-/// after one step are a tenth of them.
+/// Plain gradient descent cannot be had, so that gradients are compared as they are: through the first moments of
+/// AdamW, which after one step are a tenth of them.
 pub(super) fn step(directory: &Path, settings: &str, batches: &[TrainBatch]) -> (StepReport, Vec<Tensor>) {
     let learned = Model::open_for_training(directory, &one_thread()).unwrap();
     let settings = format!(
@@ -20,7 +20,12 @@ pub(super) fn step(directory: &Path, settings: &str, batches: &[TrainBatch]) -> 
     );
     let length = Length { steps: 4, batches: 2 };
     let mut step = TrainingStep::new(learned, directory, &stage(&settings), &one_thread(), length).unwrap();
-    let before: Vec<Tensor> = step.learned().parameters().iter().map(|known| known.tensor.detach().copy()).collect();
+    let before: Vec<Tensor> = step
+        .learned()
+        .parameters()
+        .iter()
+        .map(|known| known.tensor.detach().copy())
+        .collect();
     let report = step.run_all(batches).unwrap();
     let moved = step.learned().parameters().iter().zip(before);
     let moved = moved.map(|(known, before)| known.tensor.detach() - before).collect();
@@ -30,7 +35,9 @@ pub(super) fn step(directory: &Path, settings: &str, batches: &[TrainBatch]) -> 
 /// The largest difference of two updates, over the largest update.
 pub(super) fn apart(a: &[Tensor], b: &[Tensor]) -> f64 {
     let largest = |tensors: &mut dyn Iterator<Item = Tensor>| {
-        tensors.map(|tensor| tensor.abs().max().double_value(&[])).fold(0.0, f64::max)
+        tensors
+            .map(|tensor| tensor.abs().max().double_value(&[]))
+            .fold(0.0, f64::max)
     };
     let difference = largest(&mut a.iter().zip(b).map(|(a, b)| a - b));
     difference / largest(&mut a.iter().map(Tensor::shallow_clone))
@@ -50,7 +57,12 @@ fn batches(directory: &Path, size: usize, negatives: usize) -> Vec<TrainBatch> {
         Ok::<_, std::convert::Infallible>(example)
     });
     builder.extend(examples).unwrap();
-    let options = SamplerOptions { seed: 3, batch: size, negatives, last: Last::Drop };
+    let options = SamplerOptions {
+        seed: 3,
+        batch: size,
+        negatives,
+        last: Last::Drop,
+    };
     let mut sampler = Sampler::new(std::sync::Arc::new(builder.finish().unwrap()), options).unwrap();
     (0..sampler.batches()).map(|_| collate(&mut sampler)).collect()
 }
@@ -68,7 +80,10 @@ fn a_report_tells_the_rate() {
         ("kind = \"adamw\"\nlearning-rate = 2e-4", [0.0, 1e-4, 2e-4]),
         ("kind = \"adafactor\"\nlearning-rate = 2e-4", [0.0, 1e-4, 2e-4]),
         ("kind = \"adafactor\"\nrelative-step = true", [0.0, 5e-3, 1e-2]),
-        ("kind = \"adafactor\"\nrelative-step = true\nwarm-up-init = true", [0.0, 1e-6, 3e-6]),
+        (
+            "kind = \"adafactor\"\nrelative-step = true\nwarm-up-init = true",
+            [0.0, 1e-6, 3e-6],
+        ),
     ] {
         let settings = format!("[optimizer]\n{optimizer}\n[schedule]\nkind = \"constant\"\nwarm-up = 2");
         let learned = Model::open_for_training(&directory, &one_thread()).unwrap();
@@ -85,11 +100,23 @@ fn a_report_tells_the_rate() {
 fn cached_gradients_are_those_of_the_whole_batch() {
     let (_folder, directory) = model_dir("classic-mean", "ade-spl", 12);
     for (name, loss, negatives) in [
-        ("symmetric, learned temperature", "[loss]\nsymmetric = true\nlearned-temperature = true", 0),
+        (
+            "symmetric, learned temperature",
+            "[loss]\nsymmetric = true\nlearned-temperature = true",
+            0,
+        ),
         ("hard negatives", "", 2),
         ("ENDX", ENDX, 1),
-        ("distillation", "[batch]\nnegatives = 2\n[loss.distillation]\nkind = \"kl\"", 2),
-        ("margins", "[batch]\nnegatives = 2\n[loss]\nweight = 0.0\n[loss.distillation]\nkind = \"margin-mse\"", 2),
+        (
+            "distillation",
+            "[batch]\nnegatives = 2\n[loss.distillation]\nkind = \"kl\"",
+            2,
+        ),
+        (
+            "margins",
+            "[batch]\nnegatives = 2\n[loss]\nweight = 0.0\n[loss.distillation]\nkind = \"margin-mse\"",
+            2,
+        ),
     ] {
         let batch = &batches(&directory, 24, negatives)[..1];
         let (whole, expected) = step(&directory, loss, batch);
@@ -97,7 +124,10 @@ fn cached_gradients_are_those_of_the_whole_batch() {
             let own = loss.strip_prefix("[batch]\n").unwrap_or(loss);
             let (cached, updates) = step(&directory, &format!("[batch]\nchunk = {chunk}\n{own}"), batch);
             assert!((cached.loss - whole.loss).abs() < 1e-5 * whole.loss, "{name} {chunk}");
-            assert!((cached.norm.unwrap() / whole.norm.unwrap() - 1.0).abs() < 1e-4, "{name} {chunk}");
+            assert!(
+                (cached.norm.unwrap() / whole.norm.unwrap() - 1.0).abs() < 1e-4,
+                "{name} {chunk}"
+            );
             assert!((cached.temperature - whole.temperature).abs() < 1e-6, "{name} {chunk}");
             let apart = apart(&expected, &updates);
             assert!(apart < 1e-3, "{name} {chunk}: {apart}");
@@ -115,19 +145,33 @@ fn an_endx_step_tells_its_divergences_and_the_norms_of_both_sides() {
     let all = batches(&directory, 24, 1);
     let (report, _) = step(&directory, ENDX, &all[..1]);
     let value = |values: &[(&str, f64)], name: &str| {
-        values.iter().find_map(|(known, value)| (*known == name).then_some(*value)).unwrap()
+        values
+            .iter()
+            .find_map(|(known, value)| (*known == name).then_some(*value))
+            .unwrap()
     };
     let part = |name: &str| value(&report.parts, name);
     let [a_q, q_q, q_a, a_a] = ["a-q", "q-q", "q-a", "a-a"].map(|name| part(&format!("geometry-{name}")));
     let weighted = 0.5 * (a_q + q_a) + 2.0 * (q_q + a_a);
-    assert!((part("geometry") / weighted - 1.0).abs() < 1e-5, "{} {weighted}", part("geometry"));
+    assert!(
+        (part("geometry") / weighted - 1.0).abs() < 1e-5,
+        "{} {weighted}",
+        part("geometry")
+    );
     let measure = |name: &str| value(&report.measures, name);
     let (dual, cross) = (measure("norm-dual"), measure("norm-cross"));
     assert!(dual > 0.0 && cross > 0.0);
-    assert!((dual.hypot(cross) / report.norm.unwrap() - 1.0).abs() < 1e-6, "{dual} {cross} {:?}", report.norm);
+    assert!(
+        (dual.hypot(cross) / report.norm.unwrap() - 1.0).abs() < 1e-6,
+        "{dual} {cross} {:?}",
+        report.norm
+    );
     // A share of 24 questions.
     let first = measure("cross-p-at-1") * 24.0;
-    assert!((0.0..=24.0).contains(&first) && (first - first.round()).abs() < 1e-4, "{first}");
+    assert!(
+        (0.0..=24.0).contains(&first) && (first - first.round()).abs() < 1e-4,
+        "{first}"
+    );
     let (plain, _) = step(&directory, "", &all[..1]);
     assert_eq!(plain.measures, []);
 }
@@ -174,13 +218,26 @@ fn mixed_precision_keeps_weights_in_f32_and_stays_close() {
         let length = Length { steps: 40, batches: 1 };
         let mut step = TrainingStep::new(learned, &directory, &stage(settings), &compute, length).unwrap();
         let reports: Vec<StepReport> = (0..40).map(|_| step.run(batch).unwrap()).collect();
-        assert!(step.learned().parameters().iter().all(|known| known.tensor.kind() == tch::Kind::Float));
+        assert!(
+            step.learned()
+                .parameters()
+                .iter()
+                .all(|known| known.tensor.kind() == tch::Kind::Float)
+        );
         (reports[0].clone(), reports[39].loss)
     };
     let ((mixed, mixed_last), (whole, whole_last)) = (run(Dtype::Bf16), run(Dtype::F32));
-    assert!((mixed.loss - whole.loss).abs() < 0.02 * whole.loss, "{} {}", mixed.loss, whole.loss);
+    assert!(
+        (mixed.loss - whole.loss).abs() < 0.02 * whole.loss,
+        "{} {}",
+        mixed.loss,
+        whole.loss
+    );
     assert!((mixed.loss - whole.loss).abs() > 0.0, "products were not in bfloat16");
     let norms = mixed.norm.unwrap() / whole.norm.unwrap();
     assert!((norms - 1.0).abs() < 0.1, "{norms}");
-    assert!(mixed_last < 0.5 * mixed.loss && whole_last < 0.5 * whole.loss, "{mixed_last} {whole_last}");
+    assert!(
+        mixed_last < 0.5 * mixed.loss && whole_last < 0.5 * whole.loss,
+        "{mixed_last} {whole_last}"
+    );
 }

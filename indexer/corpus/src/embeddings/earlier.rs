@@ -1,8 +1,8 @@
-//! Parts whose corpus has changed: renamed and kept until the set is complete, so that rows with the same key and text are
-//! reused.
+//! Parts whose corpus has changed: renamed and kept until the set is complete, so that rows with the same key and text
+//! are reused.
 //!
-//! The record names them before their files are renamed, so that a process that was killed in between renames the rest when it
-//! is started again; a file that the record does not name is removed.
+//! The record names them before their files are renamed, so that a process that was killed in between renames the rest
+//! when it is started again; a file that the record does not name is removed.
 
 use std::collections::HashSet;
 use std::io::{self, ErrorKind};
@@ -19,15 +19,27 @@ const DIGEST_BYTES: usize = 16;
 
 /// Adds parts that have digests of their texts to the earlier ones; others cannot be reused.
 pub(super) fn add(earlier: &mut Vec<EmbeddingsPart>, aside: Vec<EmbeddingsPart>) {
-    let times = earlier.iter().filter_map(|part| split(&part.vectors.name)).map(|(number, _)| number).max();
+    let times = earlier
+        .iter()
+        .filter_map(|part| split(&part.vectors.name))
+        .map(|(number, _)| number)
+        .max();
     let number = times.unwrap_or(0) + 1;
-    let rename = |file: PartFile| PartFile { name: format!("earlier-{number}-{}", file.name), ..file };
-    earlier.extend(aside.into_iter().filter(|part| part.texts.is_some()).map(|part| EmbeddingsPart {
-        vectors: rename(part.vectors),
-        keys: rename(part.keys),
-        texts: part.texts.map(rename),
-        ..part
-    }));
+    let rename = |file: PartFile| PartFile {
+        name: format!("earlier-{number}-{}", file.name),
+        ..file
+    };
+    earlier.extend(
+        aside
+            .into_iter()
+            .filter(|part| part.texts.is_some())
+            .map(|part| EmbeddingsPart {
+                vectors: rename(part.vectors),
+                keys: rename(part.keys),
+                texts: part.texts.map(rename),
+                ..part
+            }),
+    );
 }
 
 /// Number of times that parts were set aside, and the original name of the file.
@@ -41,7 +53,9 @@ pub(super) fn finish_renaming(dir: &Path, record: &EmbeddingsRecord) -> Result<(
     let kept: HashSet<&str> = names(&record.parts).collect();
     let mut renamed = false;
     for name in names(&record.earlier) {
-        let Some((_, before)) = split(name).filter(|(_, before)| !kept.contains(before)) else { continue };
+        let Some((_, before)) = split(name).filter(|(_, before)| !kept.contains(before)) else {
+            continue;
+        };
         if dir.join(name).exists() {
             continue;
         }
@@ -64,7 +78,10 @@ pub(super) fn remove_unnamed(dir: &Path, record: &EmbeddingsRecord) -> Result<()
     for entry in fs_err::read_dir(dir)? {
         let entry = entry?;
         let name = entry.file_name();
-        if name.to_str().is_some_and(|name| is_of_a_part(name) && !named.contains(name)) {
+        if name
+            .to_str()
+            .is_some_and(|name| is_of_a_part(name) && !named.contains(name))
+        {
             fs_err::remove_file(entry.path())?;
         }
     }
@@ -83,7 +100,10 @@ fn is_of_a_part(name: &str) -> bool {
 }
 
 fn names(parts: &[EmbeddingsPart]) -> impl Iterator<Item = &str> {
-    parts.iter().flat_map(EmbeddingsPart::files).map(|file| file.name.as_str())
+    parts
+        .iter()
+        .flat_map(EmbeddingsPart::files)
+        .map(|file| file.name.as_str())
 }
 
 /// A row that can be reused.
@@ -126,10 +146,16 @@ impl EarlierRows {
     pub(super) fn open(dir: &Path, record: &EmbeddingsRecord) -> Self {
         let mut places = Vec::new();
         for (number, part) in (0u32..).zip(&record.earlier) {
-            let Some(digests) = part.texts.as_ref().and_then(|file| intact(dir, file).ok().flatten()) else { continue };
+            let Some(digests) = part.texts.as_ref().and_then(|file| intact(dir, file).ok().flatten()) else {
+                continue;
+            };
             let expected = part.rows.saturating_mul(DIGEST_BYTES as u64);
             if part.rows < u64::from(u32::MAX) && digests.len() as u64 == expected {
-                let digests = digests.as_chunks::<DIGEST_BYTES>().0.iter().map(|bytes| u128::from_le_bytes(*bytes));
+                let digests = digests
+                    .as_chunks::<DIGEST_BYTES>()
+                    .0
+                    .iter()
+                    .map(|bytes| u128::from_le_bytes(*bytes));
                 places.extend((0u32..).zip(digests).map(|(row, digest)| RowLocation {
                     digest: halves(digest),
                     part: number,
@@ -154,13 +180,18 @@ impl EarlierRows {
         self.places.len()
     }
 
-    /// The row of the document with this [`text_digest`](super::text_digest); none where there was no such document or its
-    /// part is damaged.
+    /// The row of the document with this [`text_digest`](super::text_digest); none where there was no such document or
+    /// its part is damaged.
     pub fn find(&mut self, digest: u128) -> Option<EarlierRow> {
         let digest = halves(digest);
         let first = self.places.partition_point(|place| place.digest < digest);
-        let found: Vec<RowLocation> =
-            self.places.get(first..)?.iter().take_while(|place| place.digest == digest).copied().collect();
+        let found: Vec<RowLocation> = self
+            .places
+            .get(first..)?
+            .iter()
+            .take_while(|place| place.digest == digest)
+            .copied()
+            .collect();
         // Newer parts come last.
         found.into_iter().rev().find_map(|place| self.read(place))
     }
@@ -188,7 +219,10 @@ impl EarlierRows {
             Some(_) | None => None,
         };
         let vector = self.vectors.decode(&bytes);
-        vector.iter().all(|value| value.is_finite()).then_some(EarlierRow { vector, truncated })
+        vector
+            .iter()
+            .all(|value| value.is_finite())
+            .then_some(EarlierRow { vector, truncated })
     }
 }
 

@@ -38,11 +38,25 @@ impl EmbeddingsReader {
         for file in record.parts.iter().flat_map(|part| [&part.vectors, &part.keys]) {
             let got = fs_err::metadata(dir.join(&file.name))?.len();
             if got != file.bytes {
-                return Err(damaged(dir, file, "length", format!("{} bytes", file.bytes), format!("{got} bytes")));
+                return Err(damaged(
+                    dir,
+                    file,
+                    "length",
+                    format!("{} bytes", file.bytes),
+                    format!("{got} bytes"),
+                ));
             }
         }
         let parts = record.parts.clone().into_iter();
-        Ok(Self { dir: dir.to_owned(), record, parts, open: None, ended: None, row: 0, failed: false })
+        Ok(Self {
+            dir: dir.to_owned(),
+            record,
+            parts,
+            open: None,
+            ended: None,
+            row: 0,
+            failed: false,
+        })
     }
 
     /// The model that made the vectors.
@@ -99,20 +113,45 @@ impl EmbeddingsReader {
         let vectors = self.read(&part.vectors)?;
         let header = self.record.header.vectors.header(part.rows, self.dim());
         let expected = header.len() as u64 + part.rows * (self.dim() * self.record.header.vectors.bytes()) as u64;
-        let values = vectors.strip_prefix(header.as_slice()).filter(|_| vectors.len() as u64 == expected);
+        let values = vectors
+            .strip_prefix(header.as_slice())
+            .filter(|_| vectors.len() as u64 == expected);
         let Some(values) = values else {
-            let (expected, got) = (format!("an array of {} x {}", part.rows, self.dim()), "another".to_owned());
+            let (expected, got) = (
+                format!("an array of {} x {}", part.rows, self.dim()),
+                "another".to_owned(),
+            );
             return Err(damaged(&self.dir, &part.vectors, "header", expected, got));
         };
         let bytes = self.read(&part.keys)?;
-        let keys = bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).map(serde_json::from_slice);
+        let keys = bytes
+            .split(|byte| *byte == b'\n')
+            .filter(|line| !line.is_empty())
+            .map(serde_json::from_slice);
         let keys: Vec<String> = keys.collect::<Result<_, _>>().map_err(|error| {
-            damaged(&self.dir, &part.keys, "content", "one JSON string per line".to_owned(), error.to_string())
+            damaged(
+                &self.dir,
+                &part.keys,
+                "content",
+                "one JSON string per line".to_owned(),
+                error.to_string(),
+            )
         })?;
         if keys.len() as u64 != part.rows {
-            return Err(damaged(&self.dir, &part.keys, "lines", part.rows.to_string(), keys.len().to_string()));
+            return Err(damaged(
+                &self.dir,
+                &part.keys,
+                "lines",
+                part.rows.to_string(),
+                keys.len().to_string(),
+            ));
         }
-        Ok(OpenPart { part: part.clone(), keys: keys.into_iter(), values: values.to_vec(), next: 0 })
+        Ok(OpenPart {
+            part: part.clone(),
+            keys: keys.into_iter(),
+            values: values.to_vec(),
+            next: 0,
+        })
     }
 
     /// A file whose checksum is the recorded one.
@@ -161,7 +200,15 @@ impl EmbeddingsReader {
 }
 
 fn damaged(dir: &Path, file: &PartFile, part: &'static str, expected: String, got: String) -> Error {
-    refuse(dir, EmbeddingsProblem::Damaged { file: file.name.clone(), part, expected, got })
+    refuse(
+        dir,
+        EmbeddingsProblem::Damaged {
+            file: file.name.clone(),
+            part,
+            expected,
+            got,
+        },
+    )
 }
 
 impl Iterator for EmbeddingsReader {

@@ -13,8 +13,8 @@ use crate::error::Error;
 use crate::logit_scale::LOGIT_SCALES;
 use crate::problem::EmbeddingsProblem;
 
-/// The newest version of the record that this build reads, which it writes of passages that were read in their documents: earlier releases would
-/// take their vectors for those of passages alone.
+/// The newest version of the record that this build reads, which it writes of passages that were read in their
+/// documents: earlier releases would take their vectors for those of passages alone.
 pub(super) const VERSION: u32 = 2;
 /// The version of all other records.
 const PLAIN_VERSION: u32 = 1;
@@ -81,10 +81,18 @@ impl VectorType {
     /// Values of one row from its bytes.
     pub(super) fn decode(self, bytes: &[u8]) -> Vec<f32> {
         match self {
-            Self::F32 => bytes.as_chunks::<4>().0.iter().map(|value| f32::from_le_bytes(*value)).collect(),
-            Self::F16 => {
-                bytes.as_chunks::<2>().0.iter().map(|value| half::f16::from_le_bytes(*value).to_f32()).collect()
-            }
+            Self::F32 => bytes
+                .as_chunks::<4>()
+                .0
+                .iter()
+                .map(|value| f32::from_le_bytes(*value))
+                .collect(),
+            Self::F16 => bytes
+                .as_chunks::<2>()
+                .0
+                .iter()
+                .map(|value| half::f16::from_le_bytes(*value).to_f32())
+                .collect(),
         }
     }
 }
@@ -100,15 +108,16 @@ pub struct EmbeddingsHeader {
     pub vectors: VectorType,
     /// Rows per part; the last may have fewer.
     pub part_rows: u64,
-    /// Number type of the computation (`f32`, `int8`, ...), which changes a vector by more than rounding. `None` where an
-    /// earlier release did not write it.
+    /// Number type of the computation (`f32`, `int8`, ...), which changes a vector by more than rounding. `None` where
+    /// an earlier release did not write it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dtype: Option<String>,
-    /// Whether the model embeds questions otherwise than answers: by modules of their own, or with another prompt. `None` where an earlier release
-    /// did not write it.
+    /// Whether the model embeds questions otherwise than answers: by modules of their own, or with another prompt.
+    /// `None` where an earlier release did not write it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub two_towers: Option<bool>,
-    /// The model's [`logit_scale`](crate::logit_scale). `None` where it could not be estimated, and where an earlier release wrote.
+    /// The model's [`logit_scale`](crate::logit_scale). `None` where it could not be estimated, and where an earlier
+    /// release wrote.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub logit_scale: Option<f64>,
     /// What of its document has reached a passage's vector. Absent where that is the title, as in earlier releases.
@@ -141,12 +150,14 @@ pub struct EmbeddingsPart {
     pub vectors: PartFile,
     /// The keys.
     pub keys: PartFile,
-    /// [`text_digest`] of each document, 16 bytes in little-endian order; `None` where an earlier release did not write it.
+    /// [`text_digest`] of each document, 16 bytes in little-endian order; `None` where an earlier release did not write
+    /// it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub texts: Option<PartFile>,
     /// Rows.
     pub rows: u64,
-    /// Texts of these that were truncated at the model's longest input; `None` where an earlier release did not write it.
+    /// Texts of these that were truncated at the model's longest input; `None` where an earlier release did not write
+    /// it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub truncated: Option<u64>,
     /// [`SourceDigest`] of the documents, hex.
@@ -175,13 +186,16 @@ impl SourceDigest {
         }
     }
 
-    /// Adds what of the next passage its context decides: its text alone where its title is left out, what it was read in, and where it stands there.
+    /// Adds what of the next passage its context decides: its text alone where its title is left out, what it was read
+    /// in, and where it stands there.
     pub fn add_context(&mut self, context: PassageContext, document: &Document) {
         if !context.has_title() {
             self.0.update(&(document.text.len() as u64).to_le_bytes());
             self.0.update(document.text.as_bytes());
         }
-        let Some(place) = document.place.as_ref().filter(|_| context.late_weight().is_some()) else { return };
+        let Some(place) = document.place.as_ref().filter(|_| context.late_weight().is_some()) else {
+            return;
+        };
         self.0.update(&place.digest().to_le_bytes());
         for byte in [place.bytes().start, place.bytes().end] {
             self.0.update(&(byte as u64).to_le_bytes());
@@ -194,7 +208,8 @@ impl SourceDigest {
     }
 }
 
-/// Digest of one document by its key and its passage, and by what that was read in: which rows of a set that is made again are still the same.
+/// Digest of one document by its key and its passage, and by what that was read in: which rows of a set that is made
+/// again are still the same.
 pub fn text_digest(document: &Document, context: PassageContext) -> u128 {
     let mut digest = SourceDigest::default();
     digest.add(document);
@@ -218,7 +233,10 @@ pub(super) struct EmbeddingsRecord {
 
 /// A problem of this directory as the crate's error.
 pub(super) fn refuse(dir: &Path, problem: EmbeddingsProblem) -> Error {
-    Error::Embeddings { dir: dir.to_owned(), problem }
+    Error::Embeddings {
+        dir: dir.to_owned(),
+        problem,
+    }
 }
 
 pub(super) fn record_path(dir: &Path) -> PathBuf {
@@ -228,7 +246,11 @@ pub(super) fn record_path(dir: &Path) -> PathBuf {
 impl EmbeddingsHeader {
     /// The version of the record.
     pub(super) fn version(&self) -> u32 {
-        if self.context.is_default() { PLAIN_VERSION } else { VERSION }
+        if self.context.is_default() {
+            PLAIN_VERSION
+        } else {
+            VERSION
+        }
     }
 }
 
@@ -247,7 +269,13 @@ impl EmbeddingsRecord {
         let damaged = |error: serde_json::Error| refuse(dir, EmbeddingsProblem::Record(error.to_string()));
         let version: EmbeddingsVersion = serde_json::from_slice(&bytes).map_err(damaged)?;
         if version.format_version > VERSION {
-            return Err(refuse(dir, EmbeddingsProblem::Newer { got: version.format_version, supported: VERSION }));
+            return Err(refuse(
+                dir,
+                EmbeddingsProblem::Newer {
+                    got: version.format_version,
+                    supported: VERSION,
+                },
+            ));
         }
         let record: Self = serde_json::from_slice(&bytes).map_err(damaged)?;
         let strange = |what: &str| Err(refuse(dir, EmbeddingsProblem::Record(what.to_owned())));
@@ -259,14 +287,27 @@ impl EmbeddingsRecord {
         if record.header.model.dim == 0 || record.header.part_rows == 0 {
             return strange("`dim` and `part_rows` must be larger than 0");
         }
-        if record.parts.iter().chain(&record.earlier).flat_map(EmbeddingsPart::files).any(|file| !plain(&file.name)) {
+        if record
+            .parts
+            .iter()
+            .chain(&record.earlier)
+            .flat_map(EmbeddingsPart::files)
+            .any(|file| !plain(&file.name))
+        {
             return strange("a part's file is not a plain name");
         }
-        let rows = record.parts.iter().try_fold(0u64, |sum, part| sum.checked_add(part.rows));
+        let rows = record
+            .parts
+            .iter()
+            .try_fold(0u64, |sum, part| sum.checked_add(part.rows));
         if rows != Some(record.rows) {
             return strange("`rows` is not the sum of the parts' rows");
         }
-        if record.parts.iter().chain(&record.earlier).any(|part| part.truncated.is_some_and(|count| count > part.rows))
+        if record
+            .parts
+            .iter()
+            .chain(&record.earlier)
+            .any(|part| part.truncated.is_some_and(|count| count > part.rows))
         {
             return strange("`truncated` is larger than the part's rows");
         }
@@ -276,7 +317,10 @@ impl EmbeddingsRecord {
         }
         let row_bytes = record.header.model.dim.checked_mul(record.header.vectors.bytes());
         let most = record.earlier.iter().map(|part| part.rows).fold(record.rows, u64::max);
-        if row_bytes.and_then(|bytes| most.checked_mul(bytes as u64)).is_none_or(|bytes| bytes > i64::MAX as u64) {
+        if row_bytes
+            .and_then(|bytes| most.checked_mul(bytes as u64))
+            .is_none_or(|bytes| bytes > i64::MAX as u64)
+        {
             return strange("`rows` times `dim` is larger than any file");
         }
         Ok(Some(record))

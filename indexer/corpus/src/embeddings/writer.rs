@@ -1,5 +1,5 @@
-//! Writes embeddings part by part. A part counts once the record names it, so a job that was killed resumes after its last
-//! complete part.
+//! Writes embeddings part by part. A part counts once the record names it, so a job that was killed resumes after its
+//! last complete part.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -48,8 +48,8 @@ pub struct EmbeddingsWriter {
 }
 
 impl EmbeddingsWriter {
-    /// Starts a set, or resumes one after its last complete part. A set of another model, tower, dtype, type or part size
-    /// is refused, as is one that another process writes.
+    /// Starts a set, or resumes one after its last complete part. A set of another model, tower, dtype, type or part
+    /// size is refused, as is one that another process writes.
     pub fn open(dir: &Path, header: EmbeddingsHeader) -> Result<Self, Error> {
         let created = !dir.exists();
         fs_err::create_dir_all(dir)?;
@@ -139,8 +139,8 @@ impl EmbeddingsWriter {
         EarlierRows::open(&self.dir, &self.record)
     }
 
-    /// Adds the next document with its vector of `dim` finite values; `truncated` where its text is longer than the model
-    /// reads.
+    /// Adds the next document with its vector of `dim` finite values; `truncated` where its text is longer than the
+    /// model reads.
     pub fn push(&mut self, document: &Document, row: &[f32], truncated: bool) -> Result<(), Error> {
         let (dim, context) = (self.record.header.model.dim, self.record.header.context);
         let refuse_row = |what: String| {
@@ -154,12 +154,15 @@ impl EmbeddingsWriter {
             return refuse_row(format!("holds a value that is not finite at position {at}"));
         }
         if let Some(at) = row.iter().position(|value| !self.record.header.vectors.holds(*value)) {
-            return refuse_row(format!("holds a value that f16 cannot hold at position {at}. Store f32"));
+            return refuse_row(format!(
+                "holds a value that f16 cannot hold at position {at}. Store f32"
+            ));
         }
         self.record.header.vectors.encode(row, &mut self.vectors);
         serde_json::to_writer(&mut self.keys, &document.key).map_err(std::io::Error::from)?;
         self.keys.push(b'\n');
-        self.texts.extend_from_slice(&text_digest(document, context).to_le_bytes());
+        self.texts
+            .extend_from_slice(&text_digest(document, context).to_le_bytes());
         self.digest.add(document);
         self.contexts.add_context(context, document);
         self.rows += 1;
@@ -173,7 +176,11 @@ impl EmbeddingsWriter {
     /// Writes the part that is in memory, then names it in the record.
     fn cut(&mut self) -> Result<(), Error> {
         let number = self.record.parts.len();
-        let header = self.record.header.vectors.header(self.rows, self.record.header.model.dim);
+        let header = self
+            .record
+            .header
+            .vectors
+            .header(self.rows, self.record.header.model.dim);
         let vectors = self.write(format!("part-{number:06}.npy"), &[&header, &self.vectors])?;
         let keys = self.write(format!("part-{number:06}.keys"), &[&self.keys])?;
         let texts = Some(self.write(format!("part-{number:06}.texts"), &[&self.texts])?);
@@ -182,7 +189,15 @@ impl EmbeddingsWriter {
         let contexts = std::mem::take(&mut self.contexts).hex();
         let context_digest = (!self.record.header.context.is_default()).then_some(contexts);
         let rows = self.rows;
-        self.record.parts.push(EmbeddingsPart { vectors, keys, texts, rows, truncated, source_digest, context_digest });
+        self.record.parts.push(EmbeddingsPart {
+            vectors,
+            keys,
+            texts,
+            rows,
+            truncated,
+            source_digest,
+            context_digest,
+        });
         self.record.rows += self.rows;
         self.record.complete = false;
         self.record.store(&self.dir)?;
@@ -195,7 +210,10 @@ impl EmbeddingsWriter {
 
     fn write(&self, name: String, pieces: &[&[u8]]) -> Result<PartFile, Error> {
         let mut out = ChecksumWriter::new(fs_err::File::create(self.dir.join(&name))?);
-        fail_point!("part-write", |_| Err(std::io::Error::from(std::io::ErrorKind::StorageFull).into()));
+        fail_point!("part-write", |_| Err(std::io::Error::from(
+            std::io::ErrorKind::StorageFull
+        )
+        .into()));
         pieces.iter().try_for_each(|piece| out.write_all(piece))?;
         let (file, crc32c, bytes) = out.finish();
         file.sync_all()?;
@@ -216,8 +234,18 @@ impl EmbeddingsWriter {
             self.record.store(&self.dir)?;
             earlier::remove_unnamed(&self.dir, &self.record)?;
         }
-        let bytes = self.record.parts.iter().flat_map(EmbeddingsPart::files).map(|file| file.bytes).sum();
-        Ok(EmbeddingsSummary { rows: self.record.rows, parts: self.record.parts.len(), bytes })
+        let bytes = self
+            .record
+            .parts
+            .iter()
+            .flat_map(EmbeddingsPart::files)
+            .map(|file| file.bytes)
+            .sum();
+        Ok(EmbeddingsSummary {
+            rows: self.record.rows,
+            parts: self.record.parts.len(),
+            bytes,
+        })
     }
 }
 
@@ -228,13 +256,21 @@ fn check_same(dir: &Path, asked: &EmbeddingsHeader, there: &EmbeddingsHeader) ->
     };
     let vectors = |header: &EmbeddingsHeader| format!("{:?}", header.vectors).to_lowercase();
     let pairs = [
-        ("model (fingerprint)", asked.model.fingerprint.clone(), there.model.fingerprint.clone()),
+        (
+            "model (fingerprint)",
+            asked.model.fingerprint.clone(),
+            there.model.fingerprint.clone(),
+        ),
         ("dimension", asked.model.dim.to_string(), there.model.dim.to_string()),
         ("tower", asked.tower.clone(), there.tower.clone()),
         ("dtype", dtype(asked, there), dtype(there, asked)),
         ("type of vectors", vectors(asked), vectors(there)),
         ("context", asked.context.to_string(), there.context.to_string()),
-        ("part size in rows", asked.part_rows.to_string(), there.part_rows.to_string()),
+        (
+            "part size in rows",
+            asked.part_rows.to_string(),
+            there.part_rows.to_string(),
+        ),
     ];
     match pairs.into_iter().find(|(_, asked, there)| asked != there) {
         Some((what, expected, got)) => Err(refuse(dir, EmbeddingsProblem::Different { what, expected, got })),

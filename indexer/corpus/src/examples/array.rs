@@ -40,7 +40,16 @@ impl Elements {
     /// Elements of at most `max_bytes`; with `field`, of the array under it in the file's object.
     pub(super) fn of(input: InputStream, field: Option<&'static str>, max_bytes: usize) -> Self {
         let place = ArrayPosition::Before(field);
-        Self { input, chunk: Vec::new(), at: 0, line: 1, first_line: 1, element: Vec::new(), max_bytes, place }
+        Self {
+            input,
+            chunk: Vec::new(),
+            at: 0,
+            line: 1,
+            first_line: 1,
+            element: Vec::new(),
+            max_bytes,
+            place,
+        }
     }
 
     /// The next element and the line it begins on.
@@ -54,13 +63,22 @@ impl Elements {
         }
         match std::str::from_utf8(&self.element) {
             Ok(text) => Ok(Some((self.first_line, text))),
-            Err(error) => Err(self.refuse(0, CorpusProblem::NotUtf8 { offset: error.valid_up_to() })),
+            Err(error) => Err(self.refuse(
+                0,
+                CorpusProblem::NotUtf8 {
+                    offset: error.valid_up_to(),
+                },
+            )),
         }
     }
 
     /// An error `below` lines under the current element's first.
     pub(super) fn refuse(&self, below: u64, problem: CorpusProblem) -> Error {
-        Error::Line { path: self.input.path.clone(), line: self.first_line + below, problem }
+        Error::Line {
+            path: self.input.path.clone(),
+            line: self.first_line + below,
+            problem,
+        }
     }
 
     pub(super) fn input(&self) -> &InputStream {
@@ -98,7 +116,11 @@ impl Elements {
     fn enter(&mut self, field: Option<&'static str>) -> Result<(), Error> {
         let byte = self.solid()?;
         let Some(field) = field else {
-            return if byte == Some(b'[') { Ok(()) } else { Err(self.unexpected("`[`", byte)) };
+            return if byte == Some(b'[') {
+                Ok(())
+            } else {
+                Err(self.unexpected("`[`", byte))
+            };
         };
         if byte != Some(b'{') {
             return Err(self.unexpected("`{`", byte));
@@ -206,7 +228,15 @@ impl Elements {
             Some(byte) => format!("byte {byte:#04x}"),
         };
         // The element's first line inside of an element, else the current line.
-        let line = if expected.starts_with("the end of the record") { self.first_line } else { self.line };
-        Error::Line { path: self.input.path.clone(), line, problem: CorpusProblem::NotAnArray { expected, got } }
+        let line = if expected.starts_with("the end of the record") {
+            self.first_line
+        } else {
+            self.line
+        };
+        Error::Line {
+            path: self.input.path.clone(),
+            line,
+            problem: CorpusProblem::NotAnArray { expected, got },
+        }
     }
 }

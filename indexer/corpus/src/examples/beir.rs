@@ -10,7 +10,8 @@ use crate::qrels::{self, Qrels};
 use crate::queries::{self, KeyedQuery};
 use crate::read::BeirFolder;
 
-/// The judged questions of one split, in the order of the questions. Questions, judgements and judged documents are held.
+/// The judged questions of one split, in the order of the questions. Questions, judgements and judged documents are
+/// held.
 #[derive(Debug)]
 pub(super) struct BeirExamples {
     folder: PathBuf,
@@ -29,18 +30,31 @@ impl BeirExamples {
         let mut questions = queries::read(&beir.queries()?)?;
         questions.retain(|question| judgements.contains_key(&question.key));
         let asked: HashSet<&str> = questions.iter().map(|question| question.key.as_str()).collect();
-        let unknown: Vec<String> = judgements.keys().filter(|key| !asked.contains(key.as_str())).cloned().collect();
+        let unknown: Vec<String> = judgements
+            .keys()
+            .filter(|key| !asked.contains(key.as_str()))
+            .cloned()
+            .collect();
         let wanted: HashSet<String> = judgements.values().flat_map(BTreeMap::keys).cloned().collect();
         let documents = PassagesByKey::read(&beir.corpus()?, &wanted)?;
         let (questions, unknown) = (questions.into_iter(), unknown.into_iter());
-        Ok(Self { folder: folder.to_owned(), split: split.to_owned(), questions, unknown, judgements, documents })
+        Ok(Self {
+            folder: folder.to_owned(),
+            split: split.to_owned(),
+            questions,
+            unknown,
+            judgements,
+            documents,
+        })
     }
 
     pub(super) fn advance(&mut self) -> Result<Option<TrainingExample>, Error> {
         let (key, found) = if let Some(question) = self.questions.next() {
             (question.key.clone(), self.example(question))
         } else {
-            let Some(key) = self.unknown.next() else { return Ok(None) };
+            let Some(key) = self.unknown.next() else {
+                return Ok(None);
+            };
             (key, Err(CorpusProblem::UnknownQuestion))
         };
         found.map(Some).map_err(|problem| Error::Question {
@@ -52,10 +66,17 @@ impl BeirExamples {
     }
 
     fn example(&self, question: KeyedQuery) -> Result<TrainingExample, CorpusProblem> {
-        let mut example = TrainingExample { question: question.text, ..TrainingExample::default() };
+        let mut example = TrainingExample {
+            question: question.text,
+            ..TrainingExample::default()
+        };
         for (key, &grade) in self.judgements.get(&question.key).into_iter().flatten() {
             let passage = self.documents.passage(key)?;
-            if grade > 0 { example.positives.push(passage) } else { example.negatives.push(passage) }
+            if grade > 0 {
+                example.positives.push(passage)
+            } else {
+                example.negatives.push(passage)
+            }
         }
         example.key = Some(question.key);
         example.check()?;

@@ -41,9 +41,10 @@ impl Roles {
             Self::Header(_) => quoted_fields(line),
         };
         let role = |column: usize| match self {
-            Self::Plain => {
-                [ColumnRole::Question, ColumnRole::Positive].get(column).copied().or(Some(ColumnRole::Negative))
-            }
+            Self::Plain => [ColumnRole::Question, ColumnRole::Positive]
+                .get(column)
+                .copied()
+                .or(Some(ColumnRole::Negative)),
             Self::Header(roles) => roles.get(column).map(|role| role.0),
         };
         while fields.len() > 2 && fields.last().is_some_and(|field| field.trim().is_empty()) {
@@ -57,7 +58,10 @@ impl Roles {
             Self::Header(roles) => format!("{} between tabs, as the header has", roles.len()),
         };
         if fields.len() < 2 || (0..fields.len()).any(|column| role(column).is_none()) {
-            return Err(CorpusProblem::Columns { expected, got: fields.len() });
+            return Err(CorpusProblem::Columns {
+                expected,
+                got: fields.len(),
+            });
         }
         let mut example = TrainingExample::default();
         for (column, field) in fields.into_iter().enumerate() {
@@ -73,7 +77,9 @@ impl Roles {
 
 fn role(name: &str) -> Option<ExampleColumn> {
     let name = name.trim().to_ascii_lowercase();
-    let numbered = name.strip_prefix("negative_").is_some_and(|number| number.parse::<u32>().is_ok());
+    let numbered = name
+        .strip_prefix("negative_")
+        .is_some_and(|number| number.parse::<u32>().is_ok());
     let is = |names: &[&str]| names.contains(&name.as_str());
     if is(QUESTION_FIELDS) {
         Some(ExampleColumn(ColumnRole::Question))

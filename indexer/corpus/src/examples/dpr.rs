@@ -8,7 +8,9 @@ use crate::read::{JsonRecord, missing, wrong_type};
 
 /// Reads one record: hard negatives come before the others.
 pub(super) fn example(value: Value) -> Result<TrainingExample, CorpusProblem> {
-    let Value::Object(fields) = value else { return Err(wrong_type("the record", "an object", &value)) };
+    let Value::Object(fields) = value else {
+        return Err(wrong_type("the record", "an object", &value));
+    };
     let mut record = JsonRecord(fields);
     if !record.0.contains_key("positive_ctxs") {
         return Err(missing(&["positive_ctxs"]));

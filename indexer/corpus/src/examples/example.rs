@@ -25,19 +25,32 @@ pub struct Passage {
 impl Passage {
     /// A passage that is only a text.
     pub fn of(text: impl Into<String>) -> Self {
-        Self { text: text.into(), ..Self::default() }
+        Self {
+            text: text.into(),
+            ..Self::default()
+        }
     }
 
     /// A document of a corpus, with its place where its metadata say so.
     pub fn of_document(document: Document) -> Self {
         let span = document.metadata.as_ref().and_then(Metadata::span);
         let Document { key, title, text, .. } = document;
-        Self { key: Some(key), title, text, score: None, span }
+        Self {
+            key: Some(key),
+            title,
+            text,
+            score: None,
+            span,
+        }
     }
 
     /// What the answer tower reads with or without titles: a passage that is only a title keeps it.
     pub fn read_with(&self, titles: bool) -> Cow<'_, str> {
-        if titles || self.text.trim().is_empty() { self.passage() } else { Cow::Borrowed(self.text.trim()) }
+        if titles || self.text.trim().is_empty() {
+            self.passage()
+        } else {
+            Cow::Borrowed(self.text.trim())
+        }
     }
 
     /// What the answer tower reads: title, one space, text, trimmed.

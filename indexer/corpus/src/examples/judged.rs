@@ -26,6 +26,9 @@ impl PassagesByKey {
 
     /// One of them.
     pub(super) fn passage(&self, key: &str) -> Result<Passage, CorpusProblem> {
-        self.0.get(key).cloned().ok_or_else(|| CorpusProblem::UnknownDocument { key: key.to_owned() })
+        self.0
+            .get(key)
+            .cloned()
+            .ok_or_else(|| CorpusProblem::UnknownDocument { key: key.to_owned() })
     }
 }

@@ -36,7 +36,12 @@ fn row(texts: Vec<Value>) -> Result<TrainingExample, CorpusProblem> {
         });
     };
     let negatives = texts.map(|text| text.map(Passage::of)).collect::<Result<_, _>>()?;
-    Ok(TrainingExample { key: None, question: question?, positives: vec![Passage::of(positive?)], negatives })
+    Ok(TrainingExample {
+        key: None,
+        question: question?,
+        positives: vec![Passage::of(positive?)],
+        negatives,
+    })
 }
 
 fn object(mut record: JsonRecord) -> Result<TrainingExample, CorpusProblem> {
@@ -65,7 +70,12 @@ fn object(mut record: JsonRecord) -> Result<TrainingExample, CorpusProblem> {
     }
     let key = record.optional_key(&["query_id", "qid", "_id", "id"])?;
     teach(&mut record, &mut positives, &mut negatives)?;
-    Ok(TrainingExample { key, question, positives, negatives })
+    Ok(TrainingExample {
+        key,
+        question,
+        positives,
+        negatives,
+    })
 }
 
 /// The teacher's scores, in the three ways they are written.

@@ -44,7 +44,9 @@ pub(super) fn passage(field: &str, value: Value, scored: bool) -> Result<Passage
 
 /// Where the passage of a record stands in its document; nothing where the record does not say so.
 pub(super) fn span(record: &JsonRecord) -> Option<PassageSpan> {
-    let document = DOCUMENT_FIELDS.iter().find_map(|name| PassageSpan::key_of(record.0.get(*name)?))?;
+    let document = DOCUMENT_FIELDS
+        .iter()
+        .find_map(|name| PassageSpan::key_of(record.0.get(*name)?))?;
     PassageSpan::of_fields(document, &record.0)
 }
 
@@ -54,7 +56,10 @@ fn score(field: Option<(&str, Value)>) -> Result<Option<f32>, CorpusProblem> {
 
 /// A finite number.
 pub(super) fn number(field: &str, value: &Value) -> Result<f32, CorpusProblem> {
-    let number = value.as_f64().map(|number| number as f32).filter(|number| number.is_finite());
+    let number = value
+        .as_f64()
+        .map(|number| number as f32)
+        .filter(|number| number.is_finite());
     number.ok_or_else(|| wrong_type(field, "a finite number", value))
 }
 
@@ -65,9 +70,13 @@ pub(super) fn scores(
 ) -> Result<Option<(&'static str, Vec<f32>)>, CorpusProblem> {
     match record.take(names) {
         None => Ok(None),
-        Some((field, Value::Array(values))) => {
-            Ok(Some((field, values.iter().map(|value| number(field, value)).collect::<Result<_, _>>()?)))
-        }
+        Some((field, Value::Array(values))) => Ok(Some((
+            field,
+            values
+                .iter()
+                .map(|value| number(field, value))
+                .collect::<Result<_, _>>()?,
+        ))),
         Some((field, value)) => Ok(Some((field, vec![number(field, &value)?]))),
     }
 }
@@ -79,7 +88,11 @@ pub(super) fn give<'a>(
     passages: impl ExactSizeIterator<Item = &'a mut Passage>,
 ) -> Result<(), CorpusProblem> {
     if scores.len() != passages.len() {
-        return Err(CorpusProblem::ScoreCount { field, expected: passages.len(), got: scores.len() });
+        return Err(CorpusProblem::ScoreCount {
+            field,
+            expected: passages.len(),
+            got: scores.len(),
+        });
     }
     for (passage, &score) in passages.zip(scores) {
         passage.score = Some(score);

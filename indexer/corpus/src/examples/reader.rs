@@ -43,16 +43,21 @@ pub struct ExampleOptions {
 
 impl Default for ExampleOptions {
     fn default() -> Self {
-        Self { format: ExampleFormat::Auto, flawed: Flawed::Refuse, split: "train".into(), corpus: None }
+        Self {
+            format: ExampleFormat::Auto,
+            flawed: Flawed::Refuse,
+            split: "train".into(),
+            corpus: None,
+        }
     }
 }
 
 /// Streams examples in the order of their source: plain, gzip or Zstandard.
 ///
-/// One record is held at a time; of a BEIR folder also questions, judgements and judged documents. Refused, or skipped where
-/// the options say so: broken records, blank questions, records without a positive, blank passages, passages that the corpus
-/// lacks. A truncated stream, a malformed array and a source without examples are always errors.
-/// After an error the reader is at its end.
+/// One record is held at a time; of a BEIR folder also questions, judgements and judged documents. Refused, or skipped
+/// where the options say so: broken records, blank questions, records without a positive, blank passages, passages that
+/// the corpus lacks. A truncated stream, a malformed array and a source without examples are always errors. After an
+/// error the reader is at its end.
 #[derive(Debug)]
 pub struct ExampleReader {
     path: PathBuf,
@@ -79,7 +84,14 @@ impl ExampleReader {
     pub fn open(path: &Path, options: &ExampleOptions) -> Result<Self, Error> {
         let (skipped, flawed) = (Skipped::default(), options.flawed);
         let source = ExampleSource::open(path, options)?;
-        Ok(Self { path: path.to_owned(), source, flawed, skipped, examples: 0, finished: false })
+        Ok(Self {
+            path: path.to_owned(),
+            source,
+            flawed,
+            skipped,
+            examples: 0,
+            finished: false,
+        })
     }
 
     /// Records skipped so far.
@@ -119,7 +131,10 @@ impl ExampleReader {
                     return Ok(Some(example));
                 }
                 Ok(None) if self.examples == 0 => {
-                    return Err(Error::Empty { path: self.path.clone(), expected: "examples" });
+                    return Err(Error::Empty {
+                        path: self.path.clone(),
+                        expected: "examples",
+                    });
                 }
                 Ok(None) => return Ok(None),
                 Err(error) => error,
@@ -166,7 +181,10 @@ impl ExampleSource {
             ExampleFormat::Squad => Self::Squad(Box::new(Reqa::of(ExampleRecords::of(input, Arrangement::Data)))),
             ExampleFormat::Dpr => Self::Dpr(ExampleRecords::of(input, detected.arrangement)),
             ExampleFormat::Tevatron if detected.by_key => {
-                let corpus = options.corpus.as_ref().ok_or_else(|| Error::NoCorpus { path: path.to_owned() })?;
+                let corpus = options
+                    .corpus
+                    .as_ref()
+                    .ok_or_else(|| Error::NoCorpus { path: path.to_owned() })?;
                 if path == Path::new("-") {
                     let reason =
                         "records that name their passages by key are read twice: save standard input to a file";
@@ -174,7 +192,10 @@ impl ExampleSource {
                 }
                 let wanted = named(ExampleRecords::of(input, detected.arrangement))?;
                 let documents = PassagesByKey::read(corpus, &wanted)?;
-                Self::Tevatron(ExampleRecords::of(InputStream::open(path)?, detected.arrangement), Some(documents))
+                Self::Tevatron(
+                    ExampleRecords::of(InputStream::open(path)?, detected.arrangement),
+                    Some(documents),
+                )
             }
             ExampleFormat::Tevatron => Self::Tevatron(ExampleRecords::of(input, detected.arrangement), None),
             _ => Self::Pairs(ExampleRecords::of(input, detected.arrangement)),
@@ -204,7 +225,9 @@ fn checked(example: Result<TrainingExample, CorpusProblem>) -> Result<TrainingEx
 
 fn columns(lines: &mut InputLines, roles: &mut Option<Roles>) -> Result<Option<TrainingExample>, Error> {
     loop {
-        let Some((_, line)) = lines.advance()? else { return Ok(None) };
+        let Some((_, line)) = lines.advance()? else {
+            return Ok(None);
+        };
         let roles = match roles {
             Some(roles) => roles,
             None => match Roles::from_header(line) {
@@ -215,7 +238,9 @@ fn columns(lines: &mut InputLines, roles: &mut Option<Roles>) -> Result<Option<T
                 None => roles.insert(Roles::Plain),
             },
         };
-        return checked(roles.example(line)).map(Some).map_err(|problem| lines.refuse(problem));
+        return checked(roles.example(line))
+            .map(Some)
+            .map_err(|problem| lines.refuse(problem));
     }
 }
 

@@ -40,14 +40,20 @@ impl ExampleRecords {
         let Some((_, text)) = next else { return Ok(None) };
         let value = serde_json::from_str(text).map_err(|error| {
             let below = (error.line() as u64).saturating_sub(1);
-            (below, CorpusProblem::Record { message: explained(text, &error) })
+            (
+                below,
+                CorpusProblem::Record {
+                    message: explained(text, &error),
+                },
+            )
         });
-        value.and_then(|value| parse(value).map_err(|problem| (0, problem))).map(Some).map_err(|(below, problem)| {
-            match self {
+        value
+            .and_then(|value| parse(value).map_err(|problem| (0, problem)))
+            .map(Some)
+            .map_err(|(below, problem)| match self {
                 Self::Lines(lines) => lines.refuse(problem),
                 Self::Array(elements) => elements.refuse(below, problem),
-            }
-        })
+            })
     }
 
     /// An error at the current value.

@@ -1,8 +1,9 @@
-//! The ReQA construction (Ahmad, Constant, Yang and Cer 2019, arXiv 1907.04780): SQuAD to questions and answer sentences.
+//! The ReQA construction (Ahmad, Constant, Yang and Cer 2019, arXiv 1907.04780): SQuAD to questions and answer
+//! sentences.
 //!
-//! Paragraphs are split into sentences. All distinct sentences are the candidates; the sentence that contains an answer's span
-//! is the question's answer. Answers that cross the end of a sentence are dropped, and questions without any other answer are
-//! skipped, as are SQuAD 2's unanswerable questions.
+//! Paragraphs are split into sentences. All distinct sentences are the candidates; the sentence that contains an
+//! answer's span is the question's answer. Answers that cross the end of a sentence are dropped, and questions without
+//! any other answer are skipped, as are SQuAD 2's unanswerable questions.
 use std::collections::{HashMap, VecDeque};
 use std::io::{BufWriter, Write};
 use std::path::Path;
@@ -47,7 +48,13 @@ impl SentencePool {
 
 impl Reqa {
     pub(super) fn of(records: ExampleRecords) -> Self {
-        Self { records, pool: SentencePool::default(), waiting: VecDeque::new(), fresh: Vec::new(), keep_fresh: false }
+        Self {
+            records,
+            pool: SentencePool::default(),
+            waiting: VecDeque::new(),
+            fresh: Vec::new(),
+            keep_fresh: false,
+        }
     }
 
     pub(super) fn bytes_read(&self) -> u64 {
@@ -69,7 +76,9 @@ impl Reqa {
             if !self.keep_fresh {
                 self.fresh.clear();
             }
-            let Some(article) = self.records.advance(read::<Article>)? else { return Ok(None) };
+            let Some(article) = self.records.advance(read::<Article>)? else {
+                return Ok(None);
+            };
             for paragraph in article.paragraphs {
                 self.paragraph(paragraph, skipped);
             }
@@ -79,25 +88,46 @@ impl Reqa {
     fn paragraph(&mut self, paragraph: Paragraph, skipped: &mut Skipped) {
         let context = paragraph.context;
         let ranges = sentences(&context);
-        let keys: Vec<String> =
-            ranges.iter().map(|range| self.admit(context.get(range.clone()).unwrap_or(""))).collect();
+        let keys: Vec<String> = ranges
+            .iter()
+            .map(|range| self.admit(context.get(range.clone()).unwrap_or("")))
+            .collect();
         for value in paragraph.qas {
-            let key = value.get("id").and_then(Value::as_str).unwrap_or("without id").to_owned();
+            let key = value
+                .get("id")
+                .and_then(Value::as_str)
+                .unwrap_or("without id")
+                .to_owned();
             let found = read::<SquadQuestion>(value).and_then(|question| {
                 if question.is_impossible {
                     skipped.unanswerable += 1;
                     return Ok(None);
                 }
-                let mut example =
-                    TrainingExample { key: question.id, question: question.text, ..TrainingExample::default() };
+                let mut example = TrainingExample {
+                    key: question.id,
+                    question: question.text,
+                    ..TrainingExample::default()
+                };
                 for span in &question.answers {
                     let bytes = span.bytes(&context)?;
                     let holds = |range: &std::ops::Range<usize>| range.start <= bytes.start && bytes.end <= range.end;
-                    let Some(at) = ranges.iter().position(holds) else { continue };
-                    let (Some(range), Some(key)) = (ranges.get(at), keys.get(at)) else { continue };
-                    if !example.positives.iter().any(|positive| positive.key.as_ref() == Some(key)) {
+                    let Some(at) = ranges.iter().position(holds) else {
+                        continue;
+                    };
+                    let (Some(range), Some(key)) = (ranges.get(at), keys.get(at)) else {
+                        continue;
+                    };
+                    if !example
+                        .positives
+                        .iter()
+                        .any(|positive| positive.key.as_ref() == Some(key))
+                    {
                         let text = context.get(range.clone()).unwrap_or_default().to_owned();
-                        example.positives.push(Passage { key: Some(key.clone()), text, ..Passage::default() });
+                        example.positives.push(Passage {
+                            key: Some(key.clone()),
+                            text,
+                            ..Passage::default()
+                        });
                     }
                 }
                 if example.positives.is_empty() && !question.answers.is_empty() {
@@ -106,7 +136,10 @@ impl Reqa {
                 }
                 example.check().map(|()| Some(example))
             });
-            let found = found.map_err(|problem| CorpusProblem::InQuestion { key, problem: Box::new(problem) });
+            let found = found.map_err(|problem| CorpusProblem::InQuestion {
+                key,
+                problem: Box::new(problem),
+            });
             self.waiting.extend(found.transpose());
         }
     }
@@ -138,7 +171,9 @@ pub struct ReqaSummary {
 /// is written atomically; an existing folder is refused. Questions without an id are numbered.
 pub fn write_reqa(squad: &Path, folder: &Path, split: &str) -> Result<ReqaSummary, Error> {
     if folder.exists() {
-        return Err(Error::Exists { path: folder.to_owned() });
+        return Err(Error::Exists {
+            path: folder.to_owned(),
+        });
     }
     let partial = AtomicDir::create(folder)?;
     fs_err::create_dir(partial.path().join("qrels"))?;
@@ -171,7 +206,10 @@ fn write(squad: &Path, folder: &Path, split: &str) -> Result<ReqaSummary, Error>
         summary.questions += 1;
     }
     if summary.questions == 0 {
-        return Err(Error::Empty { path: squad.to_owned(), expected: "answered questions" });
+        return Err(Error::Empty {
+            path: squad.to_owned(),
+            expected: "answered questions",
+        });
     }
     for file in [&mut corpus, &mut queries, &mut qrels] {
         file.flush()?;

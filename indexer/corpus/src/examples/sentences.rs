@@ -1,9 +1,9 @@
 //! Splits a paragraph into sentences by rules, for English and for scripts with full stops of their own.
 //!
-//! A sentence ends after `.`, `!`, `?` or an ellipsis and the quotes and brackets that close with it, where whitespace and
-//! something other than a lower-case letter follow; after an ideographic full stop; and at a blank line. A full stop does
-//! not end one after an initial (`J. Smith`), after an abbreviation that precedes a name or a number (`Dr.`, `No.`), or
-//! after one that may end a sentence (`U.S.`, `Inc.`, `p.m.`), unless a word follows that often begins one.
+//! A sentence ends after `.`, `!`, `?` or an ellipsis and the quotes and brackets that close with it, where whitespace
+//! and something other than a lower-case letter follow; after an ideographic full stop; and at a blank line. A full
+//! stop does not end one after an initial (`J. Smith`), after an abbreviation that precedes a name or a number (`Dr.`,
+//! `No.`), or after one that may end a sentence (`U.S.`, `Inc.`, `p.m.`), unless a word follows that often begins one.
 use std::ops::Range;
 
 /// Abbreviations that precede a name, a number or the rest of a reference.
@@ -93,14 +93,20 @@ pub fn sentences(text: &str) -> Vec<Range<usize>> {
             '.' | '!' | '?' | '…' => {
                 let mut only_stop = character == '.';
                 while let Some(&(next, closing)) = rest.peek() {
-                    if !matches!(closing, '.' | '!' | '?' | '…' | '"' | '\'' | ')' | ']' | '”' | '’' | '»') {
+                    if !matches!(
+                        closing,
+                        '.' | '!' | '?' | '…' | '"' | '\'' | ')' | ']' | '”' | '’' | '»'
+                    ) {
                         break;
                     }
                     only_stop &= !matches!(closing, '!' | '?' | '…' | '.');
                     end = next + closing.len_utf8();
                     rest.next();
                 }
-                let (before, after) = (text.get(start..at).unwrap_or_default(), text.get(end..).unwrap_or_default());
+                let (before, after) = (
+                    text.get(start..at).unwrap_or_default(),
+                    text.get(end..).unwrap_or_default(),
+                );
                 opens(after) && !(only_stop && abbreviates(before, after))
             }
             _ => false,
@@ -136,12 +142,17 @@ fn opens(after: &str) -> bool {
     }
     let rest = after.trim_start();
     let solid = rest.trim_start_matches(['"', '\'', '(', '[', '“', '‘', '«']);
-    solid.chars().next().is_none_or(|first| !first.is_lowercase() && !matches!(first, ',' | ';' | ':' | '.'))
+    solid
+        .chars()
+        .next()
+        .is_none_or(|first| !first.is_lowercase() && !matches!(first, ',' | ';' | ':' | '.'))
 }
 
 /// Whether the full stop after `before` belongs to its last word.
 fn abbreviates(before: &str, after: &str) -> bool {
-    let word = before.rsplit(|c: char| c.is_whitespace() || matches!(c, '(' | '[' | '"' | '“' | '-' | '–')).next();
+    let word = before
+        .rsplit(|c: char| c.is_whitespace() || matches!(c, '(' | '[' | '"' | '“' | '-' | '–'))
+        .next();
     let word = word.unwrap_or_default();
     let lower = word.to_lowercase();
     let after = after.trim_start();
@@ -157,7 +168,10 @@ fn abbreviates(before: &str, after: &str) -> bool {
         (Some(letter), None) if letter.is_uppercase() => !starts,
         _ => {
             let dotted = word.contains('.') && word.split('.').all(|part| part.chars().count() <= 2);
-            let numbered = matches!(lower.as_str(), "no" | "nos" | "c" | "ca" | "b" | "d" | "r" | "fl" | "op");
+            let numbered = matches!(
+                lower.as_str(),
+                "no" | "nos" | "c" | "ca" | "b" | "d" | "r" | "fl" | "op"
+            );
             let numeral = after.starts_with(|c: char| c.is_ascii_digit());
             let before_it = BEFORE.contains(&lower.as_str()) && (!numbered || numeral);
             before_it || ((dotted || ANYWHERE.contains(&lower.as_str())) && !starts && !after.is_empty())
@@ -180,16 +194,42 @@ mod tests {
         for expected in [
             &["One is here.", "Two follows!", "Is it three?", "Yes."][..],
             &["Dr. J. Smith of St. Louis met Mr. Lee at 5 p.m. Tuesday.", "He left."],
-            &["It cost 3.5 million.", "\"Too much,\" he said.", "(He paid.)", "1999 was better."],
-            &["She lives in the U.S. Virgin Islands.", "He lives in the U.S.", "They met."],
-            &["Apple Inc. Chairman Cook spoke.", "He works at Apple Inc.", "The firm grew."],
-            &["He asked \"why?\" and left.", "\"No.\"", "She stayed… and then?", "Done"],
+            &[
+                "It cost 3.5 million.",
+                "\"Too much,\" he said.",
+                "(He paid.)",
+                "1999 was better.",
+            ],
+            &[
+                "She lives in the U.S. Virgin Islands.",
+                "He lives in the U.S.",
+                "They met.",
+            ],
+            &[
+                "Apple Inc. Chairman Cook spoke.",
+                "He works at Apple Inc.",
+                "The firm grew.",
+            ],
+            &[
+                "He asked \"why?\" and left.",
+                "\"No.\"",
+                "She stayed… and then?",
+                "Done",
+            ],
             &["World War I.", "The war was long."],
-            &["See Fig. 3 and vol. 2 for more, e.g. the map.", "Was it No. 5?", "The answer is no.", "Nobody knew."],
+            &[
+                "See Fig. 3 and vol. 2 for more, e.g. the map.",
+                "Was it No. 5?",
+                "The answer is no.",
+                "Nobody knew.",
+            ],
             &["He was born in 1900.", "[Later] It is known as example.com today."],
             &["今日は晴れ。", "明日は雨？", "はい。"],
             &["The end.[3] goes on"],
-            &["J. A. Hobson spoke of Brown v. Board of Education.", "He said \"I . . . submit\"."],
+            &[
+                "J. A. Hobson spoke of Brown v. Board of Education.",
+                "He said \"I . . . submit\".",
+            ],
         ] {
             assert_eq!(cut(&expected.join(" ")), expected);
         }

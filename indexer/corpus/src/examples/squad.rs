@@ -42,19 +42,31 @@ pub(super) struct Span {
 
 /// Reads a value as one of the above.
 pub(super) fn read<T: for<'de> Deserialize<'de>>(value: Value) -> Result<T, CorpusProblem> {
-    serde_json::from_value(value).map_err(|error| CorpusProblem::Record { message: message(&error) })
+    serde_json::from_value(value).map_err(|error| CorpusProblem::Record {
+        message: message(&error),
+    })
 }
 
 impl Span {
     /// Byte range of the answer in the paragraph; where the stated offset is wrong, the nearest occurrence.
     pub(super) fn bytes(&self, context: &str) -> Result<std::ops::Range<usize>, CorpusProblem> {
-        let given = context.char_indices().nth(self.answer_start).map_or(context.len(), |(at, _)| at);
+        let given = context
+            .char_indices()
+            .nth(self.answer_start)
+            .map_or(context.len(), |(at, _)| at);
         if !self.text.is_empty() && context.get(given..).is_some_and(|rest| rest.starts_with(&self.text)) {
             return Ok(given..given + self.text.len());
         }
         let text = self.text.trim();
-        let places = context.match_indices(text).map(|(at, _)| at).filter(|_| !text.is_empty());
+        let places = context
+            .match_indices(text)
+            .map(|(at, _)| at)
+            .filter(|_| !text.is_empty());
         let nearest = places.min_by_key(|at| at.abs_diff(given));
-        nearest.map(|at| at..at + text.len()).ok_or_else(|| CorpusProblem::UnknownSpan { text: self.text.clone() })
+        nearest
+            .map(|at| at..at + text.len())
+            .ok_or_else(|| CorpusProblem::UnknownSpan {
+                text: self.text.clone(),
+            })
     }
 }

@@ -16,7 +16,9 @@ pub(super) fn example(value: Value, corpus: Option<&PassagesByKey>) -> Result<Tr
     if let Some(corpus) = corpus {
         let mut of = |name| {
             let keys = keys(&mut record, name)?;
-            keys.iter().map(|key| corpus.passage(key)).collect::<Result<Vec<Passage>, CorpusProblem>>()
+            keys.iter()
+                .map(|key| corpus.passage(key))
+                .collect::<Result<Vec<Passage>, CorpusProblem>>()
         };
         return Ok(TrainingExample {
             key,
@@ -30,7 +32,12 @@ pub(super) fn example(value: Value, corpus: Option<&PassagesByKey>) -> Result<Tr
     }
     let positives = passages(&mut record, &["positive_passages"], true)?;
     let negatives = passages(&mut record, &["negative_passages"], true)?;
-    Ok(TrainingExample { key, question, positives, negatives })
+    Ok(TrainingExample {
+        key,
+        question,
+        positives,
+        negatives,
+    })
 }
 
 /// Keys of the documents that a record names.
@@ -73,7 +80,10 @@ pub fn to_tevatron(example: &TrainingExample) -> String {
             fields.insert("text".into(), json!(passage.text));
             if let Some(score) = passage.score {
                 // The fewest digits that tell it from its neighbours in f32.
-                fields.insert("score".into(), json!(score.to_string().parse::<f64>().unwrap_or_default()));
+                fields.insert(
+                    "score".into(),
+                    json!(score.to_string().parse::<f64>().unwrap_or_default()),
+                );
             }
             if let Some(PassageSpan { document, start, end }) = &passage.span {
                 fields.insert("document".into(), json!(document));

@@ -1,12 +1,12 @@
 //! The logit scale of a model: how much a difference of cosines says, in natural units of information.
 //!
-//! A dual encoder is trained with a softmax over `scale * cosine` (the inverse temperature; CLIP's `logit_scale`, Radford et al. 2021), but its files rarely
-//! say with which scale, and models differ by four times: all-MiniLM-L6-v2 has 22.6, multilingual-e5-small 100. So it is estimated, once for a model,
-//! on texts that come with the program.
+//! A dual encoder is trained with a softmax over `scale * cosine` (the inverse temperature; CLIP's `logit_scale`,
+//! Radford et al. 2021), but its files rarely say with which scale, and models differ by four times: all-MiniLM-L6-v2
+//! has 22.6, multilingual-e5-small 100. So it is estimated, once for a model, on texts that come with the program.
 //!
-//! `pairs.tsv` is made of 200 short encyclopedia articles, those of the quick start's corpus: a run of half the words at a random place is the question (an
-//! inverse cloze task, Lee, Chang and Toutanova 2019), and title and rest of the article are its document. The question tower embeds questions, the answer
-//! tower documents.
+//! `pairs.tsv` is made of 200 short encyclopedia articles, those of the quick start's corpus: a run of half the words
+//! at a random place is the question (an inverse cloze task, Lee, Chang and Toutanova 2019), and title and rest of the
+//! article are its document. The question tower embeds questions, the answer tower documents.
 
 use std::ops::RangeInclusive;
 
@@ -37,16 +37,18 @@ fn pairs() -> impl Iterator<Item = (&'static str, &'static str)> {
     PAIRS.lines().filter_map(|line| line.split_once('\t'))
 }
 
-/// The scale at which a softmax over all documents gives each question's own the highest mean log-likelihood. `questions` and `documents` are unit vectors
-/// of `dim` values, one after the other. `None` where that is outside [`LOGIT_SCALES`], where there are fewer than two pairs, and where a
-/// value is not finite.
+/// The scale at which a softmax over all documents gives each question's own the highest mean log-likelihood.
+/// `questions` and `documents` are unit vectors of `dim` values, one after the other. `None` where that is outside
+/// [`LOGIT_SCALES`], where there are fewer than two pairs, and where a value is not finite.
 pub fn estimate(questions: &[f32], documents: &[f32], dim: usize) -> Option<f64> {
     let pairs = questions.len() / dim.max(1);
     if pairs < 2 || questions.len() != pairs * dim || documents.len() != questions.len() {
         return None;
     }
-    let cosines: Vec<Vec<f64>> =
-        questions.chunks_exact(dim).map(|question| cosines_of(question, documents.chunks_exact(dim))).collect();
+    let cosines: Vec<Vec<f64>> = questions
+        .chunks_exact(dim)
+        .map(|question| cosines_of(question, documents.chunks_exact(dim)))
+        .collect();
     if cosines.iter().flatten().any(|cosine| !cosine.is_finite()) {
         return None;
     }
@@ -57,7 +59,13 @@ pub fn estimate(questions: &[f32], documents: &[f32], dim: usize) -> Option<f64>
 }
 
 fn cosines_of<'v>(question: &[f32], documents: impl Iterator<Item = &'v [f32]>) -> Vec<f64> {
-    let dot = |document: &[f32]| question.iter().zip(document).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum();
+    let dot = |document: &[f32]| {
+        question
+            .iter()
+            .zip(document)
+            .map(|(a, b)| f64::from(*a) * f64::from(*b))
+            .sum()
+    };
     documents.map(dot).collect()
 }
 
@@ -87,8 +95,8 @@ mod tests {
         assert!(questions.iter().all(|text| words(text) >= 5) && documents.iter().all(|text| words(text) >= 5));
     }
 
-    /// Of random unit vectors, each question's document is drawn by the softmax itself: its scale is found. A model whose cosines are all half as far apart
-    /// has twice that scale.
+    /// Of random unit vectors, each question's document is drawn by the softmax itself: its scale is found. A model
+    /// whose cosines are all half as far apart has twice that scale.
     #[test]
     fn the_scale_that_chose_the_pairs_is_found() {
         let (dim, count, scale) = (64, 2_000, 32.0_f64);
@@ -104,8 +112,10 @@ mod tests {
         // The first question for which a document was drawn.
         let mut own: Vec<Option<Vec<f32>>> = vec![None; documents.len()];
         for question in candidates {
-            let logits: Vec<f64> =
-                cosines_of(&question, flat.chunks_exact(dim)).iter().map(|cosine| (scale * cosine).exp()).collect();
+            let logits: Vec<f64> = cosines_of(&question, flat.chunks_exact(dim))
+                .iter()
+                .map(|cosine| (scale * cosine).exp())
+                .collect();
             let mut at = random.random::<f64>() * logits.iter().sum::<f64>();
             let drawn = logits.iter().position(|weight| {
                 at -= weight;
@@ -134,7 +144,11 @@ mod tests {
     fn what_says_nothing_has_no_scale() {
         let pair = |own: f32| [own, (1.0 - own * own).sqrt(), (1.0 - own * own).sqrt(), own];
         // Perfect at any scale, so at the highest; wrong at any, so at the lowest; and alike.
-        for questions in [[1.0, 0.0, 0.0, 1.0], [0.0, 1.0, 1.0, 0.0], pair(std::f32::consts::FRAC_1_SQRT_2)] {
+        for questions in [
+            [1.0, 0.0, 0.0, 1.0],
+            [0.0, 1.0, 1.0, 0.0],
+            pair(std::f32::consts::FRAC_1_SQRT_2),
+        ] {
             assert_eq!(estimate(&questions, &[1.0, 0.0, 0.0, 1.0], 2), None, "{questions:?}");
         }
         assert_eq!(estimate(&[f32::NAN, 0.0, 0.0, 1.0], &[1.0, 0.0, 0.0, 1.0], 2), None);

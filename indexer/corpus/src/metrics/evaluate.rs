@@ -44,19 +44,30 @@ pub fn evaluate(run: &TrecRun, qrels: &Qrels, metrics: &[RankingMetric], average
             continue;
         }
         let ranking = GradedRanking::new(hits, judgements);
-        queries.insert(query.clone(), metrics.iter().map(|metric| metric.of(&ranking)).collect::<Vec<f64>>());
+        queries.insert(
+            query.clone(),
+            metrics.iter().map(|metric| metric.of(&ranking)).collect::<Vec<f64>>(),
+        );
     }
     let means = (0..metrics.len())
         .map(|index| {
             let sum: f64 = queries.values().filter_map(|values| values.get(index)).sum();
-            if queries.is_empty() { 0.0 } else { sum / queries.len() as f64 + 0.0 }
+            if queries.is_empty() {
+                0.0
+            } else {
+                sum / queries.len() as f64 + 0.0
+            }
         })
         .collect();
-    Evaluation { metrics: metrics.to_vec(), queries, means }
+    Evaluation {
+        metrics: metrics.to_vec(),
+        queries,
+        means,
+    }
 }
 
-/// Drops hits whose key is the query's own, as BEIR's evaluation does by default: it matters where questions are themselves
-/// documents of the corpus (ArguAna, Quora).
+/// Drops hits whose key is the query's own, as BEIR's evaluation does by default: it matters where questions are
+/// themselves documents of the corpus (ArguAna, Quora).
 pub fn drop_identical(run: &mut TrecRun) {
     for (query, hits) in run {
         hits.retain(|(key, _)| key != query);

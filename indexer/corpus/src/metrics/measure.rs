@@ -35,7 +35,11 @@ impl RankingMetric {
             Self::Recall(k) => ratio(relevant_hits(first(&ranking.grades, k)), relevant),
             Self::Ndcg(k) => {
                 let ideal = discounted_gain(first(&ranking.ideal, k));
-                if ideal > 0.0 { discounted_gain(first(&ranking.grades, k)) / ideal } else { 0.0 }
+                if ideal > 0.0 {
+                    discounted_gain(first(&ranking.grades, k)) / ideal
+                } else {
+                    0.0
+                }
             }
             Self::AveragePrecision => average_precision(&ranking.grades, relevant),
             Self::Success(k) => f64::from(u8::from(relevant_hits(first(&ranking.grades, k)) > 0)),
@@ -71,11 +75,17 @@ fn ratio(part: usize, whole: usize) -> f64 {
 }
 
 fn reciprocal_rank(grades: &[i32]) -> f64 {
-    grades.iter().position(|&grade| grade > 0).map_or(0.0, |index| 1.0 / (index + 1) as f64)
+    grades
+        .iter()
+        .position(|&grade| grade > 0)
+        .map_or(0.0, |index| 1.0 / (index + 1) as f64)
 }
 
 fn discounted_gain(grades: &[i32]) -> f64 {
-    let gains = grades.iter().enumerate().map(|(index, &grade)| f64::from(grade.max(0)) / ((index + 2) as f64).log2());
+    let gains = grades
+        .iter()
+        .enumerate()
+        .map(|(index, &grade)| f64::from(grade.max(0)) / ((index + 2) as f64).log2());
     // The sum of no numbers is -0.
     gains.sum::<f64>() + 0.0
 }

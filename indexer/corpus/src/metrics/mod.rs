@@ -7,9 +7,9 @@
 //! | `evaluate.rs` | a whole run: per query and averaged |
 //! | `significance.rs` | paired tests between two runs |
 //!
-//! The rules: hits are ordered by score descending and, where scores are equal, by document key *descending* in byte order,
-//! whatever order the run has. A grade of 1 or more is relevant; unjudged documents are not. nDCG has linear gain
-//! (the grade) and discount `log2(rank + 1)`. Precision divides by k even where fewer hits came back.
+//! The rules: hits are ordered by score descending and, where scores are equal, by document key *descending* in byte
+//! order, whatever order the run has. A grade of 1 or more is relevant; unjudged documents are not. nDCG has linear
+//! gain (the grade) and discount `log2(rank + 1)`. Precision divides by k even where fewer hits came back.
 
 mod evaluate;
 mod measure;

@@ -1,9 +1,9 @@
 //! Whether two systems differ by more than chance: paired tests over the values of the same questions.
 //!
-//! - [`randomisation_test`]: under the hypothesis that the systems are equal, the assignment of each pair of values to them is a coin
-//!   toss (Fisher 1935; Smucker, Allan and Carterette 2007). Exact where the tosses can be enumerated.
-//! - [`bootstrap`]: questions sampled with replacement; the percentile interval of the mean difference, and the two-sided
-//!   p-value of the distribution shifted to zero (Efron and Tibshirani 1993; Sakai 2006).
+//! - [`randomisation_test`]: under the hypothesis that the systems are equal, the assignment of each pair of values to
+//!   them is a coin toss (Fisher 1935; Smucker, Allan and Carterette 2007). Exact where the tosses can be enumerated.
+//! - [`bootstrap`]: questions sampled with replacement; the percentile interval of the mean difference, and the
+//!   two-sided p-value of the distribution shifted to zero (Efron and Tibshirani 1993; Sakai 2006).
 
 use rand::{Rng as _, RngExt as _, SeedableRng as _};
 use rand_xoshiro::SplitMix64;
@@ -25,7 +25,11 @@ pub struct Sampling {
 impl Default for Sampling {
     /// 100,000 rounds, seed 0, 95 %.
     fn default() -> Self {
-        Self { rounds: 100_000, seed: 0, confidence: 0.95 }
+        Self {
+            rounds: 100_000,
+            seed: 0,
+            confidence: 0.95,
+        }
     }
 }
 
@@ -94,13 +98,24 @@ pub fn compare(
 ) -> Result<PairedComparison, Incomparable> {
     let [left, right] = [first, second].map(|evaluation| {
         let at = evaluation.metrics.iter().position(|&other| other == metric)?;
-        Some(evaluation.queries.values().filter_map(|values| values.get(at).copied()).collect::<Vec<f64>>())
+        Some(
+            evaluation
+                .queries
+                .values()
+                .filter_map(|values| values.get(at).copied())
+                .collect::<Vec<f64>>(),
+        )
     });
     let (Some(left), Some(right)) = (left, right) else {
-        return Err(Incomparable::Metric { metric: metric.to_string() });
+        return Err(Incomparable::Metric {
+            metric: metric.to_string(),
+        });
     };
     let lone = |from: &Evaluation, other: &Evaluation| {
-        from.queries.keys().find(|key| !other.queries.contains_key(*key)).map(ToOwned::to_owned)
+        from.queries
+            .keys()
+            .find(|key| !other.queries.contains_key(*key))
+            .map(ToOwned::to_owned)
     };
     if let Some(key) = lone(first, second).or_else(|| lone(second, first)) {
         return Err(Incomparable::Question { key });
@@ -125,7 +140,10 @@ pub fn compare_values(first: &[f64], second: &[f64], sampling: Sampling) -> Resu
 
 fn differences(first: &[f64], second: &[f64]) -> Result<Vec<f64>, Incomparable> {
     if first.len() != second.len() {
-        return Err(Incomparable::Lengths { first: first.len(), second: second.len() });
+        return Err(Incomparable::Lengths {
+            first: first.len(),
+            second: second.len(),
+        });
     }
     if first.is_empty() {
         return Err(Incomparable::Empty);
@@ -137,12 +155,18 @@ fn differences(first: &[f64], second: &[f64]) -> Result<Vec<f64>, Incomparable> 
     }
 }
 
-/// Two-sided p-value of the mean of paired differences under random signs. Enumerated where the signs are at most as many as
-/// the rounds; else sampled, counting the observed signs as one more round, so that it is never 0. Zero differences, whose sign
-/// means nothing, are left out of the tosses.
+/// Two-sided p-value of the mean of paired differences under random signs. Enumerated where the signs are at most as
+/// many as the rounds; else sampled, counting the observed signs as one more round, so that it is never 0. Zero
+/// differences, whose sign means nothing, are left out of the tosses.
 pub fn randomisation_test(differences: &[f64], sampling: Sampling) -> f64 {
-    let tossed: Vec<f64> = differences.iter().copied().filter(|difference| difference.abs() > 0.0).collect();
-    let assignments = u32::try_from(tossed.len()).ok().and_then(|count| 1usize.checked_shl(count));
+    let tossed: Vec<f64> = differences
+        .iter()
+        .copied()
+        .filter(|difference| difference.abs() > 0.0)
+        .collect();
+    let assignments = u32::try_from(tossed.len())
+        .ok()
+        .and_then(|count| 1usize.checked_shl(count));
     match assignments {
         Some(count) if count <= sampling.rounds => exact(&tossed, count),
         _ => sampled(&tossed, sampling),
@@ -189,16 +213,24 @@ pub fn bootstrap(differences: &[f64], sampling: Sampling) -> ((f64, f64), f64) {
     let count = differences.len();
     let mut means: Vec<f64> = (0..sampling.rounds.max(1))
         .map(|_| {
-            let sum: f64 = (0..count).filter_map(|_| differences.get(random.random_range(0..count))).sum();
+            let sum: f64 = (0..count)
+                .filter_map(|_| differences.get(random.random_range(0..count)))
+                .sum();
             sum / count.max(1) as f64
         })
         .collect();
     let observed = mean(differences);
     let slack = observed.abs() * 1e-12;
-    let as_far = means.iter().filter(|mean| (**mean - observed).abs() >= observed.abs() - slack).count();
+    let as_far = means
+        .iter()
+        .filter(|mean| (**mean - observed).abs() >= observed.abs() - slack)
+        .count();
     means.sort_unstable_by(f64::total_cmp);
     let tail = (1.0 - sampling.confidence.clamp(0.0, 1.0)) / 2.0;
-    ((quantile(&means, tail), quantile(&means, 1.0 - tail)), (as_far + 1) as f64 / (means.len() + 1) as f64)
+    (
+        (quantile(&means, tail), quantile(&means, 1.0 - tail)),
+        (as_far + 1) as f64 / (means.len() + 1) as f64,
+    )
 }
 
 /// Linear between the two nearest of sorted values, as `numpy.quantile` has it.
@@ -223,7 +255,10 @@ mod tests {
     const SOME: [f64; 9] = [0.5, -0.25, 0.75, 1.0, -0.5, 0.125, 0.5, 0.25, -0.1];
 
     fn sampling(rounds: usize) -> Sampling {
-        Sampling { rounds, ..Sampling::default() }
+        Sampling {
+            rounds,
+            ..Sampling::default()
+        }
     }
 
     #[test]
@@ -236,18 +271,30 @@ mod tests {
         assert!((randomisation_test(&SOME, sampling(512)) - expected).abs() < 1e-12);
         let sampled = sampled(&SOME, sampling(200_000));
         assert!((sampled - expected).abs() < 0.005, "{sampled} {expected}");
-        assert!((randomisation_test(&SOME, sampling(511)) - expected).abs() < 0.1, "sampled below 512 rounds");
+        assert!(
+            (randomisation_test(&SOME, sampling(511)) - expected).abs() < 0.1,
+            "sampled below 512 rounds"
+        );
     }
 
     #[test]
     fn a_bootstrap_comes_to_what_all_resamples_give() {
         let values = [0.5, -0.25, 0.75, 1.0, -0.5];
         let mut means: Vec<f64> = (0..3125u32)
-            .map(|number| (0..5).map(|at| values[(number / 5u32.pow(at) % 5) as usize]).sum::<f64>() / 5.0)
+            .map(|number| {
+                (0..5)
+                    .map(|at| values[(number / 5u32.pow(at) % 5) as usize])
+                    .sum::<f64>()
+                    / 5.0
+            })
             .collect();
         means.sort_by(f64::total_cmp);
         let observed = values.iter().sum::<f64>() / 5.0;
-        let expected = means.iter().filter(|mean| (**mean - observed).abs() >= observed - 1e-9).count() as f64 / 3125.0;
+        let expected = means
+            .iter()
+            .filter(|mean| (**mean - observed).abs() >= observed - 1e-9)
+            .count() as f64
+            / 3125.0;
         let ((low, high), p) = bootstrap(&values, sampling(200_000));
         assert!((p - expected).abs() < 0.005, "{p} {expected}");
         assert!((low - quantile(&means, 0.025)).abs() < 0.051 && (high - quantile(&means, 0.975)).abs() < 0.051);
@@ -267,11 +314,18 @@ mod tests {
         let first: Vec<f64> = (0..200).map(|number| f64::from(number % 7) / 7.0).collect();
         let second: Vec<f64> = first.iter().map(|value| value + 0.1).collect();
         let better = compare_values(&first, &second, sampling(2_000)).unwrap();
-        assert!(better.p_randomisation < 0.001 && better.p_bootstrap < 0.001, "{better:?}");
+        assert!(
+            better.p_randomisation < 0.001 && better.p_bootstrap < 0.001,
+            "{better:?}"
+        );
         assert!((better.difference - 0.1).abs() < 1e-9 && better.interval.0 > 0.09);
         let same = compare_values(&first, &first, sampling(2_000)).unwrap();
         assert!(same.p_randomisation > 0.999 && same.p_bootstrap > 0.999, "{same:?}");
-        assert_eq!(better, compare_values(&first, &second, sampling(2_000)).unwrap(), "the same for a seed");
+        assert_eq!(
+            better,
+            compare_values(&first, &second, sampling(2_000)).unwrap(),
+            "the same for a seed"
+        );
     }
 
     #[test]
@@ -279,10 +333,16 @@ mod tests {
         let metrics = vec![RankingMetric::Precision(1)];
         let evaluation = |keys: &[&str], value: f64| {
             let queries: BTreeMap<String, Vec<f64>> = keys.iter().map(|key| ((*key).to_owned(), vec![value])).collect();
-            Evaluation { metrics: metrics.clone(), queries, means: vec![value] }
+            Evaluation {
+                metrics: metrics.clone(),
+                queries,
+                means: vec![value],
+            }
         };
         let refuse = |second: &Evaluation, metric| {
-            compare(&evaluation(&["a", "b"], 0.0), second, metric, sampling(10)).unwrap_err().to_string()
+            compare(&evaluation(&["a", "b"], 0.0), second, metric, sampling(10))
+                .unwrap_err()
+                .to_string()
         };
         let of = RankingMetric::Precision(1);
         assert!(compare(&evaluation(&["a"], 0.0), &evaluation(&["a"], 1.0), of, sampling(10)).is_ok());
@@ -292,6 +352,9 @@ mod tests {
         );
         assert!(refuse(&evaluation(&["a", "b"], f64::NAN), of).contains("question 1 is not finite"));
         assert_eq!(compare_values(&[], &[], sampling(10)), Err(Incomparable::Empty));
-        assert_eq!(compare_values(&[1.0], &[], sampling(10)), Err(Incomparable::Lengths { first: 1, second: 0 }));
+        assert_eq!(
+            compare_values(&[1.0], &[], sampling(10)),
+            Err(Incomparable::Lengths { first: 1, second: 0 })
+        );
     }
 }

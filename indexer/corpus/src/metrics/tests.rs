@@ -37,7 +37,15 @@ fn close(left: f64, right: f64) -> bool {
 
 #[test]
 fn equal_scores_are_ordered_by_key_descending_in_bytes() {
-    let mut found = hits(&[("a", 0.5), ("é", 0.5), ("b", 0.5), ("ab", 0.5), ("c", 0.7), ("z", -0.0), ("y", 0.0)]);
+    let mut found = hits(&[
+        ("a", 0.5),
+        ("é", 0.5),
+        ("b", 0.5),
+        ("ab", 0.5),
+        ("c", 0.7),
+        ("z", -0.0),
+        ("y", 0.0),
+    ]);
     found.sort_by(trec_order);
     let keys: Vec<&str> = found.iter().map(|(key, _)| key.as_str()).collect();
     assert_eq!(keys, ["c", "é", "b", "ab", "a", "z", "y"]);
@@ -49,9 +57,18 @@ fn nothing_found_is_zero_without_a_sign() {
     let qrels = Qrels::from([("q".to_owned(), judgements.clone())]);
     for found in [hits(&[]), hits(&[("d2", 0.5)])] {
         let ranking = GradedRanking::new(&found, &judgements);
-        let means = evaluate(&TrecRun::from([("q".to_owned(), found)]), &qrels, &METRICS, Average::Complete).means;
+        let means = evaluate(
+            &TrecRun::from([("q".to_owned(), found)]),
+            &qrels,
+            &METRICS,
+            Average::Complete,
+        )
+        .means;
         for (metric, mean) in METRICS.iter().zip(means) {
-            assert!(metric.of(&ranking).is_sign_positive() && mean.is_sign_positive(), "{metric}");
+            assert!(
+                metric.of(&ranking).is_sign_positive() && mean.is_sign_positive(),
+                "{metric}"
+            );
         }
     }
 }
@@ -67,16 +84,27 @@ fn the_order_of_a_run_does_not_count() {
 
 #[test]
 fn unjudged_and_negative_grades_are_not_relevant() {
-    let ranking =
-        GradedRanking::new(&hits(&[("a", 3.0), ("b", 2.0), ("c", 1.0)]), &judged(&[("b", -2), ("c", 2), ("d", 0)]));
-    assert_eq!(ranking, GradedRanking { grades: vec![0, 0, 2], ideal: vec![2] });
+    let ranking = GradedRanking::new(
+        &hits(&[("a", 3.0), ("b", 2.0), ("c", 1.0)]),
+        &judged(&[("b", -2), ("c", 2), ("d", 0)]),
+    );
+    assert_eq!(
+        ranking,
+        GradedRanking {
+            grades: vec![0, 0, 2],
+            ideal: vec![2]
+        }
+    );
     assert!(close(RankingMetric::ReciprocalRank.of(&ranking), 1.0 / 3.0));
     assert!(close(RankingMetric::Ndcg(10).of(&ranking), 1.0 / 4f64.log2()));
 }
 
 #[test]
 fn precision_divides_by_k_and_recall_by_the_relevant() {
-    let ranking = GradedRanking { grades: vec![1], ideal: vec![1, 1, 1] };
+    let ranking = GradedRanking {
+        grades: vec![1],
+        ideal: vec![1, 1, 1],
+    };
     assert!(close(RankingMetric::Precision(5).of(&ranking), 0.2));
     assert!(close(RankingMetric::Recall(5).of(&ranking), 1.0 / 3.0));
     assert!(close(RankingMetric::AveragePrecision.of(&ranking), 1.0 / 3.0));
@@ -104,13 +132,19 @@ fn a_complete_mean_counts_unanswered_queries_as_zero() {
     ]);
     let mean = |average| {
         let evaluation = evaluate(&run, &qrels, &[RankingMetric::ReciprocalRank], average);
-        (evaluation.queries.len(), evaluation.mean(RankingMetric::ReciprocalRank).unwrap())
+        (
+            evaluation.queries.len(),
+            evaluation.mean(RankingMetric::ReciprocalRank).unwrap(),
+        )
     };
     let (queries, value) = mean(Average::Complete);
     assert!(queries == 3 && close(value, 1.0 / 3.0));
     let (queries, value) = mean(Average::Answered);
     assert!(queries == 1 && close(value, 1.0));
-    assert_eq!(evaluate(&run, &qrels, &[], Average::Complete).mean(RankingMetric::AveragePrecision), None);
+    assert_eq!(
+        evaluate(&run, &qrels, &[], Average::Complete).mean(RankingMetric::AveragePrecision),
+        None
+    );
 }
 
 #[test]
@@ -146,7 +180,11 @@ fn slow(metric: RankingMetric, hits: &[(String, f32)], judgements: &BTreeMap<Str
         RankingMetric::Success(k) => within(k).min(1.0),
         RankingMetric::AveragePrecision => relevant_ranks.iter().map(|&r| within(r) / r as f64).sum::<f64>() / relevant,
         RankingMetric::Ndcg(k) => {
-            let got: f64 = hits.iter().filter(|hit| rank(hit) <= k).map(|hit| gain(grade(&hit.0), rank(hit))).sum();
+            let got: f64 = hits
+                .iter()
+                .filter(|hit| rank(hit) <= k)
+                .map(|hit| gain(grade(&hit.0), rank(hit)))
+                .sum();
             let mut left: Vec<i32> = judgements.values().map(|grade| (*grade).max(0)).collect();
             let mut ideal = 0.0;
             for rank in 1..=k.min(left.len()) {

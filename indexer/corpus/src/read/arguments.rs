@@ -1,4 +1,5 @@
-//! The arguments of commands that read a corpus. What is embedded has to be what is indexed: both commands take the same ones.
+//! The arguments of commands that read a corpus. What is embedded has to be what is indexed: both commands take the
+//! same ones.
 use std::path::PathBuf;
 
 use super::options::{CorpusFormat, FieldNames, ReadOptions, Split};
@@ -6,7 +7,8 @@ use super::options::{CorpusFormat, FieldNames, ReadOptions, Split};
 /// How a corpus is read.
 #[derive(Debug, Clone, clap::Args)]
 pub struct ReadArguments {
-    /// Format of the corpus: auto (by its name), jsonl, tsv, beir, parquet, trec, or markdown or text, where each file is a document
+    /// Format of the corpus: auto (by its name), jsonl, tsv, beir, parquet, trec, or markdown or text, where each file
+    /// is a document
     #[arg(long, value_name = "FORMAT", default_value_t = CorpusFormat::Auto)]
     format: CorpusFormat,
     /// Field of the key in JSON lines or Parquet [default: _id, id, docid or key]
@@ -21,15 +23,16 @@ pub struct ReadArguments {
     /// Fields that are stored with the metadata, between commas
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     metadata_field: Vec<String>,
-    /// Split documents into passages of whole sentences with at most WORDS words. Their keys are KEY#0, KEY#1 and so on, and their
-    /// metadata have the key of the document as `document`. In Markdown a heading begins a passage, and `heading` has those above it
+    /// Split documents into passages of whole sentences with at most WORDS words. Their keys are KEY#0, KEY#1 and so
+    /// on, and their metadata have the key of the document as `document`. In Markdown a heading begins a passage, and
+    /// `heading` has those above it
     #[arg(long, value_name = "WORDS")]
     split: Option<usize>,
     /// Most words, in whole sentences, that a passage repeats from the one before it
     #[arg(long, value_name = "WORDS", default_value_t = 0, requires = "split")]
     overlap: usize,
-    /// File of the documents that the passages of the corpus were cut from, each once; passages say by their metadata where they stand:
-    /// `document`, and `start` and `end` in characters
+    /// File of the documents that the passages of the corpus were cut from, each once; passages say by their metadata
+    /// where they stand: `document`, and `start` and `end` in characters
     #[arg(long, value_name = "FILE", conflicts_with = "split")]
     documents: Option<PathBuf>,
 }

@@ -7,7 +7,8 @@ use crate::error::Error;
 
 const SUFFIXES: [&str; 3] = ["", ".gz", ".zst"];
 
-/// A folder with `corpus.jsonl`, `queries.jsonl` and `qrels/SPLIT.tsv`, each plain or with `.gz` or `.zst` after its name.
+/// A folder with `corpus.jsonl`, `queries.jsonl` and `qrels/SPLIT.tsv`, each plain or with `.gz` or `.zst` after its
+/// name.
 ///
 /// Each file is located on request, so that a folder without a corpus still serves an evaluation. Where a file is
 /// there in several forms the plain one counts, then gzip, then Zstandard.
@@ -53,7 +54,11 @@ impl BeirFolder {
         if found.iter().any(|name| name == split) {
             self.find(&format!("qrels/{split}.tsv"))
         } else {
-            Err(Error::MissingSplit { folder: self.root.clone(), split: split.to_owned(), found })
+            Err(Error::MissingSplit {
+                folder: self.root.clone(),
+                split: split.to_owned(),
+                found,
+            })
         }
     }
 
@@ -81,6 +86,9 @@ impl BeirFolder {
             .iter()
             .map(|suffix| self.root.join(format!("{name}{suffix}")))
             .find(|path| path.is_file())
-            .ok_or_else(|| Error::MissingFile { folder: self.root.clone(), name: name.to_owned() })
+            .ok_or_else(|| Error::MissingFile {
+                folder: self.root.clone(),
+                name: name.to_owned(),
+            })
     }
 }

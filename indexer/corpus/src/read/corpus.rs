@@ -34,13 +34,17 @@ pub(crate) fn line_format(path: &Path) -> Result<LineFormat, Error> {
     }
 }
 
-/// Refuses keys that no new document may have: empty ones, those too long to store, and those with a line break or a zero byte.
+/// Refuses keys that no new document may have: empty ones, those too long to store, and those with a line break or a
+/// zero byte.
 pub fn check_key(key: &str) -> Result<(), CorpusProblem> {
     if key.trim().is_empty() {
         return Err(CorpusProblem::EmptyKey);
     }
     if key.len() > MAX_KEY_BYTES {
-        return Err(CorpusProblem::KeyTooLong { bytes: key.len(), limit: MAX_KEY_BYTES });
+        return Err(CorpusProblem::KeyTooLong {
+            bytes: key.len(),
+            limit: MAX_KEY_BYTES,
+        });
     }
     if key.contains(['\n', '\r', '\0']) {
         return Err(CorpusProblem::KeyUnnameable);
@@ -50,20 +54,27 @@ pub fn check_key(key: &str) -> Result<(), CorpusProblem> {
 
 /// Refuses metadata that are too large to store.
 fn check_metadata(document: &Document) -> Result<(), CorpusProblem> {
-    let bytes = document.metadata.as_ref().map_or(0, |metadata| metadata.as_json().len());
+    let bytes = document
+        .metadata
+        .as_ref()
+        .map_or(0, |metadata| metadata.as_json().len());
     if bytes > MAX_METADATA_BYTES {
-        return Err(CorpusProblem::MetadataTooLarge { key: document.key.clone(), bytes, limit: MAX_METADATA_BYTES });
+        return Err(CorpusProblem::MetadataTooLarge {
+            key: document.key.clone(),
+            bytes,
+            limit: MAX_METADATA_BYTES,
+        });
     }
     Ok(())
 }
 
 /// Streams the documents of a corpus in its own order.
 ///
-/// Text is held one record at a time; only 128 bits per key stay in memory, to refuse duplicates. Flawed are records of broken
-/// JSON or invalid UTF-8, with missing fields or fields of the wrong type, with an empty or duplicate key, or with a
-/// [passage](Document::passage) that is empty or longer than [`ReadOptions::max_text_bytes`]; after one more than
-/// [`ReadOptions::max_bad`] the rest is read only for what else is flawed, and all are refused together. Always refused are
-/// streams that are cut short and a corpus without documents. After an error the reader is at its end.
+/// Text is held one record at a time; only 128 bits per key stay in memory, to refuse duplicates. Flawed are records of
+/// broken JSON or invalid UTF-8, with missing fields or fields of the wrong type, with an empty or duplicate key, or
+/// with a [passage](Document::passage) that is empty or longer than [`ReadOptions::max_text_bytes`]; after one more
+/// than [`ReadOptions::max_bad`] the rest is read only for what else is flawed, and all are refused together. Always
+/// refused are streams that are cut short and a corpus without documents. After an error the reader is at its end.
 #[derive(Debug)]
 pub struct CorpusReader {
     files: Files,
@@ -88,11 +99,14 @@ pub struct CorpusReader {
 }
 
 impl CorpusReader {
-    /// Opens a corpus: a file, a BEIR folder, a folder of Markdown and text files, a pattern of files such as `parts/*.jsonl.gz`, which are read
-    /// in the order of their names, or `-` for standard input. The format is that of [`ReadOptions::format`].
+    /// Opens a corpus: a file, a BEIR folder, a folder of Markdown and text files, a pattern of files such as
+    /// `parts/*.jsonl.gz`, which are read in the order of their names, or `-` for standard input. The format is that of
+    /// [`ReadOptions::format`].
     pub fn open(path: &Path, options: &ReadOptions) -> Result<Self, Error> {
         let mut files = Files::find(path, options)?;
-        let Some(records) = files.open_next(options)? else { return Err(Error::NotFound { path: path.to_owned() }) };
+        let Some(records) = files.open_next(options)? else {
+            return Err(Error::NotFound { path: path.to_owned() });
+        };
         let of = if files.is_one() { records.path() } else { path };
         Ok(Self {
             flaws: Flaws::of(of, files.names(), options.max_bad, options.rejects.as_deref())?,
@@ -111,12 +125,16 @@ impl CorpusReader {
         })
     }
 
-    /// The documents of a file, of which a corpus or examples have passages: in memory. No stream, as it is read again for each pass over them.
+    /// The documents of a file, of which a corpus or examples have passages: in memory. No stream, as it is read again
+    /// for each pass over them.
     pub fn whole_documents(path: &Path) -> Result<WholeDocuments, Error> {
         if is_stream(path) {
             return Err(Error::DocumentsOfStream { path: path.to_owned() });
         }
-        let options = ReadOptions { max_text_bytes: usize::MAX, ..ReadOptions::default() };
+        let options = ReadOptions {
+            max_text_bytes: usize::MAX,
+            ..ReadOptions::default()
+        };
         WholeDocuments::of(Self::open(path, &options)?)
     }
 
@@ -130,9 +148,14 @@ impl CorpusReader {
         self.files.total_bytes
     }
 
-    /// Bytes of the corpus decompressed, estimated; `None` for standard input. Packed text is taken to be a third of its size.
+    /// Bytes of the corpus decompressed, estimated; `None` for standard input. Packed text is taken to be a third of
+    /// its size.
     pub fn plain_bytes(&self) -> Option<u64> {
-        Some(self.files.total_bytes?.saturating_mul(if self.records.is_packed() { 3 } else { 1 }))
+        Some(
+            self.files
+                .total_bytes?
+                .saturating_mul(if self.records.is_packed() { 3 } else { 1 }),
+        )
     }
 
     /// The file being read, or `standard input`.
@@ -151,7 +174,13 @@ impl CorpusReader {
         let more = self.more_of_files;
         let more = (more > 0).then(|| format!("{more} more files have text outside of documents"));
         let left_out = self.files.warning().into_iter().chain(self.unstored.messages());
-        self.flaws.skipped().into_iter().chain(left_out).chain(of_files).chain(more).collect()
+        self.flaws
+            .skipped()
+            .into_iter()
+            .chain(left_out)
+            .chain(of_files)
+            .chain(more)
+            .collect()
     }
 
     fn read(&mut self) -> Result<Option<Located<Document>>, Error> {
@@ -208,7 +237,10 @@ impl CorpusReader {
                     self.records = next;
                 }
                 None if self.documents == 0 && !self.options.allow_empty => {
-                    return Err(Error::Empty { path: self.records.path().to_owned(), expected: "documents" });
+                    return Err(Error::Empty {
+                        path: self.records.path().to_owned(),
+                        expected: "documents",
+                    });
                 }
                 None => return Ok(None),
             }
@@ -243,7 +275,11 @@ impl CorpusReader {
 
     fn check(&self, document: &Document) -> Result<(), CorpusProblem> {
         check_metadata(document)?;
-        if self.options.metadata_only { check_key(&document.key) } else { check(document, self.options.max_text_bytes) }
+        if self.options.metadata_only {
+            check_key(&document.key)
+        } else {
+            check(document, self.options.max_text_bytes)
+        }
     }
 
     /// Notes a key, and refuses one that was there.
@@ -260,10 +296,16 @@ fn check(document: &Document, max_text_bytes: usize) -> Result<(), CorpusProblem
     check_key(&document.key)?;
     let bytes = document.passage().len();
     if bytes == 0 {
-        return Err(CorpusProblem::EmptyText { key: document.key.clone() });
+        return Err(CorpusProblem::EmptyText {
+            key: document.key.clone(),
+        });
     }
     if bytes > max_text_bytes {
-        return Err(CorpusProblem::TextTooLong { key: document.key.clone(), bytes, limit: max_text_bytes });
+        return Err(CorpusProblem::TextTooLong {
+            key: document.key.clone(),
+            bytes,
+            limit: max_text_bytes,
+        });
     }
     Ok(())
 }

@@ -32,8 +32,8 @@ const WILDCARDS: [char; 3] = ['*', '?', '['];
 const LINE_BITS: u32 = 40;
 
 impl Files {
-    /// The files that `path` names: itself, the corpus of a BEIR folder, the texts in another folder, or what a pattern with `*`, `?` or `[a-z]`
-    /// finds where there is no file of that very name.
+    /// The files that `path` names: itself, the corpus of a BEIR folder, the texts in another folder, or what a pattern
+    /// with `*`, `?` or `[a-z]` finds where there is no file of that very name.
     pub(super) fn find(path: &Path, options: &ReadOptions) -> Result<Self, Error> {
         let named = named(path)?;
         let mut left = VecDeque::with_capacity(named.len());
@@ -47,13 +47,24 @@ impl Files {
                 if !seen.insert(file.clone()) {
                     continue;
                 }
-                let bytes = if is_stream(&file) { None } else { Some(fs_err::metadata(&file)?.len()) };
+                let bytes = if is_stream(&file) {
+                    None
+                } else {
+                    Some(fs_err::metadata(&file)?.len())
+                };
                 total_bytes = total_bytes.zip(bytes).map(|(sum, bytes)| sum.saturating_add(bytes));
                 left.push_back((file, format));
             }
         }
         let names = left.iter().map(|(path, _)| path.clone()).collect();
-        Ok(Self { left, total_bytes, read_bytes: 0, names, root, others })
+        Ok(Self {
+            left,
+            total_bytes,
+            read_bytes: 0,
+            names,
+            root,
+            others,
+        })
     }
 
     /// A warning about files of folders that are not read.
@@ -79,18 +90,27 @@ impl Files {
 
     /// What says that a key was used before, with the file where it was, where that is another one.
     pub(super) fn told(&self, result: Result<(), CorpusProblem>) -> Result<(), CorpusProblem> {
-        let Err(CorpusProblem::DuplicateKey { key, first_line }) = result else { return result };
+        let Err(CorpusProblem::DuplicateKey { key, first_line }) = result else {
+            return result;
+        };
         let (file, line) = (first_line >> LINE_BITS, first_line & ((1 << LINE_BITS) - 1));
         if file == self.place(0) >> LINE_BITS {
             return Err(CorpusProblem::DuplicateKey { key, first_line: line });
         }
-        let file = usize::try_from(file).ok().and_then(|file| self.names.get(file)).cloned().unwrap_or_default();
+        let file = usize::try_from(file)
+            .ok()
+            .and_then(|file| self.names.get(file))
+            .cloned()
+            .unwrap_or_default();
         Err(CorpusProblem::DuplicateKeyIn { key, file, line })
     }
 
     /// Opens the next file; nothing after the last.
     pub(super) fn open_next(&mut self, options: &ReadOptions) -> Result<Option<CorpusRecords>, Error> {
-        self.left.pop_front().map(|(path, format)| CorpusRecords::open(&path, format, &self.root, options)).transpose()
+        self.left
+            .pop_front()
+            .map(|(path, format)| CorpusRecords::open(&path, format, &self.root, options))
+            .transpose()
     }
 }
 
@@ -117,9 +137,10 @@ fn files_of(
             let format = format_of(&file)?;
             Ok(vec![(file, format)])
         }
-        CorpusFormat::Markdown | CorpusFormat::Text if file.is_dir() => {
-            Ok(texts_of(&file, others)?.into_iter().map(|(file, _)| (file, format)).collect())
-        }
+        CorpusFormat::Markdown | CorpusFormat::Text if file.is_dir() => Ok(texts_of(&file, others)?
+            .into_iter()
+            .map(|(file, _)| (file, format))
+            .collect()),
         given => Ok(vec![(file, given)]),
     }
 }
@@ -129,7 +150,10 @@ fn texts_of(folder: &Path, others: &mut OtherFiles) -> Result<Vec<(PathBuf, Corp
     let texts = text_files(folder, others)?;
     if texts.is_empty() {
         let found = others.listed().unwrap_or_else(|| "none".to_owned());
-        return Err(Error::NoTexts { folder: folder.to_owned(), found });
+        return Err(Error::NoTexts {
+            folder: folder.to_owned(),
+            found,
+        });
     }
     Ok(texts)
 }
@@ -152,7 +176,13 @@ fn named(path: &Path) -> Result<Vec<PathBuf>, Error> {
     };
     let refuse = |reason: String| std::io::Error::other(format!("`{pattern}` is no pattern of files: {reason}"));
     let found = glob::glob(pattern).map_err(|error| refuse(error.to_string()))?;
-    let mut files = found.map(|file| file.map_err(std::io::Error::from)).collect::<Result<Vec<PathBuf>, _>>()?;
+    let mut files = found
+        .map(|file| file.map_err(std::io::Error::from))
+        .collect::<Result<Vec<PathBuf>, _>>()?;
     files.sort();
-    if files.is_empty() { Err(Error::NotFound { path: path.to_owned() }) } else { Ok(files) }
+    if files.is_empty() {
+        Err(Error::NotFound { path: path.to_owned() })
+    } else {
+        Ok(files)
+    }
 }

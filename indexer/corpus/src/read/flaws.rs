@@ -31,18 +31,29 @@ impl Flaws {
     ) -> Result<Self, Error> {
         let rejects = match rejects {
             Some(rejects) if files.iter().any(|file| is_same(file, rejects)) => {
-                let reason = format!("`{}` is the corpus itself. Give `--rejects` another file", rejects.display());
+                let reason = format!(
+                    "`{}` is the corpus itself. Give `--rejects` another file",
+                    rejects.display()
+                );
                 return Err(std::io::Error::other(reason).into());
             }
             Some(rejects) => Some(BufWriter::new(fs_err::File::create(rejects)?)),
             None => None,
         };
-        Ok(Self { path: path.to_owned(), allowed, total: 0, first: Vec::new(), rejects })
+        Ok(Self {
+            path: path.to_owned(),
+            allowed,
+            total: 0,
+            first: Vec::new(),
+            rejects,
+        })
     }
 
     /// Counts a flawed record; returns errors that are not about one record.
     pub(super) fn take(&mut self, error: Error) -> Result<(), Error> {
-        let Error::Line { path, line, problem } = &error else { return Err(error) };
+        let Error::Line { path, line, problem } = &error else {
+            return Err(error);
+        };
         // Nothing of such a file can be read.
         if matches!(problem, CorpusProblem::JsonArray) && *line == 1 {
             return Err(error);
@@ -76,7 +87,13 @@ impl Flaws {
             (last, end) => {
                 first.extend(last);
                 let (path, total, allowed) = (self.path.clone(), self.total, self.allowed);
-                Error::Flaws { path, total, allowed, first, end: end.map(Box::new) }
+                Error::Flaws {
+                    path,
+                    total,
+                    allowed,
+                    first,
+                    end: end.map(Box::new),
+                }
             }
         }
     }

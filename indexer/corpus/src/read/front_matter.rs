@@ -1,7 +1,8 @@
 //! Front matter: the fields in YAML 1.2 that a Markdown file may begin with, between two lines `---`.
 //!
-//! It is what YAML reads as a mapping; between other such lines is text. Scalars have the types of YAML's core schema as far as JSON can write them
-//! with the same digits: `1.10` and `12` are numbers, `007`, `0x1F`, `.inf` and dates are texts.
+//! It is what YAML reads as a mapping; between other such lines is text. Scalars have the types of YAML's core schema
+//! as far as JSON can write them with the same digits: `1.10` and `12` are numbers, `007`, `0x1F`, `.inf` and dates are
+//! texts.
 
 use std::collections::HashSet;
 
@@ -44,7 +45,10 @@ pub(super) struct UnreadFrontMatter {
 impl<'a> FrontMatter<'a> {
     /// Of a file that has none.
     pub(super) fn none(text: &'a str) -> Self {
-        Self { rest: text, ..Self::default() }
+        Self {
+            rest: text,
+            ..Self::default()
+        }
     }
 
     /// Of a file whose lines end with `\n`; nothing where it begins otherwise.
@@ -54,8 +58,12 @@ impl<'a> FrontMatter<'a> {
             return Some(Self::none(rest));
         }
         let mut found = Self::none(rest);
-        let mut events =
-            YamlEvents { parser: Parser::new_from_str(yaml), line: 0, has_mapping: false, names: HashSet::new() };
+        let mut events = YamlEvents {
+            parser: Parser::new_from_str(yaml),
+            line: 0,
+            has_mapping: false,
+            names: HashSet::new(),
+        };
         match found.read(&mut events) {
             Ok(true) => Some(found),
             Ok(false) => None,
@@ -122,7 +130,10 @@ impl<'a> FrontMatter<'a> {
             self.note(line, "a field whose name is no text".to_owned());
             return Ok(());
         };
-        self.last = Some(ReadField { line, name: name.clone() });
+        self.last = Some(ReadField {
+            line,
+            name: name.clone(),
+        });
         match (json, title) {
             (Some(json), _) if json == "null" => {}
             _ if !events.names.insert(name.clone()) => {
@@ -149,11 +160,15 @@ impl<'a> FrontMatter<'a> {
     /// Notes what is not stored, by its line of YAML from 1.
     fn note(&mut self, line: usize, reason: String) {
         // The line `---` is the first of the file.
-        self.unread.get_or_insert(UnreadFrontMatter { line: line as u64 + 1, reason });
+        self.unread.get_or_insert(UnreadFrontMatter {
+            line: line as u64 + 1,
+            reason,
+        });
     }
 }
 
-/// What stands between two lines `---` at the beginning, and what follows them. As in Pandoc, the first is followed by no empty line.
+/// What stands between two lines `---` at the beginning, and what follows them. As in Pandoc, the first is followed by
+/// no empty line.
 fn enclosed(text: &str) -> Option<(&str, &str)> {
     let (first, after) = text.split_once('\n')?;
     if first.trim_end() != "---" || after.lines().next()?.trim().is_empty() {
@@ -171,8 +186,13 @@ fn enclosed(text: &str) -> Option<(&str, &str)> {
 
 /// Whether the first line is a field, so that YAML with a fault in it is a front matter nevertheless.
 fn begins_with_field(yaml: &str) -> bool {
-    let first = yaml.lines().find(|line| !line.trim().is_empty() && !line.starts_with('#')).unwrap_or_default();
-    let Some((name, value)) = first.split_once(':') else { return false };
+    let first = yaml
+        .lines()
+        .find(|line| !line.trim().is_empty() && !line.starts_with('#'))
+        .unwrap_or_default();
+    let Some((name, value)) = first.split_once(':') else {
+        return false;
+    };
     let is_name = |letter: char| letter.is_alphanumeric() || matches!(letter, '_' | '-');
     !name.is_empty() && name.chars().all(is_name) && (value.is_empty() || value.starts_with([' ', '\t']))
 }
@@ -190,7 +210,9 @@ struct YamlEvents<'a> {
 
 impl<'a> YamlEvents<'a> {
     fn advance(&mut self) -> Result<Option<Event<'a>>, ScanError> {
-        let Some(next) = self.parser.next_event() else { return Ok(None) };
+        let Some(next) = self.parser.next_event() else {
+            return Ok(None);
+        };
         let (event, span) = next?;
         self.line = span.start.line();
         Ok(Some(event))
@@ -290,7 +312,11 @@ mod tests {
         let text = format!("---\n{yaml}---\nrest");
         let found = FrontMatter::of(&text).unwrap();
         assert_eq!(found.rest, "rest");
-        let fields: Vec<String> = found.fields.iter().map(|(name, json)| format!("{name}={json}")).collect();
+        let fields: Vec<String> = found
+            .fields
+            .iter()
+            .map(|(name, json)| format!("{name}={json}"))
+            .collect();
         (found.title, fields.join(" "), found.unread)
     }
 
@@ -317,7 +343,10 @@ mod tests {
         };
         let told = |line: u64, reason: &str| ("a=1".to_owned(), line, reason.to_owned());
         let (fields, line, reason) = unread("a: 1\nx: &y 2\nz: *y\nb: 3\n");
-        assert_eq!((fields.as_str(), line, reason.as_str()), ("a=1 x=2 b=3", 4, "the value of field `z`"));
+        assert_eq!(
+            (fields.as_str(), line, reason.as_str()),
+            ("a=1 x=2 b=3", 4, "the value of field `z`")
+        );
         let (fields, line, _) = unread("a: 1\nb: *nowhere\n");
         assert_eq!((fields.as_str(), line), ("a=1", 3));
         assert_eq!(unread("a: 1\na: 2\n"), told(3, "field `a` again"));
@@ -336,7 +365,10 @@ mod tests {
 
     #[test]
     fn many_fields_take_a_time_that_grows_with_their_length() {
-        let fields = (0..1 << 17).map(|number| format!("f{number}: {number}\n")).collect::<Vec<_>>().concat();
+        let fields = (0..1 << 17)
+            .map(|number| format!("f{number}: {number}\n"))
+            .collect::<Vec<_>>()
+            .concat();
         assert_eq!(read(&fields).1.split(' ').count(), 1 << 17);
         for part in ["[", "{a: ", "- ", "&a ", "\"", "a: [\n", "? ", "!a ", "a: |\n  b\n"] {
             FrontMatter::of(&format!("---\na: 1\nb: {}\n---\n", part.repeat(1 << 14)));

@@ -24,7 +24,9 @@ enum MemberState<R: BufRead> {
 
 impl<R: BufRead> GzipMembers<R> {
     pub(super) fn new(raw: R) -> Self {
-        Self { state: MemberState::Member(GzDecoder::new(raw)) }
+        Self {
+            state: MemberState::Member(GzDecoder::new(raw)),
+        }
     }
 
     /// One step; nothing where no byte has come, and more may.
@@ -116,7 +118,10 @@ mod tests {
     fn read(bytes: &[u8], buffer: usize) -> Result<String, String> {
         let mut text = String::new();
         let raw = BufReader::with_capacity(buffer, bytes);
-        GzipMembers::new(raw).read_to_string(&mut text).map(|_| text).map_err(|error| error.to_string())
+        GzipMembers::new(raw)
+            .read_to_string(&mut text)
+            .map(|_| text)
+            .map_err(|error| error.to_string())
     }
 
     /// Every other read is interrupted.
@@ -125,7 +130,11 @@ mod tests {
     impl<R: Read> Read for Interrupted<R> {
         fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
             self.1 = !self.1;
-            if self.1 { Err(io::ErrorKind::Interrupted.into()) } else { self.0.read(buffer) }
+            if self.1 {
+                Err(io::ErrorKind::Interrupted.into())
+            } else {
+                self.0.read(buffer)
+            }
         }
     }
 
@@ -147,11 +156,17 @@ mod tests {
         let [one, two, none] = [member("one "), member("two"), member("")];
         for buffer in [1, 7, 4096] {
             assert_eq!(read(&[&one[..], &two, &none].concat(), buffer).unwrap(), "one two");
-            assert_eq!(read(&[&one[..], &[0; 512], &two, &[0; 10_000]].concat(), buffer).unwrap(), "one two");
+            assert_eq!(
+                read(&[&one[..], &[0; 512], &two, &[0; 10_000]].concat(), buffer).unwrap(),
+                "one two"
+            );
             let message = read(&[&one[..], b"rest"].concat(), buffer).unwrap_err();
             assert!(message.contains("follow the last gzip member"), "{message}");
             assert!(read(&one[..one.len() - 3], buffer).is_err(), "cut short");
-            assert!(read(&[&one[..], &two[..8]].concat(), buffer).is_err(), "cut short in the second member");
+            assert!(
+                read(&[&one[..], &two[..8]].concat(), buffer).is_err(),
+                "cut short in the second member"
+            );
         }
     }
 }

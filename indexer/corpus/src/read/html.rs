@@ -10,8 +10,15 @@ const INLINE: [&str; 27] = [
 /// Cells of a row.
 const CELLS: [&str; 2] = ["td", "th"];
 /// `&amp;` last, so that `&amp;lt;` is `&lt;`.
-const ENTITIES: [(&str, &str); 7] =
-    [("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&#39;", "'"), ("&apos;", "'"), ("&nbsp;", " "), ("&amp;", "&")];
+const ENTITIES: [(&str, &str); 7] = [
+    ("&lt;", "<"),
+    ("&gt;", ">"),
+    ("&quot;", "\""),
+    ("&#39;", "'"),
+    ("&apos;", "'"),
+    ("&nbsp;", " "),
+    ("&amp;", "&"),
+];
 
 /// The lines of text of a block of HTML, without empty ones. A tag or a comment that never ends is text.
 pub(super) fn text_of_html(html: &str) -> String {
@@ -39,8 +46,11 @@ pub(super) fn text_of_html(html: &str) -> String {
             break;
         };
         text.push_str(separator(&name));
-        rest =
-            if SILENT.contains(&name.as_str()) && !tag.starts_with("</") { after_element(after, &name) } else { after };
+        rest = if SILENT.contains(&name.as_str()) && !tag.starts_with("</") {
+            after_element(after, &name)
+        } else {
+            after
+        };
     }
     text.push_str(rest);
     if text.contains('&') {
@@ -64,7 +74,9 @@ fn tag_name(tag: &str) -> String {
     if !tag.starts_with(|letter: char| letter.is_ascii_alphabetic()) {
         return String::new();
     }
-    let name = tag.chars().take_while(|letter| letter.is_ascii_alphanumeric() || *letter == '-');
+    let name = tag
+        .chars()
+        .take_while(|letter| letter.is_ascii_alphanumeric() || *letter == '-');
     name.map(|letter| letter.to_ascii_lowercase()).collect()
 }
 
@@ -93,7 +105,9 @@ fn separator(name: &str) -> &'static str {
 
 /// What follows the end of an element; nothing where it has none.
 fn after_element<'a>(content: &'a str, name: &str) -> &'a str {
-    let ends = content.match_indices("</").map(|(at, _)| content.get(at..).unwrap_or_default());
+    let ends = content
+        .match_indices("</")
+        .map(|(at, _)| content.get(at..).unwrap_or_default());
     let end = ends.into_iter().find(|end| tag_name(end) == name);
     end.and_then(|end| end.split_once('>')).map_or("", |(_, after)| after)
 }

@@ -1,8 +1,9 @@
 //! Opens a file or standard input as a stream of plain bytes.
 //!
-//! Compression is detected from the first bytes, not from the name: neither gzip's `1f 8b` nor Zstandard's `28 b5 2f fd`, nor the
-//! skippable frames that pzstd begins with, can begin UTF-8 text, so a misnamed file is still read correctly. Gzip files of several
-//! members and files of several Zstandard frames are read to their end. What is nothing that can be read is refused by its name.
+//! Compression is detected from the first bytes, not from the name: neither gzip's `1f 8b` nor Zstandard's `28 b5 2f
+//! fd`, nor the skippable frames that pzstd begins with, can begin UTF-8 text, so a misnamed file is still read
+//! correctly. Gzip files of several members and files of several Zstandard frames are read to their end. What is
+//! nothing that can be read is refused by its name.
 use std::fmt;
 use std::io::{self, BufRead, BufReader, Cursor, Read};
 use std::path::{Path, PathBuf};
@@ -17,7 +18,8 @@ use crate::error::Error;
 
 /// Bytes of the read buffer.
 const BUFFER_BYTES: usize = 256 * 1024;
-/// The largest window of a Zstandard frame, as a power of two: that of `zstd --ultra --long=31`. Memory is taken as a frame fills it.
+/// The largest window of a Zstandard frame, as a power of two: that of `zstd --ultra --long=31`. Memory is taken as a
+/// frame fills it.
 const LARGEST_WINDOW_LOG: u32 = 31;
 
 /// Whether the path is standard input or a pipe, which can be read only once.
@@ -54,10 +56,17 @@ impl InputStream {
 
     fn from_reader(path: PathBuf, total_bytes: Option<u64>, reader: impl Read + Send + 'static) -> Result<Self, Error> {
         let consumed = Arc::new(AtomicU64::new(0));
-        let mut counted = CountedReader { reader, consumed: Arc::clone(&consumed) };
+        let mut counted = CountedReader {
+            reader,
+            consumed: Arc::clone(&consumed),
+        };
         let head = head(&mut counted)?;
         let compression = compression(&head);
-        let refused = |ForeignKind { what, fix }: ForeignKind| Error::ForeignFile { path: path.clone(), what, fix };
+        let refused = |ForeignKind { what, fix }: ForeignKind| Error::ForeignFile {
+            path: path.clone(),
+            what,
+            fix,
+        };
         if compression.is_none()
             && let Some(kind) = foreign(&head)
         {
@@ -76,7 +85,13 @@ impl InputStream {
             }
             None => Box::new(raw),
         };
-        let mut input = Self { path, compression, total_bytes, bytes, consumed };
+        let mut input = Self {
+            path,
+            compression,
+            total_bytes,
+            bytes,
+            consumed,
+        };
         input.refuse_foreign_content()?;
         Ok(input)
     }
@@ -88,7 +103,11 @@ impl InputStream {
         }
         match self.bytes.fill_buf() {
             Ok(head) => match foreign(head).or(compression(head).map(|_| TWICE)) {
-                Some(ForeignKind { what, fix }) => Err(Error::ForeignFile { path: self.path.clone(), what, fix }),
+                Some(ForeignKind { what, fix }) => Err(Error::ForeignFile {
+                    path: self.path.clone(),
+                    what,
+                    fix,
+                }),
                 None => Ok(()),
             },
             Err(error) => Err(self.refuse(error, 0)),
@@ -110,8 +129,16 @@ impl InputStream {
     pub(crate) fn refuse(&self, source: io::Error, line: u64) -> Error {
         let path = self.path.clone();
         match (source.kind(), self.compression) {
-            (io::ErrorKind::UnexpectedEof, Some(compression)) => Error::CutShort { path, line, compression },
-            _ => Error::Read { path, line, reason: source },
+            (io::ErrorKind::UnexpectedEof, Some(compression)) => Error::CutShort {
+                path,
+                line,
+                compression,
+            },
+            _ => Error::Read {
+                path,
+                line,
+                reason: source,
+            },
         }
     }
 
@@ -125,10 +152,13 @@ impl InputStream {
 const MAGIC_BYTES: usize = 4;
 
 /// What was compressed already when it was compressed, as a server does that compresses every file.
-const TWICE: ForeignKind =
-    ForeignKind { what: "compressed twice", fix: "Unpack it once: `gzip -dc FILE > NEW`, or `zstd -dc FILE > NEW`" };
+const TWICE: ForeignKind = ForeignKind {
+    what: "compressed twice",
+    fix: "Unpack it once: `gzip -dc FILE > NEW`, or `zstd -dc FILE > NEW`",
+};
 
-/// Up to [`HEAD_BYTES`] first bytes: as many as come at once, since a pipe may have no more for a while, and enough to tell a compression.
+/// Up to [`HEAD_BYTES`] first bytes: as many as come at once, since a pipe may have no more for a while, and enough to
+/// tell a compression.
 fn head(reader: &mut impl Read) -> io::Result<Vec<u8>> {
     let (mut head, mut length) = (vec![0; HEAD_BYTES], 0);
     while length < MAGIC_BYTES {

@@ -27,7 +27,9 @@ pub(super) struct Names<'a> {
 impl<'a> Names<'a> {
     pub(super) fn of(fields: &'a FieldNames) -> Self {
         let of = |given: &'a Option<String>, usual: &[&'static str]| {
-            given.as_ref().map_or_else(|| usual.to_vec(), |given| vec![given.as_str()])
+            given
+                .as_ref()
+                .map_or_else(|| usual.to_vec(), |given| vec![given.as_str()])
         };
         Self {
             key: of(&fields.key, KEY_FIELDS),
@@ -46,7 +48,11 @@ impl JsonRecord {
         if line.trim_start().starts_with('[') {
             return Err(CorpusProblem::JsonArray);
         }
-        serde_json::from_str(line).map(Self).map_err(|error| CorpusProblem::Json { message: explained(line, &error) })
+        serde_json::from_str(line)
+            .map(Self)
+            .map_err(|error| CorpusProblem::Json {
+                message: explained(line, &error),
+            })
     }
 
     /// The first field of `names` that is there and not null.
@@ -60,7 +66,8 @@ impl JsonRecord {
     /// A string, or an integer written in decimal.
     pub(crate) fn key(&mut self, names: &[&str]) -> Result<String, CorpusProblem> {
         let null = self.null(names);
-        self.optional_key(names)?.ok_or_else(|| null.unwrap_or_else(|| missing(names)))
+        self.optional_key(names)?
+            .ok_or_else(|| null.unwrap_or_else(|| missing(names)))
     }
 
     pub(crate) fn optional_key(&mut self, names: &[&str]) -> Result<Option<String>, CorpusProblem> {
@@ -74,13 +81,18 @@ impl JsonRecord {
 
     pub(crate) fn text(&mut self, names: &[&str]) -> Result<String, CorpusProblem> {
         let null = self.null(names);
-        self.optional_text(names)?.ok_or_else(|| null.unwrap_or_else(|| missing(names)))
+        self.optional_text(names)?
+            .ok_or_else(|| null.unwrap_or_else(|| missing(names)))
     }
 
     /// The fault where one of `names` has no value.
     fn null(&self, names: &[&str]) -> Option<CorpusProblem> {
-        let name = names.iter().find(|name| self.0.get(**name).is_some_and(Value::is_null))?;
-        Some(CorpusProblem::NullField { field: (*name).to_owned() })
+        let name = names
+            .iter()
+            .find(|name| self.0.get(**name).is_some_and(Value::is_null))?;
+        Some(CorpusProblem::NullField {
+            field: (*name).to_owned(),
+        })
     }
 
     pub(crate) fn optional_text(&mut self, names: &[&str]) -> Result<Option<String>, CorpusProblem> {
@@ -95,16 +107,25 @@ impl JsonRecord {
     fn metadata(&mut self, fields: &FieldNames, written: Written<'_>) -> Result<Option<Metadata>, CorpusProblem> {
         let object = self.metadata_object(fields)?.unwrap_or_default();
         let metadata = Metadata::written(&object, |object| written.fields(fields, object));
-        metadata.map_err(|error| CorpusProblem::Json { message: message(&error) })
+        metadata.map_err(|error| CorpusProblem::Json {
+            message: message(&error),
+        })
     }
 
     fn metadata_object(&mut self, fields: &FieldNames) -> Result<Option<Map<String, Value>>, CorpusProblem> {
         let mut metadata = self.optional_object("metadata")?;
         let names = Names::of(fields);
         for name in &fields.metadata {
-            let is_used = [&names.key, &names.title, &names.text].into_iter().flatten().any(|used| used == name);
+            let is_used = [&names.key, &names.title, &names.text]
+                .into_iter()
+                .flatten()
+                .any(|used| used == name);
             // What is also key, title or text stays to be read as such.
-            let value = if is_used { self.0.get(name).cloned() } else { self.0.remove(name) };
+            let value = if is_used {
+                self.0.get(name).cloned()
+            } else {
+                self.0.remove(name)
+            };
             if let Some(value) = value.filter(|value| !value.is_null()) {
                 metadata.get_or_insert_default().insert(name.clone(), value);
             }
@@ -143,7 +164,9 @@ impl<'a> Written<'a> {
                 let is_same = |name: &str, raw: &RawValue| {
                     serde_json::from_str::<Value>(raw.get()).is_ok_and(|value| object.get(name) == Some(&value))
                 };
-                fields.0.retain(|(name, raw)| !is_of_column(&name.0) || is_same(&name.0, raw));
+                fields
+                    .0
+                    .retain(|(name, raw)| !is_of_column(&name.0) || is_same(&name.0, raw));
                 return Ok(Some(fields));
             }
         };
@@ -154,7 +177,10 @@ impl<'a> Written<'a> {
             None => RawFields::default(),
         };
         // A field `metadata` is never stored in itself.
-        let stored = names.metadata.iter().filter(|name| *name != "metadata" && object.contains_key(*name));
+        let stored = names
+            .metadata
+            .iter()
+            .filter(|name| *name != "metadata" && object.contains_key(*name));
         for name in stored {
             if let Some(value) = line.last(name).filter(|value| value.get() != "null") {
                 fields.0.push((RawName(Cow::Owned(name.clone())), value));
@@ -172,12 +198,18 @@ pub(super) fn metadata(
 ) -> Result<Document, CorpusProblem> {
     let key = record.key(&Names::of(fields).key)?;
     let metadata = record.metadata(fields, written)?;
-    Ok(Document { key, metadata, ..Document::default() })
+    Ok(Document {
+        key,
+        metadata,
+        ..Document::default()
+    })
 }
 
 /// The parser's message. It counts lines within what it was given, which is one line: only the column says something.
 pub(crate) fn message(error: &serde_json::Error) -> String {
-    error.to_string().replace(&format!(" at line {} column", error.line()), " at column")
+    error
+        .to_string()
+        .replace(&format!(" at line {} column", error.line()), " at column")
 }
 
 /// The parser's message, with what writers that do not write JSON mean by it.
@@ -238,7 +270,9 @@ pub(super) fn document(
 
 pub(crate) fn missing(names: &[&str]) -> CorpusProblem {
     let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
-    CorpusProblem::MissingField { expected: names.join(" or ") }
+    CorpusProblem::MissingField {
+        expected: names.join(" or "),
+    }
 }
 
 pub(crate) fn wrong_type(field: &str, expected: &'static str, value: &Value) -> CorpusProblem {
@@ -251,7 +285,11 @@ pub(crate) fn wrong_type(field: &str, expected: &'static str, value: &Value) -> 
         Value::Array(_) => "an array",
         Value::Object(_) => "an object",
     };
-    CorpusProblem::FieldType { field: field.to_owned(), expected, got }
+    CorpusProblem::FieldType {
+        field: field.to_owned(),
+        expected,
+        got,
+    }
 }
 
 #[cfg(test)]
@@ -262,7 +300,10 @@ mod tests {
     #[test]
     fn numbers_of_a_text_keep_their_digits_where_no_column_has_another() {
         let text = r#"{"a": 1.50, "b": 2.50}"#;
-        let names = FieldNames { metadata: vec!["a".to_owned()], ..FieldNames::default() };
+        let names = FieldNames {
+            metadata: vec!["a".to_owned()],
+            ..FieldNames::default()
+        };
         for (value, expected) in [(1.5, r#"{"a":1.50,"b":2.50}"#), (7.5, r#"{"a":7.5,"b":2.50}"#)] {
             let object = Map::from_iter([("a".to_owned(), Value::from(value)), ("b".to_owned(), Value::from(2.5))]);
             let fields = |object: &Map<String, Value>| Written::Column(Some(text)).fields(&names, object);

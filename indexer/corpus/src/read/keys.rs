@@ -18,9 +18,10 @@ impl SeenKeys {
     pub(crate) fn insert(&mut self, key: &str, line: u64) -> Result<(), CorpusProblem> {
         let hash = xxh3_128(key.as_bytes());
         match self.first_lines.entry(((hash >> 64) as u64, hash as u64)) {
-            Entry::Occupied(first) => {
-                Err(CorpusProblem::DuplicateKey { key: key.to_owned(), first_line: *first.get() })
-            }
+            Entry::Occupied(first) => Err(CorpusProblem::DuplicateKey {
+                key: key.to_owned(),
+                first_line: *first.get(),
+            }),
             Entry::Vacant(entry) => {
                 entry.insert(line);
                 Ok(())

@@ -1,4 +1,5 @@
-//! What a file is by its first bytes, where it is nothing that can be read as text: named, with the command that mends it.
+//! What a file is by its first bytes, where it is nothing that can be read as text: named, with the command that mends
+//! it.
 
 /// A kind of file that is not read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,19 +14,45 @@ const PARQUET: ForeignKind = kind(
     "a Parquet file",
     "A corpus is read as one by its name .parquet, or with `--format parquet`; training examples have to be JSON",
 );
-const BZIP2: ForeignKind =
-    kind("compressed with bzip2", "Compress it otherwise: `bunzip2 -c FILE | zstd > NEW.jsonl.zst`");
+const BZIP2: ForeignKind = kind(
+    "compressed with bzip2",
+    "Compress it otherwise: `bunzip2 -c FILE | zstd > NEW.jsonl.zst`",
+);
 const TAR: ForeignKind = kind("a tar archive", "Take the file out: `tar -xOf FILE MEMBER > NEW.jsonl`");
 
 /// Kinds by their first bytes, with which no text begins.
 const KINDS: [(&[u8], ForeignKind); 11] = [
-    (b"PK\x03\x04", kind("a ZIP archive", "Take the file out: `unzip -p FILE > NEW.jsonl`")),
-    (b"\xfd7zX", kind("compressed with xz", "Compress it otherwise: `xz -dc FILE | zstd > NEW.jsonl.zst`")),
-    (b"\x04\x22\x4d\x18", kind("compressed with LZ4", "Compress it otherwise: `lz4 -dc FILE | zstd > NEW.jsonl.zst`")),
-    (b"\x1f\x9d", kind("compressed with compress", "Compress it otherwise: `gzip -dc FILE | zstd > NEW.jsonl.zst`")),
+    (
+        b"PK\x03\x04",
+        kind("a ZIP archive", "Take the file out: `unzip -p FILE > NEW.jsonl`"),
+    ),
+    (
+        b"\xfd7zX",
+        kind(
+            "compressed with xz",
+            "Compress it otherwise: `xz -dc FILE | zstd > NEW.jsonl.zst`",
+        ),
+    ),
+    (
+        b"\x04\x22\x4d\x18",
+        kind(
+            "compressed with LZ4",
+            "Compress it otherwise: `lz4 -dc FILE | zstd > NEW.jsonl.zst`",
+        ),
+    ),
+    (
+        b"\x1f\x9d",
+        kind(
+            "compressed with compress",
+            "Compress it otherwise: `gzip -dc FILE | zstd > NEW.jsonl.zst`",
+        ),
+    ),
     (
         b"\x1f\xa0",
-        kind("compressed with SCO compress", "Compress it otherwise: `gzip -dc FILE | zstd > NEW.jsonl.zst`"),
+        kind(
+            "compressed with SCO compress",
+            "Compress it otherwise: `gzip -dc FILE | zstd > NEW.jsonl.zst`",
+        ),
     ),
     (
         b"ARROW1\0\0",
@@ -35,16 +62,34 @@ const KINDS: [(&[u8], ForeignKind); 11] = [
         ),
     ),
     (b"Obj\x01", kind("an Avro file", "Write it as Parquet or JSON Lines")),
-    (b"\x93NUM", kind("an array of NumPy", "Documents are texts: give it to `--vectors`")),
-    (b"\xff\xfe\0\0", kind("UTF-32, not UTF-8", "Convert it: `iconv -f UTF-32 -t UTF-8 FILE > NEW`")),
-    (b"\xff\xfe", kind("UTF-16, not UTF-8", "Convert it: `iconv -f UTF-16 -t UTF-8 FILE > NEW`")),
-    (b"\xfe\xff", kind("UTF-16, not UTF-8", "Convert it: `iconv -f UTF-16 -t UTF-8 FILE > NEW`")),
+    (
+        b"\x93NUM",
+        kind("an array of NumPy", "Documents are texts: give it to `--vectors`"),
+    ),
+    (
+        b"\xff\xfe\0\0",
+        kind("UTF-32, not UTF-8", "Convert it: `iconv -f UTF-32 -t UTF-8 FILE > NEW`"),
+    ),
+    (
+        b"\xff\xfe",
+        kind("UTF-16, not UTF-8", "Convert it: `iconv -f UTF-16 -t UTF-8 FILE > NEW`"),
+    ),
+    (
+        b"\xfe\xff",
+        kind("UTF-16, not UTF-8", "Convert it: `iconv -f UTF-16 -t UTF-8 FILE > NEW`"),
+    ),
 ];
 
 /// How a block, and the end of a file without any, begin.
 const BZIP2_BLOCKS: [&[u8]; 2] = [b"1AY&SY", b"\x17\x72\x45\x38\x50\x90"];
-const LITTLE_ENDIAN: ForeignKind = kind("UTF-16, not UTF-8", "Convert it: `iconv -f UTF-16LE -t UTF-8 FILE > NEW`");
-const BIG_ENDIAN: ForeignKind = kind("UTF-16, not UTF-8", "Convert it: `iconv -f UTF-16BE -t UTF-8 FILE > NEW`");
+const LITTLE_ENDIAN: ForeignKind = kind(
+    "UTF-16, not UTF-8",
+    "Convert it: `iconv -f UTF-16LE -t UTF-8 FILE > NEW`",
+);
+const BIG_ENDIAN: ForeignKind = kind(
+    "UTF-16, not UTF-8",
+    "Convert it: `iconv -f UTF-16BE -t UTF-8 FILE > NEW`",
+);
 const WIDE: ForeignKind = kind("UTF-32, not UTF-8", "Convert it: `iconv -f UTF-32 -t UTF-8 FILE > NEW`");
 
 const fn kind(what: &'static str, fix: &'static str) -> ForeignKind {

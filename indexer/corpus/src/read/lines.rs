@@ -28,7 +28,12 @@ impl InputLines {
         // A text can grow sixfold as JSON escapes, and title and metadata come on top; more than this is never parsed,
         // so that a file without line ends cannot fill the memory.
         let max_line_bytes = max_text_bytes.saturating_mul(8).max(16 << 20);
-        Self { input, buffer: Vec::new(), line: 0, max_line_bytes }
+        Self {
+            input,
+            buffer: Vec::new(),
+            line: 0,
+            max_line_bytes,
+        }
     }
 
     /// The next line that is not blank, with its number.
@@ -43,13 +48,19 @@ impl InputLines {
         }
         match std::str::from_utf8(&self.buffer) {
             Ok(text) => Ok(Some((self.line, text.get(self.mark_bytes()..).unwrap_or_default()))),
-            Err(error) => Err(self.refuse(CorpusProblem::NotUtf8 { offset: error.valid_up_to() })),
+            Err(error) => Err(self.refuse(CorpusProblem::NotUtf8 {
+                offset: error.valid_up_to(),
+            })),
         }
     }
 
     /// Length of the byte order mark at the start of the current line.
     fn mark_bytes(&self) -> usize {
-        if self.line == 1 && self.buffer.starts_with(BYTE_ORDER_MARK.as_bytes()) { BYTE_ORDER_MARK.len() } else { 0 }
+        if self.line == 1 && self.buffer.starts_with(BYTE_ORDER_MARK.as_bytes()) {
+            BYTE_ORDER_MARK.len()
+        } else {
+            0
+        }
     }
 
     /// Reads one line into the buffer; false at the end of the input.
@@ -73,18 +84,28 @@ impl InputLines {
         }
         if self.buffer.len() > self.max_line_bytes {
             // Reading can go on with the next line.
-            let rest = if whole { Ok(0) } else { self.input.bytes.skip_until(b'\n') };
+            let rest = if whole {
+                Ok(0)
+            } else {
+                self.input.bytes.skip_until(b'\n')
+            };
             if let Err(source) = rest {
                 return Err(self.input.refuse(source, self.line));
             }
-            return Err(self.refuse(CorpusProblem::LineTooLong { limit: self.max_line_bytes }));
+            return Err(self.refuse(CorpusProblem::LineTooLong {
+                limit: self.max_line_bytes,
+            }));
         }
         Ok(true)
     }
 
     /// An error at the current line.
     pub(crate) fn refuse(&self, problem: CorpusProblem) -> Error {
-        Error::Line { path: self.input.path.clone(), line: self.line, problem }
+        Error::Line {
+            path: self.input.path.clone(),
+            line: self.line,
+            problem,
+        }
     }
 
     pub(crate) fn path(&self) -> &Path {

@@ -1,7 +1,8 @@
 //! Markdown (`CommonMark` with GitHub's tables and strikethrough, and footnotes) as the text that its reader sees.
 //!
-//! Blocks stand between empty lines; items of lists and rows of tables are lines. Headings are lines of their own, code is kept as it stands,
-//! links are their texts and images their alternative texts. Tags and comments of HTML, marks of items and addresses of links are left out.
+//! Blocks stand between empty lines; items of lists and rows of tables are lines. Headings are lines of their own, code
+//! is kept as it stands, links are their texts and images their alternative texts. Tags and comments of HTML, marks of
+//! items and addresses of links are left out.
 
 use pulldown_cmark::{Event, HeadingLevel, Options, Parser, Tag, TagEnd};
 
@@ -60,7 +61,10 @@ struct MarkdownRenderer {
 impl MarkdownRenderer {
     fn new(title: Option<String>) -> Self {
         Self {
-            done: MarkdownText { title, ..MarkdownText::default() },
+            done: MarkdownText {
+                title,
+                ..MarkdownText::default()
+            },
             has_title: false,
             block: String::new(),
             is_code: false,
@@ -162,14 +166,22 @@ impl MarkdownRenderer {
 
     /// What stands between blocks where the reading is: lists and tables have lines.
     fn gap_within(&self) -> &'static str {
-        if self.lists > 0 || self.is_in_table { "\n" } else { EMPTY_LINE }
+        if self.lists > 0 || self.is_in_table {
+            "\n"
+        } else {
+            EMPTY_LINE
+        }
     }
 
     /// Adds the block that was read to the text.
     fn end_block(&mut self) {
         let block = std::mem::take(&mut self.block);
         let is_code = std::mem::take(&mut self.is_code);
-        let block = if is_code { block.trim_matches('\n') } else { block.trim() };
+        let block = if is_code {
+            block.trim_matches('\n')
+        } else {
+            block.trim()
+        };
         if block.trim().is_empty() {
             return;
         }
@@ -193,7 +205,12 @@ impl MarkdownRenderer {
             let title = self.done.title.get_or_insert_with(|| heading.clone());
             if *title == heading {
                 let begin = self.done.text.len();
-                self.done.sections.push(Section { begin, heading_end: begin, level: 1, heading });
+                self.done.sections.push(Section {
+                    begin,
+                    heading_end: begin,
+                    level: 1,
+                    heading,
+                });
                 return;
             }
         }
@@ -202,7 +219,12 @@ impl MarkdownRenderer {
         if is_section {
             let heading_end = self.done.text.len();
             let begin = heading_end.saturating_sub(heading.len());
-            self.done.sections.push(Section { begin, heading_end, level: level as u8, heading });
+            self.done.sections.push(Section {
+                begin,
+                heading_end,
+                level: level as u8,
+                heading,
+            });
         }
     }
 }
@@ -235,15 +257,24 @@ mod tests {
     #[test]
     fn markup_is_left_out_and_what_is_read_stays() {
         for (source, expected) in [
-            ("A *b* **c** `d` ~~e~~ [f](g \"h\") <http://i>\n", "A b c d e f http://i"),
+            (
+                "A *b* **c** `d` ~~e~~ [f](g \"h\") <http://i>\n",
+                "A b c d e f http://i",
+            ),
             ("![a *cat*](c.png) and [![badge](b.svg)](x)", "a cat and badge"),
             ("one\ntwo  \nthree\\\nfour<br>five", "one\ntwo\nthree\nfour\nfive"),
             ("a\n\n- b\n- c\n  - d\n\n    e\n- f\n\ng", "a\n\nb\nc\nd\ne\nf\n\ng"),
             ("3. a\n4. b\n\n* c", "a\nb\n\nc"),
             ("- [ ] open\n- [x] done", "[ ] open\n[x] done"),
             ("> quoted\n> > twice\n\nb", "quoted\n\ntwice\n\nb"),
-            ("| a | b |\n|---|---|\n| 1 | `x\\|y` |\n| | |\n| | 2 |\n\nc", "a | b\n1 | x|y\n| 2\n\nc"),
-            ("```rust\n\n  let a = 1; // *x*\n\n# no heading\n```\nb", "  let a = 1; // *x*\n\n# no heading\n\nb"),
+            (
+                "| a | b |\n|---|---|\n| 1 | `x\\|y` |\n| | |\n| | 2 |\n\nc",
+                "a | b\n1 | x|y\n| 2\n\nc",
+            ),
+            (
+                "```rust\n\n  let a = 1; // *x*\n\n# no heading\n```\nb",
+                "  let a = 1; // *x*\n\n# no heading\n\nb",
+            ),
             ("a\n\n    indented\n      more\n\nb", "a\n\nindented\n  more\n\nb"),
             ("- a\n\n  ```\n  x\n\n  y\n  ```\n- b", "a\nx\n\ny\nb"),
             ("<!-- a\n\nb -->\n\nc <!-- d --> <b>e</b>", "c  e"),
@@ -269,7 +300,10 @@ mod tests {
             "intro\n\nA b c\n\na\n\n# code\n\n# code\n\nB\n\nb\n\nitem\n\nquoted\n\nSecond\n\n#none"
         );
         let expected = [(1, "Title one more"), (2, "A b c"), (2, "B"), (1, "Second")];
-        assert_eq!(headings(source), expected.map(|(level, heading)| (level, heading.to_owned())));
+        assert_eq!(
+            headings(source),
+            expected.map(|(level, heading)| (level, heading.to_owned()))
+        );
     }
 
     #[test]
@@ -286,9 +320,9 @@ mod tests {
 
     #[test]
     fn many_marks_take_a_time_that_grows_with_their_length() {
-        for mark in
-            ["[", "![a](", "*a_b ", "`", "> ", "- ", "a | b\n", "<a ", "<!-- ", "~~", "[^a]", "# a\n", "a\n=\n", "&a;"]
-        {
+        for mark in [
+            "[", "![a](", "*a_b ", "`", "> ", "- ", "a | b\n", "<a ", "<!-- ", "~~", "[^a]", "# a\n", "a\n=\n", "&a;",
+        ] {
             let source = mark.repeat(1 << 15);
             assert!(text(&source).len() <= 2 * source.len(), "{mark}");
         }
@@ -296,7 +330,8 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(2_000))]
-        /// Whatever the source, headings are where sections say, one after another, and words of plain letters are in the text.
+        /// Whatever the source, headings are where sections say, one after another, and words of plain letters are in
+        /// the text.
         #[test]
         fn any_source_has_a_text(source in "([a-z]{1,3}|[#>*_`~=|\\[\\]()!<>&;:^-]{1,3}|\\n|\\n\\n|    |<!--|-->|</?p>|```|é| |\\t|\\u{0}){0,60}") {
             let found = MarkdownText::of(&source, None);

@@ -15,18 +15,21 @@ pub(crate) const DEFAULT_MAX_TEXT_BYTES: usize = 1 << 20;
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum CorpusFormat {
-    /// A folder is [`CorpusFormat::Beir`], or, without `corpus.jsonl`, one of [`CorpusFormat::Markdown`] and [`CorpusFormat::Text`]: its files whose names end in
-    /// `.md`, `.markdown` and `.txt`, also in folders in it. Standard input is [`CorpusFormat::Jsonl`]; a file is recognised by its name without
-    /// `.gz` or `.zst`: `.jsonl`, `.ndjson` and `.json` are [`CorpusFormat::Jsonl`], `.tsv` and `.txt` are [`CorpusFormat::Tsv`], `.parquet` is
-    /// [`CorpusFormat::Parquet`], `.trec` and `.sgml` are [`CorpusFormat::Trec`], `.md` and `.markdown` are [`CorpusFormat::Markdown`].
+    /// A folder is [`CorpusFormat::Beir`], or, without `corpus.jsonl`, one of [`CorpusFormat::Markdown`] and
+    /// [`CorpusFormat::Text`]: its files whose names end in `.md`, `.markdown` and `.txt`, also in folders in it.
+    /// Standard input is [`CorpusFormat::Jsonl`]; a file is recognised by its name without `.gz` or `.zst`: `.jsonl`,
+    /// `.ndjson` and `.json` are [`CorpusFormat::Jsonl`], `.tsv` and `.txt` are [`CorpusFormat::Tsv`], `.parquet` is
+    /// [`CorpusFormat::Parquet`], `.trec` and `.sgml` are [`CorpusFormat::Trec`], `.md` and `.markdown` are
+    /// [`CorpusFormat::Markdown`].
     #[default]
     Auto,
     /// One JSON object per line: key (`_id`, `id`, `docid` or `key`; a string or an integer), optional `title`, text
     /// (`text` or `contents`), optional object `metadata`. Where several names are there, the first of the list counts.
-    /// A null field counts as absent. [`FieldNames`] gives other names. Other fields are not stored ([`crate::CorpusReader::warnings`]
-    /// names them).
+    /// A null field counts as absent. [`FieldNames`] gives other names. Other fields are not stored
+    /// ([`crate::CorpusReader::warnings`] names them).
     Jsonl,
-    /// `key<TAB>text` (MS MARCO's collections and questions), or the columns of a header line such as `id<TAB>text<TAB>title` (DPR).
+    /// `key<TAB>text` (MS MARCO's collections and questions), or the columns of a header line such as
+    /// `id<TAB>text<TAB>title` (DPR).
     Tsv,
     /// A folder that holds `corpus.jsonl`, possibly compressed.
     Beir,
@@ -34,9 +37,9 @@ pub enum CorpusFormat {
     Parquet,
     /// `<DOC>` elements with `<DOCNO>` and `<TEXT>` (TREC's collections), in UTF-8.
     Trec,
-    /// A Markdown file is a document: its key is the path in the folder of the corpus, its title that of the front matter (YAML), or the first
-    /// heading of level 1, or the name of the file; its metadata are the other fields of the front matter, and `path`. Of a folder all files that
-    /// [`CorpusFormat::Auto`] finds are read as Markdown.
+    /// A Markdown file is a document: its key is the path in the folder of the corpus, its title that of the front
+    /// matter (YAML), or the first heading of level 1, or the name of the file; its metadata are the other fields of
+    /// the front matter, and `path`. Of a folder all files that [`CorpusFormat::Auto`] finds are read as Markdown.
     Markdown,
     /// As [`CorpusFormat::Markdown`], with the content of the file as it stands, and the name of the file as its title.
     Text,
@@ -57,7 +60,10 @@ impl FromStr for CorpusFormat {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let known = FORMATS.iter().find(|(name, _)| *name == text).map(|(_, format)| *format);
+        let known = FORMATS
+            .iter()
+            .find(|(name, _)| *name == text)
+            .map(|(_, format)| *format);
         known.ok_or_else(|| {
             format!("format must be auto, jsonl, tsv, beir, parquet, trec, markdown or text, got: {text}")
         })
@@ -66,7 +72,12 @@ impl FromStr for CorpusFormat {
 
 impl fmt::Display for CorpusFormat {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(FORMATS.iter().find(|(_, format)| format == self).map_or("auto", |(name, _)| name))
+        f.write_str(
+            FORMATS
+                .iter()
+                .find(|(_, format)| format == self)
+                .map_or("auto", |(name, _)| name),
+        )
     }
 }
 
@@ -86,7 +97,8 @@ pub struct FieldNames {
 /// Passages in place of documents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Split {
-    /// Most words of a passage; whole sentences, and parts of a sentence where it has more. Words stand between white space.
+    /// Most words of a passage; whole sentences, and parts of a sentence where it has more. Words stand between white
+    /// space.
     pub words: usize,
     /// Most words that a passage repeats from the end of the one before it, in whole sentences; less than `words`.
     pub overlap: usize,
@@ -111,10 +123,12 @@ pub struct ReadOptions {
     pub format: CorpusFormat,
     /// Names of fields.
     pub fields: FieldNames,
-    /// Splits documents into passages with keys `KEY#0`, `KEY#1` and so on. Their metadata say of which document (`document`) they are, and
-    /// which passage (`passage`), and in Markdown under which headings (`heading`), each of which begins a passage.
+    /// Splits documents into passages with keys `KEY#0`, `KEY#1` and so on. Their metadata say of which document
+    /// (`document`) they are, and which passage (`passage`), and in Markdown under which headings (`heading`), each of
+    /// which begins a passage.
     pub split: Option<Split>,
-    /// File of the documents that the passages of the corpus were cut from, see [`Document::place`](crate::Document::place).
+    /// File of the documents that the passages of the corpus were cut from, see
+    /// [`Document::place`](crate::Document::place).
     pub documents: Option<PathBuf>,
     /// Longest passage (title included) that is accepted, in bytes; 1 MiB by default.
     pub max_text_bytes: usize,
@@ -166,10 +180,14 @@ pub(super) fn format_of(path: &Path) -> Result<CorpusFormat, Error> {
 /// The ending of a file's name without `.gz` or `.zst`, in small letters; none where it has no dot.
 pub(super) fn ending(path: &Path) -> Option<String> {
     let name = path.file_name()?.to_string_lossy().to_ascii_lowercase();
-    without_compression(&name).rsplit_once('.').map(|(_, ending)| ending.to_owned())
+    without_compression(&name)
+        .rsplit_once('.')
+        .map(|(_, ending)| ending.to_owned())
 }
 
 /// A name without `.gz` or `.zst`.
 pub(super) fn without_compression(name: &str) -> &str {
-    name.strip_suffix(".gz").or_else(|| name.strip_suffix(".zst")).unwrap_or(name)
+    name.strip_suffix(".gz")
+        .or_else(|| name.strip_suffix(".zst"))
+        .unwrap_or(name)
 }

@@ -1,4 +1,5 @@
-//! Parquet files as records: rows of named columns, read row group by row group. Columns that are no field are not read.
+//! Parquet files as records: rows of named columns, read row group by row group. Columns that are no field are not
+//! read.
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -38,7 +39,10 @@ pub(super) struct ParquetRows {
 
 impl std::fmt::Debug for ParquetRows {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ParquetRows").field("path", &self.path).field("row", &self.row).finish_non_exhaustive()
+        f.debug_struct("ParquetRows")
+            .field("path", &self.path)
+            .field("row", &self.row)
+            .finish_non_exhaustive()
     }
 }
 
@@ -66,8 +70,11 @@ impl ParquetRows {
             let reader = SerializedFileReader::new(file)?;
             let metadata = reader.metadata().file_metadata();
             let (schema, rows) = (metadata.schema().clone(), metadata.num_rows());
-            let (kept, left): (Vec<_>, Vec<_>) =
-                schema.get_fields().iter().cloned().partition(|column| wanted.contains(&column.name()));
+            let (kept, left): (Vec<_>, Vec<_>) = schema
+                .get_fields()
+                .iter()
+                .cloned()
+                .partition(|column| wanted.contains(&column.name()));
             let kept: Vec<Arc<Type>> = kept;
             let projection = Type::group_type_builder(schema.name()).with_fields(kept).build()?;
             let rows_of = RowIter::from_file_into(Box::new(reader)).project(Some(projection))?;
@@ -87,7 +94,8 @@ impl ParquetRows {
         })
     }
 
-    /// The next row as named values, with its number from 1; nothing at the end. A file that turns out to be damaged ends the reading.
+    /// The next row as named values, with its number from 1; nothing at the end. A file that turns out to be damaged
+    /// ends the reading.
     pub(super) fn advance(&mut self) -> Result<Option<NumberedFields>, Error> {
         if self.failed {
             return Ok(None);
@@ -98,15 +106,23 @@ impl ParquetRows {
             Ok(Some(row)) => {
                 self.row += 1;
                 let mut fields = row.get_column_iter();
-                self.metadata_text = fields.find_map(|(name, field)| json_text(name, field)).map(str::to_owned);
+                self.metadata_text = fields
+                    .find_map(|(name, field)| json_text(name, field))
+                    .map(str::to_owned);
                 Ok(Some((self.row, columns(row))))
             }
             Err(reason) => {
                 self.failed = true;
                 let reason: String = reason.chars().take(TOLD_CHARS).collect();
-                let reason =
-                    std::io::Error::other(format!("row {} of the Parquet file cannot be read: {reason}", self.row + 1));
-                Err(Error::Read { path: self.path.clone(), line: self.row, reason })
+                let reason = std::io::Error::other(format!(
+                    "row {} of the Parquet file cannot be read: {reason}",
+                    self.row + 1
+                ));
+                Err(Error::Read {
+                    path: self.path.clone(),
+                    line: self.row,
+                    reason,
+                })
             }
         }
     }
@@ -162,7 +178,10 @@ fn columns(row: Row) -> Result<Map<String, Value>, CorpusProblem> {
 
 /// Values of a row, or of a group in it, by name; those that are null are absent.
 fn values(row: Row) -> Result<Map<String, Value>, CorpusProblem> {
-    let columns = row.into_columns().into_iter().filter(|(_, field)| !matches!(field, Field::Null));
+    let columns = row
+        .into_columns()
+        .into_iter()
+        .filter(|(_, field)| !matches!(field, Field::Null));
     columns.map(|(name, field)| Ok((name, json(field)?))).collect()
 }
 
@@ -186,12 +205,19 @@ fn json(field: Field) -> Result<Value, CorpusProblem> {
         // Texts of writers that do not say that they are.
         Field::Bytes(bytes) => match std::str::from_utf8(bytes.data()) {
             Ok(text) => Value::String(text.to_owned()),
-            Err(error) => return Err(CorpusProblem::NotUtf8 { offset: error.valid_up_to() }),
+            Err(error) => {
+                return Err(CorpusProblem::NotUtf8 {
+                    offset: error.valid_up_to(),
+                });
+            }
         },
         Field::Group(row) => Value::Object(values(row)?),
-        Field::ListInternal(list) => {
-            Value::Array(list.elements().iter().map(|item| json(item.clone())).collect::<Result<_, _>>()?)
-        }
+        Field::ListInternal(list) => Value::Array(
+            list.elements()
+                .iter()
+                .map(|item| json(item.clone()))
+                .collect::<Result<_, _>>()?,
+        ),
         // Dates, times, decimals and maps as they are printed.
         other => Value::String(other.to_string()),
     })
@@ -204,7 +230,10 @@ mod tests {
     #[test]
     fn a_column_of_json_is_an_object_and_a_field_inside_of_others_stays_a_text() {
         let text = || ("metadata".to_owned(), Field::Str(r#"{"a": 1}"#.to_owned()));
-        let row = Row::new(vec![text(), ("inside".to_owned(), Field::Group(Row::new(vec![text()])))]);
+        let row = Row::new(vec![
+            text(),
+            ("inside".to_owned(), Field::Group(Row::new(vec![text()]))),
+        ]);
         let expected = serde_json::json!({ "metadata": { "a": 1 }, "inside": { "metadata": r#"{"a": 1}"# } });
         assert_eq!(Value::Object(columns(row).unwrap()), expected);
     }

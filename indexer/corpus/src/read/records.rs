@@ -64,7 +64,9 @@ impl CorpusRecords {
                 (line, parsed)
             })),
             Self::Tsv(lines, columns) => loop {
-                let Some((line, text)) = lines.advance()? else { return Ok(None) };
+                let Some((line, text)) = lines.advance()? else {
+                    return Ok(None);
+                };
                 if columns.is_none() {
                     *columns = Columns::from_header(text);
                     if columns.is_some() {
@@ -72,12 +74,17 @@ impl CorpusRecords {
                     }
                 }
                 let document = columns.get_or_insert_with(Columns::plain).document(text);
-                return Ok(Some((line, document.map_err(|problem| maybe_text(problem, lines.path())))));
+                return Ok(Some((
+                    line,
+                    document.map_err(|problem| maybe_text(problem, lines.path())),
+                )));
             },
             Self::Trec(documents) => documents.advance(),
             Self::Text(file) => file.advance(unstored),
             Self::Parquet(rows) => {
-                let Some((row, fields)) = rows.advance()? else { return Ok(None) };
+                let Some((row, fields)) = rows.advance()? else {
+                    return Ok(None);
+                };
                 rows.unstored().iter().for_each(|name| unstored.add(&only(name)));
                 let written = Written::Column(rows.metadata_text());
                 let document = |fields| jsonl::document(JsonRecord(fields), &options.fields, written, unstored);
@@ -88,7 +95,11 @@ impl CorpusRecords {
 
     /// An error at a line or row.
     pub(super) fn refuse(&self, line: u64, problem: CorpusProblem) -> Error {
-        Error::Line { path: self.path().to_owned(), line, problem }
+        Error::Line {
+            path: self.path().to_owned(),
+            line,
+            problem,
+        }
     }
 
     /// Sections of the document that was returned last, in formats that have headings.

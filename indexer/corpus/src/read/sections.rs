@@ -31,13 +31,20 @@ pub(super) struct SectionPart {
     pub(super) path: String,
 }
 
-/// The parts of a text that are not blank, in its order; the whole text where there is none. A heading that a deeper one follows without text
-/// between them is in the same part.
+/// The parts of a text that are not blank, in its order; the whole text where there is none. A heading that a deeper
+/// one follows without text between them is in the same part.
 pub(super) fn section_parts(text: &str, sections: &[Section]) -> Vec<SectionPart> {
-    let whole = || SectionPart { bytes: 0..text.len(), heading_bytes: 0, path: String::new() };
+    let whole = || SectionPart {
+        bytes: 0..text.len(),
+        heading_bytes: 0,
+        path: String::new(),
+    };
     let is_blank = |bytes: Range<usize>| text.get(bytes).unwrap_or_default().trim().is_empty();
     let first = sections.first().map_or(text.len(), |section| section.begin);
-    let mut parts = vec![SectionPart { bytes: 0..first, ..whole() }];
+    let mut parts = vec![SectionPart {
+        bytes: 0..first,
+        ..whole()
+    }];
     let mut above: Vec<&Section> = Vec::new();
     // Level of the last heading, where nothing has followed it so far.
     let mut open = None;
@@ -70,7 +77,10 @@ pub(super) fn section_parts(text: &str, sections: &[Section]) -> Vec<SectionPart
 /// Headings between [`SEPARATOR`]s.
 fn path(above: &[&Section]) -> String {
     let named = above.iter().filter(|section| section.level >= HIGHEST_IN_PATH);
-    named.map(|section| section.heading.as_str()).collect::<Vec<_>>().join(SEPARATOR)
+    named
+        .map(|section| section.heading.as_str())
+        .collect::<Vec<_>>()
+        .join(SEPARATOR)
 }
 
 #[cfg(test)]
@@ -101,13 +111,20 @@ mod tests {
         let part = |part: SectionPart| {
             let all = &text[part.bytes];
             let (headings, rest) = all.split_at(part.heading_bytes);
-            (part.path, headings.trim().replace('\n', "/"), rest.trim().replace('\n', "/"))
+            (
+                part.path,
+                headings.trim().replace('\n', "/"),
+                rest.trim().replace('\n', "/"),
+            )
         };
         section_parts(text, &sections(text)).into_iter().map(part).collect()
     }
 
     fn owned(parts: &[(&str, &str, &str)]) -> Vec<(String, String, String)> {
-        parts.iter().map(|(path, headings, rest)| ((*path).into(), (*headings).into(), (*rest).into())).collect()
+        parts
+            .iter()
+            .map(|(path, headings, rest)| ((*path).into(), (*headings).into(), (*rest).into()))
+            .collect()
     }
 
     #[test]
@@ -129,7 +146,11 @@ mod tests {
     #[test]
     fn headings_without_text_are_with_the_deeper_ones_that_follow_them() {
         let text = "## A\n### B\n#### C\nc\n## D\n## E\n### F\n";
-        let expected = [("A > B > C", "## A/### B/#### C", "c"), ("D", "## D", ""), ("E > F", "## E/### F", "")];
+        let expected = [
+            ("A > B > C", "## A/### B/#### C", "c"),
+            ("D", "## D", ""),
+            ("E > F", "## E/### F", ""),
+        ];
         assert_eq!(parts(text), owned(&expected));
         assert_eq!(parts("only text"), owned(&[("", "", "only text")]));
         assert_eq!(section_parts(" ", &[]).len(), 1);

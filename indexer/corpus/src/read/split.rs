@@ -26,7 +26,8 @@ struct TextPiece {
 }
 
 impl Split {
-    /// The passages of a document, in its order: at least one. Each has the document's title and metadata, and its place in the document.
+    /// The passages of a document, in its order: at least one. Each has the document's title and metadata, and its
+    /// place in the document.
     pub fn passages(self, document: &Document) -> Result<Vec<Document>, CorpusProblem> {
         self.passages_of(document, &[])
     }
@@ -34,15 +35,19 @@ impl Split {
     /// The same of a document with sections: a heading begins a passage.
     pub(super) fn passages_of(self, document: &Document, sections: &[Section]) -> Result<Vec<Document>, CorpusProblem> {
         let metadata = document.metadata.as_ref();
-        let reserved = [DOCUMENT, PASSAGE].into_iter().chain((!sections.is_empty()).then_some(HEADING));
+        let reserved = [DOCUMENT, PASSAGE]
+            .into_iter()
+            .chain((!sections.is_empty()).then_some(HEADING));
         let is_there = |field: &&str| metadata.is_some_and(|metadata| metadata.has(field));
         if let Some(field) = reserved.into_iter().find(is_there) {
             return Err(CorpusProblem::Reserved { field });
         }
         let whole = PassagePlace::whole(document.text.as_str());
         let parts = section_parts(&document.text, sections);
-        let texts =
-            parts.iter().flat_map(|part| self.cut_part(&document.text, part).map(move |bytes| (bytes, &part.path)));
+        let texts = parts.iter().flat_map(|part| {
+            self.cut_part(&document.text, part)
+                .map(move |bytes| (bytes, &part.path))
+        });
         let passage = |(number, (bytes, heading)): (usize, (Range<usize>, &String))| {
             let text = document.text.get(bytes.clone()).unwrap_or_default();
             let of: [(&str, Value); 2] = [(DOCUMENT, document.key.clone().into()), (PASSAGE, number.into())];
@@ -54,7 +59,9 @@ impl Split {
                 key: format!("{}#{number}", document.key),
                 title: document.title.clone(),
                 text: text.to_owned(),
-                metadata: metadata.map_err(|error| CorpusProblem::Json { message: error.to_string() })?,
+                metadata: metadata.map_err(|error| CorpusProblem::Json {
+                    message: error.to_string(),
+                })?,
                 place: whole.part(bytes),
             };
             Ok(passage)
@@ -66,7 +73,9 @@ impl Split {
     fn cut_part(self, text: &str, part: &SectionPart) -> impl Iterator<Item = Range<usize>> + use<> {
         let begin = part.bytes.start;
         let passages = self.cut(text.get(part.bytes.clone()).unwrap_or_default(), part.heading_bytes);
-        passages.into_iter().map(move |bytes| begin + bytes.start..begin + bytes.end)
+        passages
+            .into_iter()
+            .map(move |bytes| begin + bytes.start..begin + bytes.end)
     }
 
     /// The bytes of passages of a text that begins with headings, or with none.
@@ -81,7 +90,9 @@ impl Split {
             };
             // No piece has more words than a passage may have.
             let last = first + pieces.iter().skip(first).take_while(fits).count().max(1);
-            let (Some(begin), Some(end)) = (pieces.get(first), pieces.get(last - 1)) else { break };
+            let (Some(begin), Some(end)) = (pieces.get(first), pieces.get(last - 1)) else {
+                break;
+            };
             found.push(trimmed(text, begin.begin..end.end));
             if last >= pieces.len() {
                 break;
@@ -89,10 +100,15 @@ impl Split {
             // No more than leaves room for what comes next.
             let room = self.words - pieces.get(last).map_or(0, |next| next.words);
             let mut repeated = 0;
-            let back = pieces.get(first + 1..last).unwrap_or_default().iter().rev().take_while(|piece| {
-                repeated += piece.words;
-                repeated <= self.overlap.min(room)
-            });
+            let back = pieces
+                .get(first + 1..last)
+                .unwrap_or_default()
+                .iter()
+                .rev()
+                .take_while(|piece| {
+                    repeated += piece.words;
+                    repeated <= self.overlap.min(room)
+                });
             first = last - back.count();
         }
         if found.is_empty() {
@@ -101,8 +117,9 @@ impl Split {
         found
     }
 
-    /// Sentences by Unicode's rules (UAX 29), where a line may end within one and an empty line ends all; and parts of those that are too
-    /// long. Headings are parts of the sentence that follows them, so that no passage ends with them.
+    /// Sentences by Unicode's rules (UAX 29), where a line may end within one and an empty line ends all; and parts of
+    /// those that are too long. Headings are parts of the sentence that follows them, so that no passage ends with
+    /// them.
     fn pieces(self, text: &str, heading_bytes: usize) -> Vec<TextPiece> {
         let joined = one_line(text);
         let mut pieces = Vec::new();
@@ -114,15 +131,21 @@ impl Split {
             let is_bound = sentence.ends_with(char::is_whitespace)
                 || goes_on.is_none_or(is_unspaced)
                 || sentence.chars().next_back().is_some_and(is_full_stop);
-            let is_heading =
-                heading_bytes > 0 && text.get(..end).is_some_and(|before| before.trim_end().len() <= heading_bytes);
+            let is_heading = heading_bytes > 0
+                && text
+                    .get(..end)
+                    .is_some_and(|before| before.trim_end().len() <= heading_bytes);
             if !is_bound || (is_heading && end < text.len()) {
                 continue;
             }
             let sentence = text.get(at..end).unwrap_or_default();
             for part in words(sentence).chunks(self.words) {
                 let begin = at + part.first().copied().unwrap_or_default();
-                pieces.push(TextPiece { begin, end, words: part.len() });
+                pieces.push(TextPiece {
+                    begin,
+                    end,
+                    words: part.len(),
+                });
             }
             at = end;
         }
@@ -173,7 +196,8 @@ fn is_full_stop(letter: char) -> bool {
     matches!(letter, '。' | '！' | '？' | '｡')
 }
 
-/// Where words begin: after white space, and in scripts without it where Unicode's rules have one (an ideograph, or some letters).
+/// Where words begin: after white space, and in scripts without it where Unicode's rules have one (an ideograph, or
+/// some letters).
 fn words(text: &str) -> Vec<usize> {
     let start = text.as_ptr() as usize;
     let mut found = Vec::new();
@@ -197,16 +221,30 @@ mod tests {
     use super::*;
 
     fn cut(text: &str, words: usize, overlap: usize) -> Vec<&str> {
-        Split::new(words, overlap).unwrap().cut(text, 0).into_iter().map(|bytes| &text[bytes]).collect()
+        Split::new(words, overlap)
+            .unwrap()
+            .cut(text, 0)
+            .into_iter()
+            .map(|bytes| &text[bytes])
+            .collect()
     }
 
     #[test]
     fn passages_are_whole_sentences_that_may_overlap() {
         let text = "One two three. Four five. Six seven eight nine. Ten.";
-        assert_eq!(cut(text, 5, 0), ["One two three. Four five.", "Six seven eight nine. Ten."]);
-        assert_eq!(cut(text, 6, 2), ["One two three. Four five.", "Four five. Six seven eight nine.", "Ten."]);
+        assert_eq!(
+            cut(text, 5, 0),
+            ["One two three. Four five.", "Six seven eight nine. Ten."]
+        );
+        assert_eq!(
+            cut(text, 6, 2),
+            ["One two three. Four five.", "Four five. Six seven eight nine.", "Ten."]
+        );
         assert_eq!(cut(text, 100, 50), [text]);
-        assert_eq!(cut("one two three four five six", 4, 0), ["one two three four", "five six"]);
+        assert_eq!(
+            cut("one two three four five six", 4, 0),
+            ["one two three four", "five six"]
+        );
         assert_eq!(cut("  ", 4, 0), [""]);
         assert!(Split::new(0, 0).is_err() && Split::new(5, 5).is_err());
     }
@@ -214,24 +252,51 @@ mod tests {
     #[test]
     fn wrapped_lines_and_scripts_without_spaces_have_sentences_too() {
         let wrapped = "One two\nthree. Four\r\nfive six.\n\nA heading\n\nSeven.";
-        assert_eq!(cut(wrapped, 3, 0), ["One two\nthree.", "Four\r\nfive six.", "A heading\n\nSeven."]);
-        assert_eq!(cut("東京は日本の首都です。人口は多い。", 10, 0), ["東京は日本の首都です。", "人口は多い。"]);
+        assert_eq!(
+            cut(wrapped, 3, 0),
+            ["One two\nthree.", "Four\r\nfive six.", "A heading\n\nSeven."]
+        );
+        assert_eq!(
+            cut("東京は日本の首都です。人口は多い。", 10, 0),
+            ["東京は日本の首都です。", "人口は多い。"]
+        );
         // Ideographs are words of their own, and so are runs of Katakana.
-        assert!(cut("東京東京東京東京", 3, 0).iter().all(|passage| passage.chars().count() <= 3));
+        assert!(
+            cut("東京東京東京東京", 3, 0)
+                .iter()
+                .all(|passage| passage.chars().count() <= 3)
+        );
     }
 
     #[test]
     fn a_passage_knows_its_document() {
         let metadata = Metadata::parse(r#"{"lang": "en", "price": 1.50}"#).unwrap();
-        let document =
-            Document { key: "d".into(), title: "T".into(), text: "One two. Three.".into(), metadata, place: None };
+        let document = Document {
+            key: "d".into(),
+            title: "T".into(),
+            text: "One two. Three.".into(),
+            metadata,
+            place: None,
+        };
         let passages = Split::new(2, 0).unwrap().passages(&document).unwrap();
-        let shown: Vec<_> =
-            passages.iter().map(|passage| (passage.key.as_str(), passage.passage().into_owned())).collect();
-        assert_eq!(shown, [("d#0", "T One two.".to_owned()), ("d#1", "T Three.".to_owned())]);
+        let shown: Vec<_> = passages
+            .iter()
+            .map(|passage| (passage.key.as_str(), passage.passage().into_owned()))
+            .collect();
+        assert_eq!(
+            shown,
+            [("d#0", "T One two.".to_owned()), ("d#1", "T Three.".to_owned())]
+        );
         let metadata = passages[1].metadata.as_ref().unwrap();
-        assert_eq!(metadata.as_json(), r#"{"lang":"en","price":1.50,"document":"d","passage":1}"#);
-        let error = Split::new(2, 0).unwrap().passages(&passages[0]).unwrap_err().to_string();
+        assert_eq!(
+            metadata.as_json(),
+            r#"{"lang":"en","price":1.50,"document":"d","passage":1}"#
+        );
+        let error = Split::new(2, 0)
+            .unwrap()
+            .passages(&passages[0])
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("`document`"), "{error}");
     }
 

@@ -50,9 +50,9 @@ impl TextFile {
             return Err(Error::TextOfStream { path: path.to_owned() });
         }
         let input = match InputStream::open(path) {
-            Err(refused @ (Error::ForeignFile { .. } | Error::LfsPointer { .. })) => {
-                Err(ForeignText { reason: refused.to_string() })
-            }
+            Err(refused @ (Error::ForeignFile { .. } | Error::LfsPointer { .. })) => Err(ForeignText {
+                reason: refused.to_string(),
+            }),
             opened => Ok(opened?),
         };
         Ok(Self {
@@ -93,7 +93,12 @@ impl TextFile {
         let input = match &mut self.input {
             Ok(input) => input,
             Err(ForeignText { reason }) => {
-                return Ok(Some((1, Err(CorpusProblem::Record { message: reason.clone() }))));
+                return Ok(Some((
+                    1,
+                    Err(CorpusProblem::Record {
+                        message: reason.clone(),
+                    }),
+                )));
             }
         };
         let mut bytes = Vec::new();
@@ -108,36 +113,58 @@ impl TextFile {
             Ok(content) => normalised(content),
             Err(error) => return Ok(Some(not_utf8(&bytes, error.valid_up_to()))),
         };
-        let Some(key) = self.key.clone() else { return Ok(Some((1, Err(CorpusProblem::NameNotUtf8)))) };
+        let Some(key) = self.key.clone() else {
+            return Ok(Some((1, Err(CorpusProblem::NameNotUtf8))));
+        };
         let document = self.document(key, &content, unstored);
         Ok(Some((1, document)))
     }
 
     fn document(&mut self, key: String, content: &str, unstored: &mut Unstored) -> Result<Document, CorpusProblem> {
-        let front = if self.is_markdown { FrontMatter::of(content) } else { None };
+        let front = if self.is_markdown {
+            FrontMatter::of(content)
+        } else {
+            None
+        };
         let mut front = front.unwrap_or_else(|| FrontMatter::none(content));
         if let Some(UnreadFrontMatter { line, reason }) = front.unread.take() {
             unstored.add_front_matter(&self.path, line, &reason);
         }
         if !front.has(PATH) {
-            front.fields.push((PATH.to_owned(), Value::from(key.as_str()).to_string()));
+            front
+                .fields
+                .push((PATH.to_owned(), Value::from(key.as_str()).to_string()));
         }
         let read = if self.is_markdown {
             MarkdownText::of(front.rest, front.title.take())
         } else {
             let text = content.trim_start_matches('\n').trim_end().to_owned();
-            MarkdownText { text, ..MarkdownText::default() }
+            MarkdownText {
+                text,
+                ..MarkdownText::default()
+            }
         };
         self.sections = read.sections;
         // A name alone is no text: such a file is empty.
-        let name = || if read.text.trim().is_empty() { String::new() } else { stem(&self.path) };
-        let fields = front.fields.iter().map(|(name, json)| format!("{}:{json}", Value::from(name.as_str())));
+        let name = || {
+            if read.text.trim().is_empty() {
+                String::new()
+            } else {
+                stem(&self.path)
+            }
+        };
+        let fields = front
+            .fields
+            .iter()
+            .map(|(name, json)| format!("{}:{json}", Value::from(name.as_str())));
         let json = format!("{{{}}}", fields.collect::<Vec<_>>().join(","));
         Ok(Document {
             key,
             title: read.title.unwrap_or_else(name),
             text: read.text,
-            metadata: Metadata::parse(&json).map_err(|error| CorpusProblem::Json { message: error.to_string() })?,
+            metadata: Metadata::parse(&json).map_err(|error| CorpusProblem::Json {
+                message: error.to_string(),
+            })?,
             place: None,
         })
     }
@@ -170,12 +197,17 @@ fn key_of(path: &Path, root: &Path) -> Option<String> {
 
 /// Without `.` in it.
 fn plain(path: &Path) -> PathBuf {
-    path.components().filter(|part| !matches!(part, Component::CurDir)).collect()
+    path.components()
+        .filter(|part| !matches!(part, Component::CurDir))
+        .collect()
 }
 
 /// The name of a file without its endings.
 fn stem(path: &Path) -> String {
-    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let name = path
+        .file_name()
+        .map(|name| name.to_string_lossy().into_owned())
+        .unwrap_or_default();
     let name = without_compression(&name);
     name.rsplit_once('.').map_or(name, |(stem, _)| stem).to_owned()
 }
@@ -199,7 +231,10 @@ mod tests {
     #[test]
     fn a_byte_that_is_no_text_has_a_line() {
         let (line, problem) = not_utf8(b"a\nbc\xff", 4);
-        assert_eq!((line, problem.unwrap_err().to_string().contains("at byte 2 of the line")), (2, true));
+        assert_eq!(
+            (line, problem.unwrap_err().to_string().contains("at byte 2 of the line")),
+            (2, true)
+        );
         assert_eq!(normalised("\u{feff}a\r\nb\rc\n"), "a\nb\nc\n");
     }
 }

@@ -40,12 +40,15 @@ impl OtherFiles {
 
     /// A warning that they are left out.
     pub(super) fn warning(&self) -> Option<String> {
-        Some(format!("files that are no Markdown or text are left out: {}", self.listed()?))
+        Some(format!(
+            "files that are no Markdown or text are left out: {}",
+            self.listed()?
+        ))
     }
 }
 
-/// Finds the files in a folder whose names end in `.md`, `.markdown` or `.txt`, in the order of their paths. Hidden files and folders are left out,
-/// and symbolic links to folders are not followed, so that none is met twice.
+/// Finds the files in a folder whose names end in `.md`, `.markdown` or `.txt`, in the order of their paths. Hidden
+/// files and folders are left out, and symbolic links to folders are not followed, so that none is met twice.
 pub(super) fn text_files(root: &Path, others: &mut OtherFiles) -> Result<Vec<(PathBuf, CorpusFormat)>, Error> {
     let (mut found, mut folders) = (Vec::new(), vec![root.to_owned()]);
     while let Some(folder) = folders.pop() {

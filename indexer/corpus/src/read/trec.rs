@@ -1,9 +1,10 @@
-//! TREC's collections: `<DOC>` elements, each with a `<DOCNO>`, usually with a title and one or more `<TEXT>` elements; or with the key as
-//! an attribute, as LDC writes it (`<DOC id="NYT_ENG_20020731.0001" type="story">`: Gigaword, AQUAINT-2).
+//! TREC's collections: `<DOC>` elements, each with a `<DOCNO>`, usually with a title and one or more `<TEXT>` elements;
+//! or with the key as an attribute, as LDC writes it (`<DOC id="NYT_ENG_20020731.0001" type="story">`: Gigaword,
+//! AQUAINT-2).
 //!
-//! Title is the first of `TITLE`, `HEADLINE`, `HEAD`, `HL` and `TTL`; text are the contents of `TEXT`, or where there is none all that is in no
-//! other known element. Tags within them are left out, and the entities of HTML that stand for one character of ASCII are read. Names of
-//! elements may be of any case.
+//! Title is the first of `TITLE`, `HEADLINE`, `HEAD`, `HL` and `TTL`; text are the contents of `TEXT`, or where there
+//! is none all that is in no other known element. Tags within them are left out, and the entities of HTML that stand
+//! for one character of ASCII are read. Names of elements may be of any case.
 use std::ops::Range;
 
 use super::lines::InputLines;
@@ -18,8 +19,14 @@ const KEY_ATTRIBUTES: [&str; 2] = ["ID", "DOCNO"];
 const TITLES: [&str; 5] = ["TITLE", "HEADLINE", "HEAD", "HL", "TTL"];
 /// Elements that are no text where there is no `TEXT`.
 const OTHERS: [&str; 6] = ["DOCNO", "DOCID", "DOCHDR", "DATE", "FILEID", "PARENT"];
-const ENTITIES: [(&str, &str); 6] =
-    [("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&apos;", "'"), ("&nbsp;", " "), ("&amp;", "&")];
+const ENTITIES: [(&str, &str); 6] = [
+    ("&lt;", "<"),
+    ("&gt;", ">"),
+    ("&quot;", "\""),
+    ("&apos;", "'"),
+    ("&nbsp;", " "),
+    ("&amp;", "&"),
+];
 
 /// A record, and its line or row, from 1.
 pub(super) type Numbered = (u64, Result<Document, CorpusProblem>);
@@ -71,7 +78,13 @@ enum TrecState {
 impl TrecDocuments {
     pub(super) fn new(lines: InputLines, max_text_bytes: usize) -> Self {
         let most = max_text_bytes.saturating_mul(8).max(16 << 20);
-        Self { lines, most, rest: None, place: TrecState::Between, outside: None }
+        Self {
+            lines,
+            most,
+            rest: None,
+            place: TrecState::Between,
+            outside: None,
+        }
     }
 
     pub(super) fn lines(&self) -> &InputLines {
@@ -87,8 +100,8 @@ impl TrecDocuments {
         ))
     }
 
-    /// The next document, by the line of its `<DOC>`; nothing at the end. What stands between documents is left out. A document ends at the next
-    /// `<DOC>`, too, and is then flawed.
+    /// The next document, by the line of its `<DOC>`; nothing at the end. What stands between documents is left out. A
+    /// document ends at the next `<DOC>`, too, and is then flawed.
     pub(super) fn advance(&mut self) -> Result<Option<Numbered>, Error> {
         loop {
             let Some(part) = self.next_part()? else {
@@ -107,8 +120,10 @@ impl TrecDocuments {
                     self.outside = noted(self.outside, line, before);
                     if let Some(at) = open {
                         // Its attributes are read with its content.
-                        (self.place, self.rest) =
-                            (TrecState::Within(line, String::new()), Some(part.after(at + OPEN.len())));
+                        (self.place, self.rest) = (
+                            TrecState::Within(line, String::new()),
+                            Some(part.after(at + OPEN.len())),
+                        );
                     }
                 }
                 TrecState::Skipping => match (open, close) {
@@ -144,7 +159,11 @@ impl TrecDocuments {
             return Ok(Some(rest));
         }
         match self.lines.advance() {
-            Ok(line) => Ok(line.map(|(line, text)| TrecPart { line, text: text.to_owned(), at: 0 })),
+            Ok(line) => Ok(line.map(|(line, text)| TrecPart {
+                line,
+                text: text.to_owned(),
+                at: 0,
+            })),
             Err(error) => {
                 if matches!(self.place, TrecState::Within(..)) {
                     self.place = TrecState::Skipping;
@@ -165,7 +184,9 @@ fn noted(outside: Option<(u64, u64)>, line: u64, text: &str) -> Option<(u64, u64
 }
 
 fn unclosed(why: &str) -> CorpusProblem {
-    CorpusProblem::Record { message: format!("no </DOC> after <DOC>: {why}") }
+    CorpusProblem::Record {
+        message: format!("no </DOC> after <DOC>: {why}"),
+    }
 }
 
 /// A `<DOC>` after its name: attributes, and content.
@@ -176,20 +197,37 @@ fn parse(document: &str) -> Result<Document, CorpusProblem> {
     let of = |name: &str| -> Result<Vec<&str>, CorpusProblem> {
         let found = elements(&upper, name);
         if !found.is_closed {
-            return Err(CorpusProblem::Record { message: format!("no </{name}> after <{name}>") });
+            return Err(CorpusProblem::Record {
+                message: format!("no </{name}> after <{name}>"),
+            });
         }
-        Ok(found.places.into_iter().filter_map(|(content, _)| document.get(content)).collect())
+        Ok(found
+            .places
+            .into_iter()
+            .filter_map(|(content, _)| document.get(content))
+            .collect())
     };
-    let missing = || CorpusProblem::MissingField { expected: "<DOCNO>, or an attribute `id` of <DOC>".to_owned() };
+    let missing = || CorpusProblem::MissingField {
+        expected: "<DOCNO>, or an attribute `id` of <DOC>".to_owned(),
+    };
     let element = of("DOCNO")?.first().map(|key| key.trim().to_owned());
-    let named = |name: &&str| attributes.iter().find(|(known, _)| known == name).map(|(_, value)| plain(value));
-    let key = element.or_else(|| KEY_ATTRIBUTES.iter().find_map(named)).ok_or_else(missing)?;
+    let named = |name: &&str| {
+        attributes
+            .iter()
+            .find(|(known, _)| known == name)
+            .map(|(_, value)| plain(value))
+    };
+    let key = element
+        .or_else(|| KEY_ATTRIBUTES.iter().find_map(named))
+        .ok_or_else(missing)?;
     let texts = of("TEXT")?;
     let mut title = String::new();
     for name in TITLES {
         // Without <TEXT>, what is open stays part of the text, as in pages of HTML.
         let Ok(found) = of(name).or_else(|problem| if texts.is_empty() { Ok(Vec::new()) } else { Err(problem) }) else {
-            return Err(CorpusProblem::Record { message: format!("no </{name}> after <{name}>") });
+            return Err(CorpusProblem::Record {
+                message: format!("no </{name}> after <{name}>"),
+            });
         };
         if let Some(first) = found.first() {
             title = plain(first);
@@ -198,8 +236,10 @@ fn parse(document: &str) -> Result<Document, CorpusProblem> {
     }
     let text = if texts.is_empty() {
         let names = TITLES.iter().chain(&OTHERS);
-        let mut others: Vec<Range<usize>> =
-            names.flat_map(|name| elements(&upper, name).places).map(|(_, whole)| whole).collect();
+        let mut others: Vec<Range<usize>> = names
+            .flat_map(|name| elements(&upper, name).places)
+            .map(|(_, whole)| whole)
+            .collect();
         others.sort_by_key(|whole| (whole.start, whole.end));
         let (mut rest, mut at) = (String::new(), 0);
         for whole in others {
@@ -211,7 +251,13 @@ fn parse(document: &str) -> Result<Document, CorpusProblem> {
     } else {
         texts.iter().map(|text| plain(text)).collect::<Vec<_>>().join("\n")
     };
-    Ok(Document { key, title, text, metadata: None, place: None })
+    Ok(Document {
+        key,
+        title,
+        text,
+        metadata: None,
+        place: None,
+    })
 }
 
 /// The elements of one name.
@@ -225,7 +271,13 @@ struct TrecElements {
 /// The elements of a name. `upper` is the text in capitals, byte by byte.
 fn elements(upper: &str, name: &str) -> TrecElements {
     let (open, close) = (format!("<{name}"), format!("</{name}"));
-    let (mut found, mut from) = (TrecElements { places: Vec::new(), is_closed: true }, 0);
+    let (mut found, mut from) = (
+        TrecElements {
+            places: Vec::new(),
+            is_closed: true,
+        },
+        0,
+    );
     while let Some(start) = find_from(upper, &open, from) {
         let Some(end_of_tag) = upper.get(start..).and_then(|tag| tag.find('>')) else {
             found.is_closed = false;
@@ -279,8 +331,13 @@ fn plain(text: &str) -> String {
 fn find(line: &str, tag: &str) -> Option<usize> {
     let bytes = line.as_bytes();
     let is_tag = |at: &usize| {
-        let named = bytes.get(*at..at + tag.len()).is_some_and(|name| name.eq_ignore_ascii_case(tag.as_bytes()));
-        named && bytes.get(at + tag.len()).is_none_or(|next| matches!(next, b'>' | b' ' | b'\t' | b'\r' | b'\n'))
+        let named = bytes
+            .get(*at..at + tag.len())
+            .is_some_and(|name| name.eq_ignore_ascii_case(tag.as_bytes()));
+        named
+            && bytes
+                .get(at + tag.len())
+                .is_none_or(|next| matches!(next, b'>' | b' ' | b'\t' | b'\r' | b'\n'))
     };
     line.match_indices('<').map(|(at, _)| at).find(is_tag)
 }
@@ -301,8 +358,9 @@ struct Tag<'a> {
 
 /// Reads a tag after its name. Values are in double quotes, in single ones, or without.
 fn tag(text: &str) -> Result<Tag<'_>, CorpusProblem> {
-    let unclosed =
-        || CorpusProblem::Record { message: "the tag <DOC> has no end, or a quote in it has none".to_owned() };
+    let unclosed = || CorpusProblem::Record {
+        message: "the tag <DOC> has no end, or a quote in it has none".to_owned(),
+    };
     let (mut attributes, mut at) = (Vec::new(), 0);
     loop {
         let rest = text.get(at..).unwrap_or_default();
@@ -312,7 +370,11 @@ fn tag(text: &str) -> Result<Tag<'_>, CorpusProblem> {
         if after.starts_with('>') {
             return Ok(Tag { attributes, end: at });
         }
-        let name = before.split_whitespace().next_back().unwrap_or_default().to_ascii_uppercase();
+        let name = before
+            .split_whitespace()
+            .next_back()
+            .unwrap_or_default()
+            .to_ascii_uppercase();
         let value = after[1..].trim_start();
         at += after.len() - 1 - value.len();
         let quote = value.chars().next().filter(|quote| matches!(quote, '"' | '\''));
@@ -324,7 +386,9 @@ fn tag(text: &str) -> Result<Tag<'_>, CorpusProblem> {
             }
             (&value[1..=end], end + 2)
         } else {
-            let end = value.find(|c: char| c.is_whitespace() || c == '>').ok_or_else(unclosed)?;
+            let end = value
+                .find(|c: char| c.is_whitespace() || c == '>')
+                .ok_or_else(unclosed)?;
             (&value[..end], end)
         };
         at += length;
@@ -338,14 +402,26 @@ mod tests {
 
     #[test]
     fn a_key_is_an_element_or_an_attribute() {
-        let key = |document: &str| parse(document).map(|document| document.key).map_err(|error| error.to_string());
-        for attributes in [r#" id="a&amp;b" type="story""#, " type='story' ID='a&amp;b'", " docno=a&b type=story"] {
+        let key = |document: &str| {
+            parse(document)
+                .map(|document| document.key)
+                .map_err(|error| error.to_string())
+        };
+        for attributes in [
+            r#" id="a&amp;b" type="story""#,
+            " type='story' ID='a&amp;b'",
+            " docno=a&b type=story",
+        ] {
             assert_eq!(key(&format!("{attributes}>text")).as_deref(), Ok("a&b"), "{attributes}");
         }
         assert_eq!(key(r#" id="other"><DOCNO> own </DOCNO>text"#).as_deref(), Ok("own"));
         assert!(key(r#" type="story">text"#).unwrap_err().contains("attribute `id`"));
         assert_eq!(key(r#" id="a>b" type="story">text"#).as_deref(), Ok("a>b"));
-        assert_eq!(key("><DOCNO> AT&amp;T </DOCNO>text").as_deref(), Ok("AT&amp;T"), "as it stands");
+        assert_eq!(
+            key("><DOCNO> AT&amp;T </DOCNO>text").as_deref(),
+            Ok("AT&amp;T"),
+            "as it stands"
+        );
         for flawed in [" never ends", " id=\"x>text", " id=\"x type=\"s\">text", " id=\"x"] {
             assert!(key(flawed).unwrap_err().contains("has no end"), "{flawed}");
         }
@@ -364,12 +440,25 @@ mod tests {
     fn no_part_of_a_document_is_left_out() {
         let text = |content: &str| {
             let document = format!("><DOCNO>1</DOCNO>{content}");
-            parse(&document).map(|document| document.text).map_err(|error| error.to_string())
+            parse(&document)
+                .map(|document| document.text)
+                .map_err(|error| error.to_string())
         };
-        assert_eq!(text("<TEXT>one</TEXT ><text a=b>two</Text\n>").as_deref(), Ok("one\ntwo"));
+        assert_eq!(
+            text("<TEXT>one</TEXT ><text a=b>two</Text\n>").as_deref(),
+            Ok("one\ntwo")
+        );
         assert!(text("<TEXT>one</TEXT><TEXT>two").unwrap_err().contains("no </TEXT>"));
-        assert!(text("<HEADLINE>news <TEXT>one</TEXT>").unwrap_err().contains("no </HEADLINE>"));
-        assert_eq!(text("<html><head><title>t</title>a page").as_deref(), Ok("a page"), "HTML may leave elements open");
+        assert!(
+            text("<HEADLINE>news <TEXT>one</TEXT>")
+                .unwrap_err()
+                .contains("no </HEADLINE>")
+        );
+        assert_eq!(
+            text("<html><head><title>t</title>a page").as_deref(),
+            Ok("a page"),
+            "HTML may leave elements open"
+        );
         let told = |outside: &str| noted(None, 3, outside).is_some();
         assert!(told("<DOCUMENT><DOCNO>2</DOCNO>") && told("a > b") && told("text <b>") && !told(" <root> <!-- x -->"));
     }

@@ -1,9 +1,9 @@
 //! Tab-separated columns: `key<TAB>text` as MS MARCO writes it, or the columns that a header names.
 //!
-//! Without a header a line is a key, a tab and the text, taken literally. A first line made only of known column names is a
-//! header: it gives the order, may add a title, and its fields follow the quoting of Python's `csv` module, by which
-//! DPR's `psgs_w100.tsv` (`id`, `text`, `title`) was written: a field between double quotes may hold tabs, and a doubled
-//! quote in it is one quote. A quote that is never closed is taken literally.
+//! Without a header a line is a key, a tab and the text, taken literally. A first line made only of known column names
+//! is a header: it gives the order, may add a title, and its fields follow the quoting of Python's `csv` module, by
+//! which DPR's `psgs_w100.tsv` (`id`, `text`, `title`) was written: a field between double quotes may hold tabs, and a
+//! doubled quote in it is one quote. A quote that is never closed is taken literally.
 use std::borrow::Cow;
 
 use crate::document::Document;
@@ -44,15 +44,24 @@ impl Columns {
 
     /// `key<TAB>text`.
     pub(crate) fn plain() -> Self {
-        Self { order: vec![TsvColumn::Key, TsvColumn::Text], header: false }
+        Self {
+            order: vec![TsvColumn::Key, TsvColumn::Text],
+            header: false,
+        }
     }
 
     /// Reads one line.
     pub(crate) fn document(&self, line: &str) -> Result<Document, CorpusProblem> {
-        let fields: Vec<Cow<'_, str>> =
-            if self.header { quoted_fields(line) } else { line.split('\t').map(Cow::Borrowed).collect() };
+        let fields: Vec<Cow<'_, str>> = if self.header {
+            quoted_fields(line)
+        } else {
+            line.split('\t').map(Cow::Borrowed).collect()
+        };
         if fields.len() != self.order.len() {
-            return Err(CorpusProblem::Columns { expected: self.spelled_out(), got: fields.len() });
+            return Err(CorpusProblem::Columns {
+                expected: self.spelled_out(),
+                got: fields.len(),
+            });
         }
         let mut document = Document::default();
         for (column, field) in self.order.iter().zip(fields) {
@@ -75,7 +84,11 @@ impl Columns {
                 TsvColumn::Title => "title",
             })
             .collect();
-        let hint = if self.header { "" } else { " (other columns need a header line such as id<TAB>text<TAB>title)" };
+        let hint = if self.header {
+            ""
+        } else {
+            " (other columns need a header line such as id<TAB>text<TAB>title)"
+        };
         format!("{} between tabs: {}{hint}", names.len(), names.join("<TAB>"))
     }
 }
@@ -96,7 +109,8 @@ pub(crate) fn quoted_fields(line: &str) -> Vec<Cow<'_, str>> {
     fields
 }
 
-/// The quoted field at the start of `text`, unquoted, and what follows its tab; `None` where there is none or it never ends.
+/// The quoted field at the start of `text`, unquoted, and what follows its tab; `None` where there is none or it never
+/// ends.
 fn quoted_field(text: &str) -> Option<(String, Option<&str>)> {
     let body = text.strip_prefix('"')?;
     let mut field = String::new();

@@ -61,8 +61,12 @@ impl Unstored {
     /// The warning about fields of JSON; none where there are no such fields.
     fn message(&self) -> Option<String> {
         let more = if self.more { " and others" } else { "" };
-        (!self.names.is_empty())
-            .then(|| format!("fields outside `metadata` are not stored: {}{more}", self.names.join(", ")))
+        (!self.names.is_empty()).then(|| {
+            format!(
+                "fields outside `metadata` are not stored: {}{more}",
+                self.names.join(", ")
+            )
+        })
     }
 }
 
@@ -78,11 +82,17 @@ mod tests {
         unstored.add(&record("url", "http://x".into()));
         unstored.add(&record("url", 1.into()));
         unstored.add(&record("absent", Value::Null));
-        assert_eq!(unstored.message().unwrap(), "fields outside `metadata` are not stored: url");
+        assert_eq!(
+            unstored.message().unwrap(),
+            "fields outside `metadata` are not stored: url"
+        );
         for number in 0..1_000 {
             unstored.add(&record(&format!("{number}{}", "x".repeat(200)), true.into()));
         }
         let told = unstored.message().unwrap();
-        assert!(told.ends_with(" and others") && told.len() < 64 + NAMES * (NAME_CHARS + 2), "{told}");
+        assert!(
+            told.ends_with(" and others") && told.len() < 64 + NAMES * (NAME_CHARS + 2),
+            "{told}"
+        );
     }
 }

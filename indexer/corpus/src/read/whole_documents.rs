@@ -1,8 +1,10 @@
-//! The documents that the passages of a corpus were cut from, in a file of their own: each once, and not once per passage.
+//! The documents that the passages of a corpus were cut from, in a file of their own: each once, and not once per
+//! passage.
 //!
-//! A passage says by its metadata where it stands: `document`, the key of its document, and `start` and `end`, in characters (Unicode code points, as
-//! Python counts them). The text there has to be the passage's, but for white space. Where it is not, they are counted once more with every run of white space
-//! as one character, as sources have it whose documents were cleaned before they were cut.
+//! A passage says by its metadata where it stands: `document`, the key of its document, and `start` and `end`, in
+//! characters (Unicode code points, as Python counts them). The text there has to be the passage's, but for white
+//! space. Where it is not, they are counted once more with every run of white space as one character, as sources have
+//! it whose documents were cleaned before they were cut.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -34,7 +36,11 @@ struct WholeDocument {
 impl WholeDocument {
     fn new(text: &str) -> Self {
         let bytes = text.char_indices().step_by(STEP).map(|(byte, _)| byte).collect();
-        Self { place: PassagePlace::whole(text), bytes, characters: text.chars().count() }
+        Self {
+            place: PassagePlace::whole(text),
+            bytes,
+            characters: text.chars().count(),
+        }
     }
 
     /// Where a character begins; the end of the text after its last one.
@@ -49,7 +55,8 @@ impl WholeDocument {
     }
 }
 
-/// The bytes of some characters of a text whose white space is folded: a run of it is one character, and none at both ends.
+/// The bytes of some characters of a text whose white space is folded: a run of it is one character, and none at both
+/// ends.
 fn folded(text: &str, start: usize, end: usize) -> Option<Range<usize>> {
     let trimmed = text.trim();
     let before = text.len() - text.trim_start().len();
@@ -93,15 +100,23 @@ impl WholeDocuments {
         match span {
             Some(span) => self.place_of(&span, &passage.text),
             None if !self.by_key.contains_key(&document) => Err(unknown(&document)),
-            None => Err(wrong("metadata `start` and `end`, characters of the document", "others".to_owned())),
+            None => Err(wrong(
+                "metadata `start` and `end`, characters of the document",
+                "others".to_owned(),
+            )),
         }
     }
 
     /// The place of a passage with this text.
     pub fn place_of(&self, span: &PassageSpan, text: &str) -> Result<PassagePlace, CorpusProblem> {
         let PassageSpan { document, start, end } = span;
-        let Some(whole) = self.by_key.get(document) else { return Err(unknown(document)) };
-        let places = whole.byte(*start).zip(whole.byte(*end)).filter(|(first, last)| first < last);
+        let Some(whole) = self.by_key.get(document) else {
+            return Err(unknown(document));
+        };
+        let places = whole
+            .byte(*start)
+            .zip(whole.byte(*end))
+            .filter(|(first, last)| first < last);
         let Some((first, last)) = places else {
             let expected = format!("`start` and `end` within {} characters", whole.characters);
             return Err(wrong(&expected, format!("{start} and {end}")));
@@ -115,18 +130,27 @@ impl WholeDocuments {
         let place = as_counted.or_else(|| folded(document, *start, *end).filter(|bytes| is_there(bytes)));
         let Some(bytes) = place else {
             let shown: String = document.get(first..last).unwrap_or_default().chars().take(60).collect();
-            return Err(wrong("its text at that place of its document", format!("`{}`", shown.escape_debug())));
+            return Err(wrong(
+                "its text at that place of its document",
+                format!("`{}`", shown.escape_debug()),
+            ));
         };
         Ok(whole.place.part(bytes).unwrap_or_else(|| whole.place.clone()))
     }
 }
 
 fn unknown(document: &str) -> CorpusProblem {
-    wrong("a document of `--documents` (of a training `data.documents`)", format!("`{}`", document.escape_debug()))
+    wrong(
+        "a document of `--documents` (of a training `data.documents`)",
+        format!("`{}`", document.escape_debug()),
+    )
 }
 
 fn wrong(expected: &str, got: String) -> CorpusProblem {
-    CorpusProblem::Place { expected: expected.to_owned(), got }
+    CorpusProblem::Place {
+        expected: expected.to_owned(),
+        got,
+    }
 }
 
 #[cfg(test)]

@@ -12,12 +12,20 @@ fn real_sets_are_read_whole() {
         eprintln!("skipped: DYAD_DATA is not set");
         return;
     };
-    for (name, documents, questions, judged, judgements) in
-        [("reqa-squad", 10_246, 10_539, 10_539, None), ("scifact", 5_183, 1_109, 300, Some(339))]
-    {
+    for (name, documents, questions, judged, judgements) in [
+        ("reqa-squad", 10_246, 10_539, 10_539, None),
+        ("scifact", 5_183, 1_109, 300, Some(339)),
+    ] {
         let folder = BeirFolder::open(&data.join(name)).unwrap();
         let mut reader = CorpusReader::open(folder.root(), &ReadOptions::default()).unwrap();
-        assert_eq!(reader.by_ref().inspect(|item| assert!(item.is_ok(), "{item:?}")).count(), documents, "{name}");
+        assert_eq!(
+            reader
+                .by_ref()
+                .inspect(|item| assert!(item.is_ok(), "{item:?}"))
+                .count(),
+            documents,
+            "{name}"
+        );
         assert_eq!(Some(reader.bytes_read()), reader.total_bytes());
         let asked = queries::read(&folder.queries().unwrap()).unwrap();
         assert_eq!(asked.len(), questions, "{name}");
@@ -44,10 +52,20 @@ fn real_examples_are_read_whole() {
         ("scifact", "train", 809, 919),
         ("scifact", "test", 300, 339),
     ] {
-        let options = ExampleOptions { split: split.to_owned(), ..ExampleOptions::default() };
+        let options = ExampleOptions {
+            split: split.to_owned(),
+            ..ExampleOptions::default()
+        };
         let mut reader = ExampleReader::open(&data.join(name), &options).unwrap();
-        let found: Vec<usize> = reader.by_ref().map(|example| example.unwrap().positives.len()).collect();
-        assert_eq!((found.len(), found.iter().sum::<usize>()), (count, positives), "{name} {split}");
+        let found: Vec<usize> = reader
+            .by_ref()
+            .map(|example| example.unwrap().positives.len())
+            .collect();
+        assert_eq!(
+            (found.len(), found.iter().sum::<usize>()),
+            (count, positives),
+            "{name} {split}"
+        );
         assert_eq!(reader.skipped().total(), 0, "{name}");
     }
 }

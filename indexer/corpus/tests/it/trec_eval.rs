@@ -1,7 +1,8 @@
 //! Metrics against values by trec_eval, on judgements with negative grades and a run full of ties.
 //!
-//! `golden/qrels.tsv` and `golden/ties.run` were drawn at random: 24 queries (three without results), 60 documents, grades
-//! -1 to 3, six distinct scores of which two are neighbours in f32, hits in no order. The expected values, in that folder:
+//! `golden/qrels.tsv` and `golden/ties.run` were drawn at random: 24 queries (three without results), 60 documents,
+//! grades -1 to 3, six distinct scores of which two are neighbours in f32, hits in no order. The expected values, in
+//! that folder:
 //!
 //! ```text
 //! python benches/peers/trec_metrics.py --qrels qrels.tsv --run ties.run --per-query > complete.json
@@ -43,13 +44,21 @@ fn assert_agrees(average: Average, expected: &str) {
     assert_eq!(found.metrics.len(), expected["metrics"].as_object().unwrap().len());
     for (metric, mean) in found.metrics.iter().zip(&found.means) {
         let expected = expected["metrics"][metric.to_string()].as_f64().unwrap();
-        assert!((mean - expected).abs() < TOLERANCE, "{metric}: {mean} instead of {expected}");
+        assert!(
+            (mean - expected).abs() < TOLERANCE,
+            "{metric}: {mean} instead of {expected}"
+        );
     }
-    let Some(queries) = expected.get("per_query") else { return };
+    let Some(queries) = expected.get("per_query") else {
+        return;
+    };
     for (query, values) in &found.queries {
         for (metric, value) in found.metrics.iter().zip(values) {
             let expected = queries[query][metric.to_string()].as_f64().unwrap();
-            assert!((value - expected).abs() < TOLERANCE, "{query} {metric}: {value} instead of {expected}");
+            assert!(
+                (value - expected).abs() < TOLERANCE,
+                "{query} {metric}: {value} instead of {expected}"
+            );
         }
     }
 }

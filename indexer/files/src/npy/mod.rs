@@ -1,7 +1,7 @@
 //! NumPy's `.npy`: a magic, a version, the length of a header, a Python dictionary as text, the values.
 //!
-//! Versions 1 to 3 are read and version 1 is written; in C order, of little-endian numbers. A file's length is compared with its
-//! header before anything is allocated.
+//! Versions 1 to 3 are read and version 1 is written; in C order, of little-endian numbers. A file's length is compared
+//! with its header before anything is allocated.
 
 use std::fmt::Display;
 use std::io::{self, BufWriter, Read, Seek as _, SeekFrom, Write as _};
@@ -12,7 +12,10 @@ use half::f16;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 // Values are read and written in the representation in memory.
-const _: () = assert!(cfg!(target_endian = "little"), "NumPy's arrays are read on little-endian machines");
+const _: () = assert!(
+    cfg!(target_endian = "little"),
+    "NumPy's arrays are read on little-endian machines"
+);
 
 const MAGIC: &[u8] = b"\x93NUMPY";
 /// Longest header that is read. NumPy itself refuses more than 10,000 characters.
@@ -152,16 +155,30 @@ impl NpyFile {
     pub fn open(path: &Path) -> Result<Self> {
         let mut file = fs_err::File::open(path)?;
         let length = file.metadata()?.len();
-        let NpyHeader { dtype, shape, bytes: start } = NpyHeader::read(path, &mut file)?;
-        let bytes = shape.iter().try_fold(dtype.bytes() as u64, |product, size| product.checked_mul(*size as u64));
+        let NpyHeader {
+            dtype,
+            shape,
+            bytes: start,
+        } = NpyHeader::read(path, &mut file)?;
+        let bytes = shape
+            .iter()
+            .try_fold(dtype.bytes() as u64, |product, size| product.checked_mul(*size as u64));
         let expected = bytes.and_then(|bytes| bytes.checked_add(start));
         if expected != Some(length) {
-            let expected =
-                expected.map_or_else(|| "more bytes than any file has".to_owned(), |all| format!("{all} bytes"));
+            let expected = expected.map_or_else(
+                || "more bytes than any file has".to_owned(),
+                |all| format!("{all} bytes"),
+            );
             let expected = format!("{expected} ({} of shape {shape:?})", dtype.name());
             return Err(malformed(path, "file size", expected, length));
         }
-        Ok(Self { path: path.to_owned(), file, dtype, shape, start })
+        Ok(Self {
+            path: path.to_owned(),
+            file,
+            dtype,
+            shape,
+            start,
+        })
     }
 
     /// Type of the values.
@@ -216,17 +233,27 @@ impl NpyFile {
         self.check_dtype(&[NpyDtype::F16, NpyDtype::F32, NpyDtype::F64])?;
         Ok(match self.dtype {
             NpyDtype::F16 => self.values::<f16>(places)?.into_iter().map(f16::to_f32).collect(),
-            NpyDtype::F64 => self.values::<f64>(places)?.into_iter().map(|value| value as f32).collect(),
+            NpyDtype::F64 => self
+                .values::<f64>(places)?
+                .into_iter()
+                .map(|value| value as f32)
+                .collect(),
             _ => self.values(places)?,
         })
     }
 
     fn values<T: NpyValue>(&mut self, places: Range<usize>) -> Result<Vec<T>> {
         if places.start > places.end || places.end > self.len() {
-            return Err(malformed(&self.path, "values", format!("{places:?}"), format!("{} values", self.len())));
+            return Err(malformed(
+                &self.path,
+                "values",
+                format!("{places:?}"),
+                format!("{} values", self.len()),
+            ));
         }
         let mut values = vec![T::default(); places.len()];
-        self.file.seek(SeekFrom::Start(self.start + (places.start * size_of::<T>()) as u64))?;
+        self.file
+            .seek(SeekFrom::Start(self.start + (places.start * size_of::<T>()) as u64))?;
         self.file.read_exact(values.as_mut_bytes())?;
         Ok(values)
     }
@@ -248,23 +275,49 @@ impl NpyHeader {
             Some([version, _]) => return Err(malformed(path, "version", "1, 2 or 3", version)),
             _ => {
                 let got = format!("`{}`", magic.escape_ascii());
-                return Err(malformed(path, "magic", "a NumPy file, which begins with \\x93NUMPY", got));
+                return Err(malformed(
+                    path,
+                    "magic",
+                    "a NumPy file, which begins with \\x93NUMPY",
+                    got,
+                ));
             }
         };
         let length = match length.as_slice() {
             [a, b] => usize::from(u16::from_le_bytes([*a, *b])),
             [a, b, c, d] => u32::from_le_bytes([*a, *b, *c, *d]) as usize,
-            _ => return Err(malformed(path, "header length", format!("{prefix} bytes"), "the end of the file")),
+            _ => {
+                return Err(malformed(
+                    path,
+                    "header length",
+                    format!("{prefix} bytes"),
+                    "the end of the file",
+                ));
+            }
         };
         if length > LONGEST_HEADER {
-            return Err(malformed(path, "header length", format!("at most {LONGEST_HEADER}"), length));
+            return Err(malformed(
+                path,
+                "header length",
+                format!("at most {LONGEST_HEADER}"),
+                length,
+            ));
         }
         let text = take(file, length)?;
         if text.len() < length {
-            return Err(malformed(path, "header", format!("{length} bytes"), "the end of the file"));
+            return Err(malformed(
+                path,
+                "header",
+                format!("{length} bytes"),
+                "the end of the file",
+            ));
         }
         let (dtype, shape) = parse(path, &String::from_utf8_lossy(&text))?;
-        Ok(Self { dtype, shape, bytes: (MAGIC.len() + 2 + prefix + length) as u64 })
+        Ok(Self {
+            dtype,
+            shape,
+            bytes: (MAGIC.len() + 2 + prefix + length) as u64,
+        })
     }
 }
 
@@ -285,16 +338,30 @@ fn parse(path: &Path, text: &str) -> Result<(NpyDtype, Vec<usize>)> {
     };
     let descr = after("descr")?;
     let mark = descr.chars().next().filter(|mark| *mark == '\'' || *mark == '"');
-    let name = mark.and_then(|mark| descr.get(1..)?.split_once(mark)).map(|(name, _)| name);
+    let name = mark
+        .and_then(|mark| descr.get(1..)?.split_once(mark))
+        .map(|(name, _)| name);
     let dtype = name.and_then(|name| NpyDtype::ALL.into_iter().find(|dtype| dtype.name() == name));
     let other = || name.map_or_else(|| "a compound type".to_owned(), |name| name.escape_debug().to_string());
     let dtype = dtype.ok_or_else(|| malformed(path, "descr", one_of(&NpyDtype::ALL), other()))?;
     if !after("fortran_order")?.starts_with("False") {
-        return Err(malformed(path, "fortran_order", "False (C order: numpy.ascontiguousarray)", "True"));
+        return Err(malformed(
+            path,
+            "fortran_order",
+            "False (C order: numpy.ascontiguousarray)",
+            "True",
+        ));
     }
     let shape = after("shape")?;
-    let inside = shape.strip_prefix('(').and_then(|rest| rest.split_once(')')).map(|(inside, _)| inside);
-    let sizes = inside.unwrap_or("?").split(',').map(str::trim).filter(|size| !size.is_empty());
+    let inside = shape
+        .strip_prefix('(')
+        .and_then(|rest| rest.split_once(')'))
+        .map(|(inside, _)| inside);
+    let sizes = inside
+        .unwrap_or("?")
+        .split(',')
+        .map(str::trim)
+        .filter(|size| !size.is_empty());
     let sizes: std::result::Result<Vec<usize>, _> = sizes.map(str::parse).collect();
     let sizes = sizes.map_err(|_| malformed(path, "shape", "whole numbers", shape.trim().escape_debug()))?;
     Ok((dtype, sizes))
@@ -309,7 +376,12 @@ fn one_of(dtypes: &[NpyDtype]) -> String {
 }
 
 fn malformed(path: &Path, part: &'static str, expected: impl Display, got: impl Display) -> NpyError {
-    NpyError::Malformed { path: path.to_owned(), part, expected: expected.to_string(), got: got.to_string() }
+    NpyError::Malformed {
+        path: path.to_owned(),
+        part,
+        expected: expected.to_string(),
+        got: got.to_string(),
+    }
 }
 
 #[cfg(test)]

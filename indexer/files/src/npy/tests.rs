@@ -9,7 +9,10 @@ fn refusal(bytes: &[u8]) -> String {
     let path = dir.path().join("x.npy");
     fs_err::write(&path, bytes).unwrap();
     let message = NpyFile::open(&path).unwrap_err().to_string();
-    message.strip_prefix(&format!("`{}`: ", path.display())).unwrap().to_owned()
+    message
+        .strip_prefix(&format!("`{}`: ", path.display()))
+        .unwrap()
+        .to_owned()
 }
 
 /// What NumPy 1.26 writes for `numpy.save("x.npy", numpy.arange(3, dtype="float64"))`, and a version 2 header.
@@ -20,10 +23,20 @@ fn numpys_own_headers_are_written_and_read() {
     let text = "{'descr': '<f8', 'fortran_order': False, 'shape': (3,), }";
     let text = format!("{text}{}\n", " ".repeat(117 - text.len()));
     let values = [0.0f64, 1.0, 2.0];
-    let first = [b"\x93NUMPY\x01\x00\x76\x00".as_slice(), text.as_bytes(), values.as_bytes()].concat();
+    let first = [
+        b"\x93NUMPY\x01\x00\x76\x00".as_slice(),
+        text.as_bytes(),
+        values.as_bytes(),
+    ]
+    .concat();
     write(&path, &[3], &values).unwrap();
     assert_eq!(fs_err::read(&path).unwrap(), first);
-    let second = [b"\x93NUMPY\x02\x00\x76\x00\x00\x00".as_slice(), text.as_bytes(), values.as_bytes()].concat();
+    let second = [
+        b"\x93NUMPY\x02\x00\x76\x00\x00\x00".as_slice(),
+        text.as_bytes(),
+        values.as_bytes(),
+    ]
+    .concat();
     for bytes in [first, second] {
         fs_err::write(&path, bytes).unwrap();
         let mut file = NpyFile::open(&path).unwrap();
@@ -31,7 +44,12 @@ fn numpys_own_headers_are_written_and_read() {
         assert_eq!(file.read::<f64>().unwrap(), values);
         assert_eq!(file.read_f32(1..3).unwrap(), [1.0, 2.0]);
         assert!(file.read_f32(1..4).is_err() && file.rows_and_columns().is_err());
-        assert!(file.read::<f32>().unwrap_err().to_string().contains("descr: expected <f4, got <f8"));
+        assert!(
+            file.read::<f32>()
+                .unwrap_err()
+                .to_string()
+                .contains("descr: expected <f4, got <f8")
+        );
     }
 }
 
@@ -47,7 +65,12 @@ fn halves_become_floats_and_ids_stay_what_they_are() {
     write(&path, &[1, 2], &[-1i64, 1 << 40]).unwrap();
     let mut file = NpyFile::open(&path).unwrap();
     assert_eq!(file.read::<i64>().unwrap(), [-1, 1 << 40]);
-    assert!(file.read_f32(0..2).unwrap_err().to_string().contains("descr: expected <f2, <f4 or <f8, got <i8"));
+    assert!(
+        file.read_f32(0..2)
+            .unwrap_err()
+            .to_string()
+            .contains("descr: expected <f2, <f4 or <f8, got <i8")
+    );
 }
 
 #[test]
@@ -59,17 +82,47 @@ fn what_is_wrong_is_told_with_the_part() {
         refusal(&[&intact[..8], &length.to_le_bytes(), &text].concat())
     };
     for (got, expected) in [
-        (refusal(b""), "magic: expected a NumPy file, which begins with \\x93NUMPY, got ``"),
+        (
+            refusal(b""),
+            "magic: expected a NumPy file, which begins with \\x93NUMPY, got ``",
+        ),
         (refusal(b"\x93NUMPY\x09\x00"), "version: expected 1, 2 or 3, got 9"),
-        (refusal(&intact[..9]), "header length: expected 2 bytes, got the end of the file"),
-        (refusal(&intact[..20]), "header: expected 118 bytes, got the end of the file"),
-        (refusal(b"\x93NUMPY\x02\x00\xff\xff\xff\xff"), "header length: expected at most 65536, got 4294967295"),
-        (refusal(&intact[..intact.len() - 1]), "file size: expected 144 bytes (<f4 of shape [2, 2]), got 143"),
-        (replaced("(2, 2)", "(18446744073709551615, 2)"), "file size: expected more bytes than any file has"),
-        (replaced("<f4", ">f4"), "descr: expected <f2, <f4, <f8, <i4, <u4 or <i8, got >f4"),
-        (replaced("'<f4'", "[('a', '<f4')]"), "descr: expected <f2, <f4, <f8, <i4, <u4 or <i8, got a compound type"),
-        (replaced("False", "True"), "fortran_order: expected False (C order: numpy.ascontiguousarray), got True"),
-        (replaced("(2, 2)", "(2, x)"), "shape: expected whole numbers, got (2, x)"),
+        (
+            refusal(&intact[..9]),
+            "header length: expected 2 bytes, got the end of the file",
+        ),
+        (
+            refusal(&intact[..20]),
+            "header: expected 118 bytes, got the end of the file",
+        ),
+        (
+            refusal(b"\x93NUMPY\x02\x00\xff\xff\xff\xff"),
+            "header length: expected at most 65536, got 4294967295",
+        ),
+        (
+            refusal(&intact[..intact.len() - 1]),
+            "file size: expected 144 bytes (<f4 of shape [2, 2]), got 143",
+        ),
+        (
+            replaced("(2, 2)", "(18446744073709551615, 2)"),
+            "file size: expected more bytes than any file has",
+        ),
+        (
+            replaced("<f4", ">f4"),
+            "descr: expected <f2, <f4, <f8, <i4, <u4 or <i8, got >f4",
+        ),
+        (
+            replaced("'<f4'", "[('a', '<f4')]"),
+            "descr: expected <f2, <f4, <f8, <i4, <u4 or <i8, got a compound type",
+        ),
+        (
+            replaced("False", "True"),
+            "fortran_order: expected False (C order: numpy.ascontiguousarray), got True",
+        ),
+        (
+            replaced("(2, 2)", "(2, x)"),
+            "shape: expected whole numbers, got (2, x)",
+        ),
         (replaced("descr", "desk"), "header: expected the key 'descr', got"),
     ] {
         assert!(got.starts_with(expected), "{got}");

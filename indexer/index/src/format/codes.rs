@@ -32,7 +32,11 @@ fn places(n: u64, dim: u64) -> Option<CodeOffsets> {
 pub fn write(codes: &Codes, out: &mut impl Write) -> io::Result<()> {
     let mut head = vec![0; HEAD as usize];
     let dim = codes.codec.dim();
-    let fields = [codes.codec.seed(), u64::from(dim as u32) | (line_words(dim) as u64) << 32, row_bytes(dim) as u64];
+    let fields = [
+        codes.codec.seed(),
+        u64::from(dim as u32) | (line_words(dim) as u64) << 32,
+        row_bytes(dim) as u64,
+    ];
     for (slot, field) in head.chunks_exact_mut(8).zip(fields) {
         slot.copy_from_slice(&field.to_le_bytes());
     }
@@ -60,10 +64,17 @@ impl CodesTable {
     pub fn parse(bytes: &[u8], n: u64, dim: u32, metric: Metric) -> Result<Self, FormatFault> {
         let head = section::array::<u64>(bytes, 0, 3, PART)?;
         let at = |place: usize| head.get(place).copied().unwrap_or(0);
-        let shape = (u64::from(dim) | (line_words(dim as usize) as u64) << 32, row_bytes(dim as usize) as u64);
+        let shape = (
+            u64::from(dim) | (line_words(dim as usize) as u64) << 32,
+            row_bytes(dim as usize) as u64,
+        );
         if (at(1), at(2)) != shape {
             let say = |(first, bytes): (u64, u64)| {
-                format!("dim {}, {} words a sketch, {bytes} bytes a row", first as u32, first >> 32)
+                format!(
+                    "dim {}, {} words a sketch, {bytes} bytes a row",
+                    first as u32,
+                    first >> 32
+                )
             };
             return Err(FormatFault::new(PART, say(shape), say((at(1), at(2)))));
         }
@@ -74,14 +85,20 @@ impl CodesTable {
         if let Some(value) = centre.iter().find(|value| !value.is_finite()) {
             return Err(FormatFault::new(PART, "a finite centre", value));
         }
-        Ok(Self { codec: Codec::new(centre.to_vec(), metric, at(0)), n, places })
+        Ok(Self {
+            codec: Codec::new(centre.to_vec(), metric, at(0)),
+            n,
+            places,
+        })
     }
 
     /// A view of the section. `bytes` is what the head was read from.
     pub fn view<'a>(&'a self, bytes: &'a [u8]) -> CodesView<'a> {
         let dim = self.codec.dim();
         let lines = section::array(bytes, self.places.lines_at, self.n * line_words(dim) as u64, PART).unwrap_or(&[]);
-        let rows = bytes.get(self.places.rows_at as usize..self.places.end as usize).unwrap_or(&[]);
+        let rows = bytes
+            .get(self.places.rows_at as usize..self.places.end as usize)
+            .unwrap_or(&[]);
         CodesView::new(&self.codec, lines, rows)
     }
 }

@@ -42,7 +42,10 @@ fn places(n: u64, degree: u64, counts: impl Iterator<Item = (u64, u64)> + Clone)
     let mut end = align(HEAD + 16 * upper_layers);
     let mut take = |bytes: u64| {
         let at = end;
-        end = at.checked_add(bytes).filter(|end| *end < u64::MAX - super::ALIGN).map(align)?;
+        end = at
+            .checked_add(bytes)
+            .filter(|end| *end < u64::MAX - super::ALIGN)
+            .map(align)?;
         Some(at)
     };
     let order_at = take(n.checked_mul(4)?)?;
@@ -51,15 +54,30 @@ fn places(n: u64, degree: u64, counts: impl Iterator<Item = (u64, u64)> + Clone)
     for (nodes, links) in counts {
         let nodes_at = take(nodes.checked_mul(4)?)?;
         let offsets_at = take(nodes.checked_add(1)?.checked_mul(8)?)?;
-        upper.push(LayerPlace { nodes, links, nodes_at, offsets_at, links_at: take(links.checked_mul(4)?)? });
+        upper.push(LayerPlace {
+            nodes,
+            links,
+            nodes_at,
+            offsets_at,
+            links_at: take(links.checked_mul(4)?)?,
+        });
     }
-    Some(GraphOffsets { order_at, links_at, upper, end })
+    Some(GraphOffsets {
+        order_at,
+        links_at,
+        upper,
+        end,
+    })
 }
 
 /// Writes the section.
 pub fn write(layout: &GraphLayout, out: &mut impl Write) -> io::Result<()> {
     let mut table = Vec::new();
-    let layers = if layout.order.is_empty() { 0 } else { layout.upper.len() as u32 + 1 };
+    let layers = if layout.order.is_empty() {
+        0
+    } else {
+        layout.upper.len() as u32 + 1
+    };
     for value in [layout.entry, layers, layout.degree as u32, layout.copies] {
         table.extend_from_slice(&value.to_le_bytes());
     }
@@ -100,12 +118,19 @@ impl GraphTable {
         let at = |place: usize| head.get(place).copied().unwrap_or(0);
         let (entry, layers, degree, copies) = (at(0), at(1), at(2), at(3));
         if layers > MAX_LAYERS || (layers == 0) != (n == 0) {
-            let expected =
-                if n == 0 { "no layer over no vector".to_owned() } else { format!("1 to {MAX_LAYERS} layers") };
+            let expected = if n == 0 {
+                "no layer over no vector".to_owned()
+            } else {
+                format!("1 to {MAX_LAYERS} layers")
+            };
             return Err(FormatFault::new(PART, expected, layers));
         }
         if degree == 0 || degree > MAX_DEGREE {
-            return Err(FormatFault::new(PART, format!("1 to {MAX_DEGREE} links per slot"), degree));
+            return Err(FormatFault::new(
+                PART,
+                format!("1 to {MAX_DEGREE} links per slot"),
+                degree,
+            ));
         }
         let counts = section::array::<u64>(bytes, HEAD, u64::from(layers.saturating_sub(1)) * 2, PART)?;
         let counts = counts.as_chunks::<2>().0.iter().map(|[nodes, links]| (*nodes, *links));
@@ -113,9 +138,19 @@ impl GraphTable {
             .ok_or_else(|| FormatFault::new(PART, "counts that fit a file", "larger ones"))?;
         if places.end != bytes.len() as u64 || (n > 0 && u64::from(entry) >= n) {
             let expected = format!("{} bytes, an entry below {n}", bytes.len());
-            return Err(FormatFault::new(PART, expected, format!("{} bytes, entry {entry}", places.end)));
+            return Err(FormatFault::new(
+                PART,
+                expected,
+                format!("{} bytes, entry {entry}", places.end),
+            ));
         }
-        let table = Self { entry, degree, copies, n, places };
+        let table = Self {
+            entry,
+            degree,
+            copies,
+            n,
+            places,
+        };
         table.check_ends(&table.view(bytes))?;
         Ok(table)
     }
@@ -125,19 +160,26 @@ impl GraphTable {
         self.copies > 0
     }
 
-    /// Checks what every descent through the upper layers relies on: the entry point is on the highest one, and the offsets of each
-    /// start and end where its links do. Reads two offsets per layer, and the nodes of one bisection of the highest.
+    /// Checks what every descent through the upper layers relies on: the entry point is on the highest one, and the
+    /// offsets of each start and end where its links do. Reads two offsets per layer, and the nodes of one bisection of
+    /// the highest.
     fn check_ends(&self, view: &LinksView<'_>) -> Result<(), FormatFault> {
         for layer in &view.upper {
             let (ends, links) = ((layer.offsets.first(), layer.offsets.last()), layer.links.len() as u64);
             if ends != (Some(&0), Some(&links)) {
-                return Err(FormatFault::new(PART, format!("offsets from 0 to {links}"), format!("{ends:?}")));
+                return Err(FormatFault::new(
+                    PART,
+                    format!("offsets from 0 to {links}"),
+                    format!("{ends:?}"),
+                ));
             }
         }
         match view.upper.last() {
-            Some(highest) if highest.nodes.binary_search(&self.entry).is_err() => {
-                Err(FormatFault::new(PART, "an entry on the highest layer", format!("entry {}", self.entry)))
-            }
+            Some(highest) if highest.nodes.binary_search(&self.entry).is_err() => Err(FormatFault::new(
+                PART,
+                "an entry on the highest layer",
+                format!("entry {}", self.entry),
+            )),
             _ => Ok(()),
         }
     }
@@ -172,7 +214,8 @@ pub(super) struct LayerView<'a> {
 impl<'a> LayerView<'a> {
     fn neighbours(&self, slot: u32) -> Option<&'a [u32]> {
         let at = self.nodes.binary_search(&slot).ok()?;
-        self.links.get(*self.offsets.get(at)? as usize..*self.offsets.get(at + 1)? as usize)
+        self.links
+            .get(*self.offsets.get(at)? as usize..*self.offsets.get(at + 1)? as usize)
     }
 }
 
@@ -191,10 +234,28 @@ impl GraphLayout {
     /// What a search reads, before it is written.
     pub fn view(&self) -> LinksView<'_> {
         let upper = self.upper.iter();
-        let upper = upper.map(|layer| LayerView { nodes: &layer.nodes, offsets: &layer.offsets, links: &layer.links });
+        let upper = upper.map(|layer| LayerView {
+            nodes: &layer.nodes,
+            offsets: &layer.offsets,
+            links: &layer.links,
+        });
         let upper = upper.collect();
-        let Self { entry, copies, degree, order, links, .. } = self;
-        LinksView { entry: *entry, copies: *copies, degree: *degree, order, links, upper }
+        let Self {
+            entry,
+            copies,
+            degree,
+            order,
+            links,
+            ..
+        } = self;
+        LinksView {
+            entry: *entry,
+            copies: *copies,
+            degree: *degree,
+            order,
+            links,
+            upper,
+        }
     }
 }
 
@@ -229,7 +290,12 @@ impl<'a> LinksView<'a> {
     pub fn to_graph(&self) -> Graph {
         let slots: Vec<u32> = (0..self.order.len() as u32).collect();
         let links_of = |slot: &u32| -> Vec<u32> {
-            let mut links: Vec<u32> = self.row(*slot).iter().copied().filter(|target| target != slot).collect();
+            let mut links: Vec<u32> = self
+                .row(*slot)
+                .iter()
+                .copied()
+                .filter(|target| target != slot)
+                .collect();
             // A copy has one link.
             links.dedup();
             links
@@ -241,16 +307,30 @@ impl<'a> LinksView<'a> {
             offsets: layer.offsets.to_vec(),
             links: layer.links.to_vec(),
         }));
-        if self.order.is_empty() { Graph::default() } else { Graph { entry: self.entry, layers } }
+        if self.order.is_empty() {
+            Graph::default()
+        } else {
+            Graph {
+                entry: self.entry,
+                layers,
+            }
+        }
     }
 
     /// Nodes and links per layer, lowest first.
     pub fn counts(&self) -> Vec<(usize, usize)> {
         let is_node = |slot: &u32| self.representative(*slot) == *slot;
         let own = |slot: u32| self.row(slot).iter().filter(|target| **target != slot).count();
-        let lowest = (self.order.len(), (0..self.order.len() as u32).filter(is_node).map(own).sum());
+        let lowest = (
+            self.order.len(),
+            (0..self.order.len() as u32).filter(is_node).map(own).sum(),
+        );
         let upper = self.upper.iter().map(|layer| (layer.nodes.len(), layer.links.len()));
-        if self.order.is_empty() { Vec::new() } else { std::iter::once(lowest).chain(upper).collect() }
+        if self.order.is_empty() {
+            Vec::new()
+        } else {
+            std::iter::once(lowest).chain(upper).collect()
+        }
     }
 }
 

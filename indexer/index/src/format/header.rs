@@ -112,7 +112,12 @@ impl ShardHeader {
         }
         let mut raw = RawHeader {
             magic: MAGIC,
-            version: if self.has_copies { VERSION } else { VERSION_WITHOUT_COPIES }.into(),
+            version: if self.has_copies {
+                VERSION
+            } else {
+                VERSION_WITHOUT_COPIES
+            }
+            .into(),
             dim: self.dim.into(),
             vectors: self.vectors.into(),
             file_len: self.file_len.into(),
@@ -134,9 +139,12 @@ impl ShardHeader {
     /// inside the file, aligned, one after another.
     pub fn parse(bytes: &[u8], file_len: u64) -> Result<Self, HeaderFault> {
         let Ok((raw, _)) = RawHeader::ref_from_prefix(bytes) else {
-            return Err(
-                FormatFault::new("header", format!("{HEADER_LEN} bytes"), format!("{} bytes", bytes.len())).into()
-            );
+            return Err(FormatFault::new(
+                "header",
+                format!("{HEADER_LEN} bytes"),
+                format!("{} bytes", bytes.len()),
+            )
+            .into());
         };
         if raw.magic != MAGIC {
             let got = raw.magic.escape_ascii().to_string();
@@ -154,7 +162,10 @@ impl ShardHeader {
             return Err(FormatFault::new("file_len", raw.file_len.get(), format!("a file of {file_len} bytes")).into());
         }
         if raw.version.get() < VERSION_WITHOUT_COPIES {
-            let got = format!("version {}, from an older release: build the index again", raw.version.get());
+            let got = format!(
+                "version {}, from an older release: build the index again",
+                raw.version.get()
+            );
             return Err(FormatFault::new("version", VERSION, got).into());
         }
         let row_type = RowType::from_number(raw.row_type.get())
@@ -190,12 +201,15 @@ impl ShardHeader {
         let mut sections: Vec<SectionEntry> = Vec::with_capacity(count);
         let mut end = HEADER_LEN as u64;
         for entry in table {
-            let kind = SectionKind::ALL.into_iter().find(|kind| *kind as u32 == entry.kind.get());
+            let kind = SectionKind::ALL
+                .into_iter()
+                .find(|kind| *kind as u32 == entry.kind.get());
             let kind = kind
                 .ok_or_else(|| FormatFault::new("section table", "a known section", format!("kind {}", entry.kind)))?;
             let (offset, len) = (entry.offset.get(), entry.len.get());
-            let inside =
-                offset.checked_add(len).filter(|stop| *stop <= file_len && offset >= end && offset % ALIGN == 0);
+            let inside = offset
+                .checked_add(len)
+                .filter(|stop| *stop <= file_len && offset >= end && offset % ALIGN == 0);
             let Some(stop) = inside else {
                 return Err(FormatFault::new(
                     kind.name(),
@@ -207,10 +221,22 @@ impl ShardHeader {
                 return Err(FormatFault::new(kind.name(), "one section", "a second one"));
             }
             end = stop;
-            sections.push(SectionEntry { kind, offset, len, crc32c: entry.crc32c.get() });
+            sections.push(SectionEntry {
+                kind,
+                offset,
+                len,
+                crc32c: entry.crc32c.get(),
+            });
         }
-        match SectionKind::ALL.into_iter().find(|kind| sections.iter().all(|entry| entry.kind != *kind)) {
-            Some(missing) => Err(FormatFault::new("section table", format!("a section {}", missing.name()), "none")),
+        match SectionKind::ALL
+            .into_iter()
+            .find(|kind| sections.iter().all(|entry| entry.kind != *kind))
+        {
+            Some(missing) => Err(FormatFault::new(
+                "section table",
+                format!("a section {}", missing.name()),
+                "none",
+            )),
             None => Ok(sections),
         }
     }

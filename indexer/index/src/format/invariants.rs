@@ -16,8 +16,8 @@ fn fail(layer: usize, node: u32, problem: String) -> Error {
 }
 
 impl LinksView<'_> {
-    /// Checks that there are as many copies as the file says, each after what it is a copy of with only other copies between, and that no link
-    /// of layer 0 leads to one.
+    /// Checks that there are as many copies as the file says, each after what it is a copy of with only other copies
+    /// between, and that no link of layer 0 leads to one.
     fn validate_copies(&self) -> Result<()> {
         if self.copies() == 0 {
             return Ok(());
@@ -29,16 +29,27 @@ impl LinksView<'_> {
             return Err(fail(
                 0,
                 0,
-                format!("{copies} slots are copies of others, and the file says {}", self.copies()),
+                format!(
+                    "{copies} slots are copies of others, and the file says {}",
+                    self.copies()
+                ),
             ));
         }
         let is_apart = |slot: &u32| is_copy(*slot) && self.representative(*slot - 1) != self.representative(*slot);
         if let Some(slot) = slots().find(is_apart) {
-            return Err(fail(0, slot, format!("is a copy of {}, and does not follow it", self.representative(slot))));
+            return Err(fail(
+                0,
+                slot,
+                format!("is a copy of {}, and does not follow it", self.representative(slot)),
+            ));
         }
         for slot in slots() {
             // Padding of the slot itself, and in one that is a copy its representative, are none.
-            if let Some(target) = self.row(slot).iter().find(|target| **target != slot && is_copy(**target)) {
+            if let Some(target) = self
+                .row(slot)
+                .iter()
+                .find(|target| **target != slot && is_copy(**target))
+            {
                 return Err(fail(0, slot, format!("links to {target}, which is a copy")));
             }
         }
@@ -66,8 +77,10 @@ impl LinksView<'_> {
                 || offsets.last() != Some(&(links.len() as u64))
             {
                 let (last, nodes, links) = (offsets.last(), nodes.len(), links.len());
-                let problem =
-                    format!("{} offsets that end at {last:?} for {nodes} nodes and {links} links", offsets.len());
+                let problem = format!(
+                    "{} offsets that end at {last:?} for {nodes} nodes and {links} links",
+                    offsets.len()
+                );
                 return Err(fail(at, 0, problem));
             }
             if let Some(pair) = nodes.windows(2).find(|pair| pair[0] >= pair[1]) {
@@ -105,8 +118,8 @@ impl LinksView<'_> {
 
     /// Slots that a traversal of layer 0 does not reach from the entry point; none where `cancel` ended it.
     ///
-    /// Slots are numbered breadth first, so that one sweep in their order reaches nearly all of a graph with our layout:
-    /// each comes before the slots that it leads to. Links that lead back are followed from a stack.
+    /// Slots are numbered breadth first, so that one sweep in their order reaches nearly all of a graph with our
+    /// layout: each comes before the slots that it leads to. Links that lead back are followed from a stack.
     pub fn unreached(&self, cancel: &dyn Cancel) -> Option<u64> {
         let n = self.order().len();
         let mut reached = NodeSet::new(n);
@@ -155,7 +168,10 @@ mod tests {
     fn by_copy(layout: &GraphLayout) -> (Result<(), String>, u64) {
         let graph: Graph = layout.view().to_graph();
         let valid = graph.validate(layout.order.len()).map_err(|error| error.to_string());
-        (valid, graph.reachable().iter().filter(|reached| !**reached).count() as u64)
+        (
+            valid,
+            graph.reachable().iter().filter(|reached| !**reached).count() as u64,
+        )
     }
 
     /// A layout of any links, most of which are intact: as a damaged file may hold.
@@ -164,7 +180,9 @@ mod tests {
         (1usize..60, 1usize..5, any::<u64>(), upper, 0u32..16).prop_map(|(n, degree, seed, upper, damage)| {
             let mut state = seed | 1;
             let mut random = move |below: u64| {
-                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                state = state
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1_442_695_040_888_963_407);
                 (state >> 33) % below.max(1)
             };
             let n64 = n as u64;
@@ -196,7 +214,14 @@ mod tests {
                 .filter(|layer| !layer.nodes.is_empty())
                 .collect();
             let entry = upper.last().map_or(random(n64) as u32, |layer| layer.nodes[0]);
-            let mut layout = GraphLayout { entry, copies: 0, degree, order: (0..n as u32).collect(), links, upper };
+            let mut layout = GraphLayout {
+                entry,
+                copies: 0,
+                degree,
+                order: (0..n as u32).collect(),
+                links,
+                upper,
+            };
             match damage {
                 0 => layout.links[(seed % (n * degree) as u64) as usize] = n as u32 + 3,
                 1 => layout.entry = (layout.entry + 1) % n as u32,
@@ -243,12 +268,25 @@ mod tests {
         // Slots 1 and 2 are copies of 0; 3 and 0 link to each other.
         let row = |first: u32, rest: u32| [first, rest, rest, rest];
         let links = [row(3, 0), row(0, 0), row(0, 0), row(0, 3)].concat();
-        let intact = GraphLayout { entry: 3, copies: 2, degree: 4, order: (0..4).collect(), links, upper: Vec::new() };
+        let intact = GraphLayout {
+            entry: 3,
+            copies: 2,
+            degree: 4,
+            order: (0..4).collect(),
+            links,
+            upper: Vec::new(),
+        };
         assert!(intact.view().validate(&Never).unwrap());
         assert_eq!(intact.view().unreached(&Never), Some(0));
         let error = |layout: GraphLayout| layout.view().validate(&Never).unwrap_err().to_string();
-        let fewer = error(GraphLayout { copies: 1, ..intact.clone() });
-        assert!(fewer.contains("2 slots are copies of others, and the file says 1"), "{fewer}");
+        let fewer = error(GraphLayout {
+            copies: 1,
+            ..intact.clone()
+        });
+        assert!(
+            fewer.contains("2 slots are copies of others, and the file says 1"),
+            "{fewer}"
+        );
         let mut apart = intact.clone();
         apart.links[4..8].copy_from_slice(&row(3, 1));
         apart.copies = 1;
@@ -277,8 +315,13 @@ mod tests {
         let parents = n / 16;
         let links = (0..n).flat_map(|slot| {
             let (first, last) = (slot.saturating_sub(1) as u64 * 16 % u64::from(n), u64::from(slot));
-            (0..16u64)
-                .map(move |at| if slot >= n - parents { ((first + at) % u64::from(n)).min(last) as u32 } else { slot })
+            (0..16u64).map(move |at| {
+                if slot >= n - parents {
+                    ((first + at) % u64::from(n)).min(last) as u32
+                } else {
+                    slot
+                }
+            })
         });
         let mut links: Vec<u32> = links.collect();
         let last = links.len() - degree;

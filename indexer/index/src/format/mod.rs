@@ -47,9 +47,9 @@
 //!   UTF-8 text, one after another.
 //! * CERTIFICATE: JSON, [`Certificate`](crate::certificate::Certificate).
 //!
-//! Opening reads header, META, CERTIFICATE, the centre in CODES and the table of GRAPH, all of a size that does not depend on n. What the
-//! bulk sections hold is trusted no further than memory safety: an index out of range reads as empty. `verify` reads
-//! everything.
+//! Opening reads header, META, CERTIFICATE, the centre in CODES and the table of GRAPH, all of a size that does not
+//! depend on n. What the bulk sections hold is trusted no further than memory safety: an index out of range reads as
+//! empty. `verify` reads everything.
 
 #[cfg(target_endian = "big")]
 compile_error!("dense.dyad is mapped as little-endian values; big-endian machines would need a converting reader");
@@ -98,7 +98,14 @@ pub enum SectionKind {
 
 impl SectionKind {
     /// Every section, in file order.
-    pub const ALL: [Self; 6] = [Self::Meta, Self::Vectors, Self::Codes, Self::Graph, Self::Keys, Self::Certificate];
+    pub const ALL: [Self; 6] = [
+        Self::Meta,
+        Self::Vectors,
+        Self::Codes,
+        Self::Graph,
+        Self::Keys,
+        Self::Certificate,
+    ];
 
     /// Name as in the specification.
     pub const fn name(self) -> &'static str {
@@ -113,8 +120,8 @@ impl SectionKind {
     }
 }
 
-/// The sections that graph searches read in random order, and nearly all of them sooner or later: they have to be in memory. Others
-/// are read for the last few candidates only, and stay on disk until then.
+/// The sections that graph searches read in random order, and nearly all of them sooner or later: they have to be in
+/// memory. Others are read for the last few candidates only, and stay on disk until then.
 pub const HOT_SECTIONS: [SectionKind; 2] = [SectionKind::Codes, SectionKind::Graph];
 
 /// A fault in a file's bytes: which part, what was expected, what was found. The reader adds the path.
@@ -135,6 +142,10 @@ impl FormatFault {
         reason = "numbers and formatted texts alike, written where they are known"
     )]
     pub fn new(part: impl Into<String>, expected: impl ToString, got: impl ToString) -> Self {
-        Self { part: part.into(), expected: expected.to_string(), got: got.to_string() }
+        Self {
+            part: part.into(),
+            expected: expected.to_string(),
+            got: got.to_string(),
+        }
     }
 }

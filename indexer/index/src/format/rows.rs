@@ -29,8 +29,8 @@ pub enum RowType {
 }
 
 impl RowType {
-    /// The type that vectors are stored in where none is asked for. By [`Metric::L2`], what is near may differ in digits that float16
-    /// does not have, far from the origin above all.
+    /// The type that vectors are stored in where none is asked for. By [`Metric::L2`], what is near may differ in
+    /// digits that float16 does not have, far from the origin above all.
     pub fn usual(metric: Metric) -> Self {
         match metric {
             Metric::Cosine | Metric::Dot => Self::F16,
@@ -80,7 +80,11 @@ pub fn write(rows: &dyn VectorRows, kind: RowType, out: &mut impl Write) -> Resu
         let row = rows.row(node);
         if row.len() != dim {
             let (expected, got) = (dim.to_string(), row.len().to_string());
-            return Err(Error::Mismatch { what: "values of a row", expected, got });
+            return Err(Error::Mismatch {
+                what: "values of a row",
+                expected,
+                got,
+            });
         }
         match kind {
             RowType::F32 => {
@@ -92,7 +96,11 @@ pub fn write(rows: &dyn VectorRows, kind: RowType, out: &mut impl Write) -> Resu
                     let half = f16::from_f32(*value);
                     if value.is_finite() && !half.is_finite() {
                         let expected = format!("values of at most {}, or rows stored as f32", f16::MAX);
-                        return Err(Error::Mismatch { what: "a row stored as f16", expected, got: value.to_string() });
+                        return Err(Error::Mismatch {
+                            what: "a row stored as f16",
+                            expected,
+                            got: value.to_string(),
+                        });
                     }
                     *slot = half.to_bits();
                 }
@@ -130,11 +138,17 @@ impl<'a> StoredRows<'a> {
         }
         let values = match kind {
             RowType::F32 => RowValues::F32(section::as_slice(bytes, PART)?),
-            RowType::F16 => {
-                RowValues::F16(half::slice::HalfBitsSliceExt::reinterpret_cast(section::as_slice::<u16>(bytes, PART)?))
-            }
+            RowType::F16 => RowValues::F16(half::slice::HalfBitsSliceExt::reinterpret_cast(
+                section::as_slice::<u16>(bytes, PART)?,
+            )),
         };
-        Ok(Self { values, dim, stride, n, on_disk: None })
+        Ok(Self {
+            values,
+            dim,
+            stride,
+            n,
+            on_disk: None,
+        })
     }
 
     /// The same of a file that does not fit into memory: rows are asked for from the disk before they are read.
@@ -145,7 +159,13 @@ impl<'a> StoredRows<'a> {
 
     /// No rows.
     pub const fn empty() -> Self {
-        Self { values: RowValues::F32(&[]), dim: 0, stride: 0, n: 0, on_disk: None }
+        Self {
+            values: RowValues::F32(&[]),
+            dim: 0,
+            stride: 0,
+            n: 0,
+            on_disk: None,
+        }
     }
 
     /// Values per row.
@@ -239,7 +259,10 @@ pub struct MappedRows<'a> {
 impl<'a> MappedRows<'a> {
     /// Views a file of rows of `dim` values. An error where it does not hold whole values.
     pub fn new(map: &'a MmapFile, dim: usize) -> std::result::Result<Self, FormatFault> {
-        Ok(Self { map, rows: DenseRows::new(section::as_slice(map, "rows")?, dim) })
+        Ok(Self {
+            map,
+            rows: DenseRows::new(section::as_slice(map, "rows")?, dim),
+        })
     }
 }
 
@@ -276,7 +299,12 @@ mod tests {
                 let mut bytes = Vec::new();
                 write(&DenseRows::new(&values, dim), kind, &mut bytes).unwrap();
                 // Aligned as a mapped section is.
-                let words: Vec<u64> = bytes.as_chunks::<8>().0.iter().map(|chunk| u64::from_ne_bytes(*chunk)).collect();
+                let words: Vec<u64> = bytes
+                    .as_chunks::<8>()
+                    .0
+                    .iter()
+                    .map(|chunk| u64::from_ne_bytes(*chunk))
+                    .collect();
                 let rows = StoredRows::new(words.as_bytes(), kind, dim, 3).unwrap();
                 let mut row = Vec::new();
                 for node in 0..3 {

@@ -11,7 +11,11 @@ pub fn as_slice<'a, T: FromBytes + Immutable + KnownLayout>(
 ) -> Result<&'a [T], FormatFault> {
     <[T]>::ref_from_bytes(bytes).map_err(|_| {
         let size = size_of::<T>();
-        let got = format!("{} bytes at alignment {}", bytes.len(), bytes.as_ptr().align_offset(align_of::<T>()));
+        let got = format!(
+            "{} bytes at alignment {}",
+            bytes.len(),
+            bytes.as_ptr().align_offset(align_of::<T>())
+        );
         FormatFault::new(part, format!("whole values of {size} bytes, aligned"), got)
     })
 }
@@ -28,7 +32,11 @@ pub fn array<'a, T: FromBytes + Immutable + KnownLayout>(
         .and_then(|len| Some(offset as usize..offset.checked_add(len)? as usize));
     let slice = range.and_then(|range| bytes.get(range));
     let slice = slice.ok_or_else(|| {
-        FormatFault::new(part, format!("{count} values at {offset}"), format!("{} bytes in all", bytes.len()))
+        FormatFault::new(
+            part,
+            format!("{count} values at {offset}"),
+            format!("{} bytes in all", bytes.len()),
+        )
     })?;
     as_slice(slice, part)
 }

@@ -25,14 +25,19 @@ pub struct UnknownKernels {
 pub fn available() -> Vec<Kernels> {
     let mut found: Vec<Kernels> = Vec::new();
     #[cfg(target_arch = "x86_64")]
-    found.extend([super::x86::avx512_kernels(), super::x86::avx2_kernels()].into_iter().flatten());
+    found.extend(
+        [super::x86::avx512_kernels(), super::x86::avx2_kernels()]
+            .into_iter()
+            .flatten(),
+    );
     #[cfg(target_arch = "aarch64")]
     found.extend(super::aarch64::neon_kernels());
     found.push(SCALAR);
     found
 }
 
-/// The kernels named `asked`, or the best where no name is given. A program calls it with [`asked`] when it starts, to refuse an unknown name.
+/// The kernels named `asked`, or the best where no name is given. A program calls it with [`asked`] when it starts, to
+/// refuse an unknown name.
 pub fn choose(asked: Option<&str>) -> Result<Kernels, UnknownKernels> {
     let found = available();
     let named = |name: &str| found.iter().find(|kernels| kernels.name == name).copied();
@@ -65,7 +70,11 @@ pub fn kernels() -> &'static Kernels {
 fn at_most(asked: Option<&str>, found: &[Kernels]) -> Kernels {
     let width = |name: &str| ORDER.iter().position(|known| *known == name);
     let limit = asked.and_then(width).unwrap_or(ORDER.len());
-    found.iter().find(|kernels| width(kernels.name).is_some_and(|width| width <= limit)).copied().unwrap_or(SCALAR)
+    found
+        .iter()
+        .find(|kernels| width(kernels.name).is_some_and(|width| width <= limit))
+        .copied()
+        .unwrap_or(SCALAR)
 }
 
 #[cfg(test)]
@@ -91,7 +100,10 @@ mod tests {
         let error = choose(Some("mmx")).unwrap_err();
         let text = error.to_string();
         assert!(text.contains("`mmx`") && text.contains("scalar"), "{text}");
-        assert_eq!(error.here, available().iter().map(|kernels| kernels.name).collect::<Vec<_>>());
+        assert_eq!(
+            error.here,
+            available().iter().map(|kernels| kernels.name).collect::<Vec<_>>()
+        );
     }
 
     #[test]
@@ -103,6 +115,9 @@ mod tests {
         assert_eq!(at_most(Some("mmx"), &old).name, "avx2");
         assert_eq!(at_most(None, &old).name, "avx2");
         assert_eq!(at_most(Some("avx2"), &names(&["neon", "scalar"])).name, "neon");
-        assert_eq!(at_most(Some("avx2"), &names(&["avx512", "avx2", "scalar"])).name, "avx2");
+        assert_eq!(
+            at_most(Some("avx2"), &names(&["avx512", "avx2", "scalar"])).name,
+            "avx2"
+        );
     }
 }

@@ -1,12 +1,13 @@
-//! Blocks of 64 sketches, byte by byte, whose products with a question are sums of entries of small tables: a register looks up 16 to 64 rows
-//! at once (Fast Scan: André, Kermarrec and Le Scouarnec 2015; of sketches of one bit, `RaBitQ`, section 3.3.2).
+//! Blocks of 64 sketches, byte by byte, whose products with a question are sums of entries of small tables: a register
+//! looks up 16 to 64 rows at once (Fast Scan: André, Kermarrec and Le Scouarnec 2015; of sketches of one bit, `RaBitQ`,
+//! section 3.3.2).
 
 use zerocopy::IntoBytes as _;
 
 /// Rows of a block.
 pub const BLOCK_ROWS: usize = 64;
-/// Rows of its first half, which have the even places of each byte; those of the second have the odd ones, so that sums of 16 bits come out in
-/// the order of the rows.
+/// Rows of its first half, which have the even places of each byte; those of the second have the odd ones, so that sums
+/// of 16 bits come out in the order of the rows.
 const HALF: usize = BLOCK_ROWS / 2;
 /// Bytes of sketches after which sums of 16 bits are added to those of 32: each byte adds at most 2 * [`MOST`].
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
@@ -17,10 +18,11 @@ pub const MOST: u8 = 31;
 /// A question, as [`Kernels::fast_scan`](super::Kernels::fast_scan) reads it.
 #[derive(Debug, Clone, Default)]
 pub struct Lookup {
-    /// For each byte of a sketch: 16 entries for its lower half and 16 for its upper, none above [`MOST`]. An entry is the sum of the question's
-    /// values where the half byte has ones, less the least such sum.
+    /// For each byte of a sketch: 16 entries for its lower half and 16 for its upper, none above [`MOST`]. An entry is
+    /// the sum of the question's values where the half byte has ones, less the least such sum.
     pub tables: Vec<[u8; 32]>,
-    /// Added to twice the sum of a row's entries: the result is the inner product of the question's values and the signs of the row.
+    /// Added to twice the sum of a row's entries: the result is the inner product of the question's values and the
+    /// signs of the row.
     pub shift: i32,
     /// The factor of that product, with the row's.
     pub scale: f32,
@@ -32,7 +34,8 @@ pub struct Lookup {
     pub optimism: f32,
 }
 
-/// The factors of a block's rows: `scale * sketch` turns a product of signs into one of vectors, to which multiples of `bias` and `error` are added.
+/// The factors of a block's rows: `scale * sketch` turns a product of signs into one of vectors, to which multiples of
+/// `bias` and `error` are added.
 #[derive(Debug, Clone)]
 pub struct BlockFactors {
     /// Of the product of signs.
@@ -43,16 +46,16 @@ pub struct BlockFactors {
     pub error: [f32; BLOCK_ROWS],
 }
 
-/// `(lookup, bytes, factors, estimates)`: the estimate of each row of a block. `bytes[j]` holds byte `j` of all rows, as [`TransposeFn`] writes it.
-/// Of `lookup.tables` and `bytes` the shorter counts.
+/// `(lookup, bytes, factors, estimates)`: the estimate of each row of a block. `bytes[j]` holds byte `j` of all rows,
+/// as [`TransposeFn`] writes it. Of `lookup.tables` and `bytes` the shorter counts.
 pub type FastScanFn = fn(&Lookup, &[[u8; BLOCK_ROWS]], &BlockFactors, &mut [f32; BLOCK_ROWS]);
 
 /// `(estimates, least)`: a bit for each estimate that is not below `least`, none where it is not a number.
 pub type NotBelowFn = fn(&[f32; BLOCK_ROWS], f32) -> u64;
 
-/// `(lines, stride, ids, bytes)`: the sketches of the first 64 `ids`, byte by byte: byte `j` of that of `ids[row]` is `bytes[j][2 * row]`, or
-/// `bytes[j][2 * (row - 32) + 1]` from row 32 on. `lines` has `stride` values for each id; a row that it does not have, and a byte
-/// that a row does not have, is 0.
+/// `(lines, stride, ids, bytes)`: the sketches of the first 64 `ids`, byte by byte: byte `j` of that of `ids[row]` is
+/// `bytes[j][2 * row]`, or `bytes[j][2 * (row - 32) + 1]` from row 32 on. `lines` has `stride` values for each id; a
+/// row that it does not have, and a byte that a row does not have, is 0.
 pub type TransposeFn = fn(&[u64], usize, &[u32], &mut [[u8; BLOCK_ROWS]]);
 
 /// The row at a place of each byte.

@@ -13,7 +13,8 @@
 //! | `x86/` | AVX2 and AVX-512 |
 //! | `aarch64/` | NEON |
 //!
-//! A function compiled for an instruction set is returned only after that set was detected, so a [`Kernels`] is safe to call.
+//! A function compiled for an instruction set is returned only after that set was detected, so a [`Kernels`] is safe to
+//! call.
 
 #[cfg(target_arch = "aarch64")]
 mod aarch64;
@@ -41,8 +42,8 @@ use half::f16;
 
 /// The kernels of one instruction set.
 ///
-/// Where two slices differ in length, the shorter counts. Integer results are exact for up to 65,536 values and wrap beyond;
-/// floating sums differ between instruction sets by the order of addition.
+/// Where two slices differ in length, the shorter counts. Integer results are exact for up to 65,536 values and wrap
+/// beyond; floating sums differ between instruction sets by the order of addition.
 #[derive(Debug, Clone, Copy)]
 pub struct Kernels {
     /// Name of the instruction set: `scalar`, `avx2`, `avx512` or `neon`.
@@ -59,7 +60,8 @@ pub struct Kernels {
     pub dot_i8_x4: fn(&[i8], [&[u8]; 4]) -> [i32; 4],
     /// Inner products of a 4-bit query and sketches of one bit per value.
     pub sketch: SketchFn,
-    /// Estimates of a block of sketches, from tables of the question: for many rows, where [`Kernels::sketch`] is for a few.
+    /// Estimates of a block of sketches, from tables of the question: for many rows, where [`Kernels::sketch`] is for a
+    /// few.
     pub fast_scan: FastScanFn,
     /// Compares the estimates of a block with a threshold.
     pub not_below: NotBelowFn,
@@ -69,19 +71,21 @@ pub struct Kernels {
     pub rotate: RotateFn,
 }
 
-/// `(planes, words, lines, stride, ids, out)`: for each id, the weighted number of bits that its sketch shares with the query's planes.
+/// `(planes, words, lines, stride, ids, out)`: for each id, the weighted number of bits that its sketch shares with the
+/// query's planes.
 ///
 /// - `planes`: `4 * words` values, plane after plane; plane `p` holds bit `p` of each query value, in two's complement,
 ///   so that the weights are 1, 2, 4 and -8.
 /// - `lines`: the table, `stride` values per id, of which the first `words` are the sketch. The rest is not counted.
-/// - `out[i]` is the sum for `ids[i]`, or [`i32::MIN`] where the table has no such row (no row at all where `stride < words`,
-///   `stride == 0` or `planes` is too short). The shorter of `ids` and `out` counts; the rest of `out` stays as it was.
+/// - `out[i]` is the sum for `ids[i]`, or [`i32::MIN`] where the table has no such row (no row at all where `stride <
+///   words`, `stride == 0` or `planes` is too short). The shorter of `ids` and `out` counts; the rest of `out` stays as
+///   it was.
 pub type SketchFn = fn(planes: &[u64], words: usize, lines: &[u64], stride: usize, ids: &[u32], out: &mut [i32]);
 
-/// `(signs, block, values)`: for each round, the product of `values` and that round's `values.len()` factors of `signs`, the
-/// Hadamard transform (not normalised) of the `block` values that [`block_of_round`] names, and, where `block` is less than
-/// all, the sums and differences of the halves, divided by the square root of two. A `block` that is no power of two, or more than all,
-/// gives other values, and reads nothing outside.
+/// `(signs, block, values)`: for each round, the product of `values` and that round's `values.len()` factors of
+/// `signs`, the Hadamard transform (not normalised) of the `block` values that [`block_of_round`] names, and, where
+/// `block` is less than all, the sums and differences of the halves, divided by the square root of two. A `block` that
+/// is no power of two, or more than all, gives other values, and reads nothing outside.
 pub type RotateFn = fn(signs: &[f32], block: usize, values: &mut [f32]);
 
 /// Inner product of two rows of the same length.

@@ -1,12 +1,16 @@
-//! The rotation's loops, compiled again for every instruction set: sums and differences, in the same order in all of them, so that the
-//! results are the same bits.
+//! The rotation's loops, compiled again for every instruction set: sums and differences, in the same order in all of
+//! them, so that the results are the same bits.
 
 use std::f32::consts::FRAC_1_SQRT_2;
 use std::ops::Range;
 
 /// The values that the Hadamard transform of a round changes: a block at the front and at the back in turn.
 pub fn block_of_round(round: usize, dim: usize, block: usize) -> Range<usize> {
-    let start = if round.is_multiple_of(2) { 0 } else { dim.saturating_sub(block) };
+    let start = if round.is_multiple_of(2) {
+        0
+    } else {
+        dim.saturating_sub(block)
+    };
     start..start.saturating_add(block)
 }
 
@@ -63,11 +67,18 @@ fn hadamard(values: &mut [f32]) {
     }
 }
 
-#[expect(clippy::inline_always, reason = "becomes a few shuffles where the array is in registers")]
+#[expect(
+    clippy::inline_always,
+    reason = "becomes a few shuffles where the array is in registers"
+)]
 #[inline(always)]
 fn inner<const HALF: usize>(values: &mut [f32; 16]) {
     let old = *values;
     for at in 0..16 {
-        values[at] = if at & HALF == 0 { old[at] + old[at + HALF] } else { old[at - HALF] - old[at] };
+        values[at] = if at & HALF == 0 {
+            old[at] + old[at + HALF]
+        } else {
+            old[at - HALF] - old[at]
+        };
     }
 }

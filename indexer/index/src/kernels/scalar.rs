@@ -53,8 +53,8 @@ fn dot_f16(query: &[f32], row: &[f16]) -> f32 {
     sum(query, row, |x, y| x * widen(y))
 }
 
-/// The number itself, without a branch, so that the compiler may use vectors: the bits as those of an f32 whose exponent is
-/// too small by 112, which a product with 2^112 mends, for denormal numbers too.
+/// The number itself, without a branch, so that the compiler may use vectors: the bits as those of an f32 whose
+/// exponent is too small by 112, which a product with 2^112 mends, for denormal numbers too.
 #[inline]
 fn widen(value: f16) -> f32 {
     const REBIAS: f32 = f32::from_bits((127 + 112) << 23);
@@ -66,7 +66,10 @@ fn widen(value: f16) -> f32 {
 }
 
 fn dot_i8(query: &[i8], row: &[u8]) -> i32 {
-    query.iter().zip(row).fold(0i32, |sum, (q, r)| sum.wrapping_add(i32::from(*q) * i32::from(*r)))
+    query
+        .iter()
+        .zip(row)
+        .fold(0i32, |sum, (q, r)| sum.wrapping_add(i32::from(*q) * i32::from(*r)))
 }
 
 fn dot_i8_x4(query: &[i8], rows: [&[u8]; 4]) -> [i32; 4] {
@@ -76,7 +79,9 @@ fn dot_i8_x4(query: &[i8], rows: [&[u8]; 4]) -> [i32; 4] {
 fn sketch(planes: &[u64], words: usize, lines: &[u64], stride: usize, ids: &[u32], out: &mut [i32]) {
     let table = Sketches::new(planes, words, lines, stride);
     for (id, out) in ids.iter().zip(out) {
-        *out = table.and_then(|table| table.code(*id).map(|code| weighted_bits(&table, code))).unwrap_or(i32::MIN);
+        *out = table
+            .and_then(|table| table.code(*id).map(|code| weighted_bits(&table, code)))
+            .unwrap_or(i32::MIN);
     }
 }
 

@@ -19,14 +19,24 @@ impl<'a> Sketches<'a> {
     pub(super) fn new(planes: &'a [u64], words: usize, lines: &'a [u64], stride: usize) -> Option<Self> {
         let planes = planes.get(..words.checked_mul(4)?)?;
         let rows = lines.len().checked_div(stride)?;
-        (stride >= words && rows > 0).then_some(Self { planes, words, lines, stride, rows })
+        (stride >= words && rows > 0).then_some(Self {
+            planes,
+            words,
+            lines,
+            stride,
+            rows,
+        })
     }
 
     /// The row of `id`: `stride` values, of which the first `words` are the sketch.
     #[inline]
     pub(super) fn line(&self, id: u32) -> Option<&'a [u64]> {
         let id = id as usize;
-        if id < self.rows { Some(&self.lines[id * self.stride..][..self.stride]) } else { None }
+        if id < self.rows {
+            Some(&self.lines[id * self.stride..][..self.stride])
+        } else {
+            None
+        }
     }
 
     /// The last id that has a row.

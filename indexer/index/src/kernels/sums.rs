@@ -1,13 +1,14 @@
 //! The loops that all instruction sets share, generic over their registers.
 //!
-//! Closures of a function compiled for an instruction set are compiled for it as well. These loops are inlined into that
-//! function, and its closures into them, so that every set gets machine code as if the loop were written out in it
+//! Closures of a function compiled for an instruction set are compiled for it as well. These loops are inlined into
+//! that function, and its closures into them, so that every set gets machine code as if the loop were written out in it
 //! (`cargo bench -p dyad-bench --bench kernels` compares).
 
 use super::padding::padded;
 
-/// Sums over pairs of values of `a` and `b`, to the shorter length: `SUMS` registers of `LANES` values a round, so that the
-/// latency of an addition is hidden; `add` gets a sum and whole registers, `add_rest` the remainder, if there is one.
+/// Sums over pairs of values of `a` and `b`, to the shorter length: `SUMS` registers of `LANES` values a round, so that
+/// the latency of an addition is hidden; `add` gets a sum and whole registers, `add_rest` the remainder, if there is
+/// one.
 #[expect(clippy::inline_always, reason = "inlined, or the closures are called through memory")]
 #[inline(always)]
 pub(super) fn sums<const LANES: usize, const SUMS: usize, A, B, V: Copy>(
@@ -52,8 +53,8 @@ where
     sums(pair, zero, &add, |sum, a, b| add(sum, &padded(a), &padded(b)))
 }
 
-/// The sums of one row and each of four others of at least its length, which share the loads of the one. `None` where one
-/// of the four is shorter.
+/// The sums of one row and each of four others of at least its length, which share the loads of the one. `None` where
+/// one of the four is shorter.
 #[expect(clippy::inline_always, reason = "as `sums`")]
 #[inline(always)]
 pub(super) fn sums_of_four<const LANES: usize, A, B, V: Copy>(

@@ -1,7 +1,8 @@
-//! Text to terms, by the language of an index: words (`words.rs`, `cjk.rs`), lower case, without accents, stop words out, Snowball stems.
+//! Text to terms, by the language of an index: words (`words.rs`, `cjk.rs`), lower case, without accents, stop words
+//! out, Snowball stems.
 //!
-//! English takes the accents off first, as ever. Other languages have stop words and endings with accents (`für`, `été`), so that there
-//! they come off last.
+//! English takes the accents off first, as ever. Other languages have stop words and endings with accents (`für`,
+//! `été`), so that there they come off last.
 
 use std::sync::OnceLock;
 
@@ -48,7 +49,10 @@ impl Analyzer {
         match self {
             Self::First => {
                 let words = TextAnalyzer::builder(Words::bare());
-                english(words.filter(LowerCaser).filter(AsciiFoldingFilter), TermCount::default())
+                english(
+                    words.filter(LowerCaser).filter(AsciiFoldingFilter),
+                    TermCount::default(),
+                )
             }
             Self::Of(language) => counting_analyzer(language, TermCount::default(), LongWords::default()),
         }
@@ -59,11 +63,20 @@ impl Analyzer {
 pub(super) fn counting_analyzer(language: TextLanguage, count: TermCount, long: LongWords) -> TextAnalyzer {
     if language.is_english() {
         let words = TextAnalyzer::builder(Words::counted(long));
-        return english(words.filter(LowerComposeFilter::default()).filter(AsciiFoldingFilter), count);
+        return english(
+            words.filter(LowerComposeFilter::default()).filter(AsciiFoldingFilter),
+            count,
+        );
     }
-    let lower = LowerComposeFilter { dotless: language == TextLanguage::Turkish };
+    let lower = LowerComposeFilter {
+        dotless: language == TextLanguage::Turkish,
+    };
     let mut words = TextAnalyzer::builder(CjkWords::counted(long)).filter(lower).dynamic();
-    let stop_words = if language == TextLanguage::Cjk { Some(Language::English) } else { language.snowball() };
+    let stop_words = if language == TextLanguage::Cjk {
+        Some(Language::English)
+    } else {
+        language.snowball()
+    };
     if let Some(stop_words) = stop_words.and_then(stop_words_of) {
         words = words.filter_dynamic(stop_words);
     }
@@ -76,7 +89,11 @@ pub(super) fn counting_analyzer(language: TextLanguage, count: TermCount, long: 
 /// English without stop words, and the rest stemmed.
 fn english<T: Tokenizer>(words: TextAnalyzerBuilder<T>, count: TermCount) -> TextAnalyzer {
     match stop_words_of(Language::English) {
-        Some(stop_words) => words.filter(stop_words).filter(Stemmer::new(Language::English)).filter(count).build(),
+        Some(stop_words) => words
+            .filter(stop_words)
+            .filter(Stemmer::new(Language::English))
+            .filter(count)
+            .build(),
         // Only without tantivy's feature `stopwords`, which the workspace sets.
         None => words.filter(Stemmer::new(Language::English)).filter(count).build(),
     }
@@ -86,7 +103,9 @@ fn english<T: Tokenizer>(words: TextAnalyzerBuilder<T>, count: TermCount) -> Tex
 fn stop_words_of(language: Language) -> Option<StopWordFilter> {
     static LISTS: [OnceLock<Option<StopWordFilter>>; TextLanguage::ALL.len()] =
         [const { OnceLock::new() }; TextLanguage::ALL.len()];
-    let place = TextLanguage::ALL.into_iter().position(|one| one.snowball() == Some(language))?;
+    let place = TextLanguage::ALL
+        .into_iter()
+        .position(|one| one.snowball() == Some(language))?;
     LISTS.get(place)?.get_or_init(|| StopWordFilter::new(language)).clone()
 }
 

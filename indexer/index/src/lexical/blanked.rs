@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-/// A text with spaces in place of the bytes that are gone and not kept; parts that are no characters of the text are left as they are.
+/// A text with spaces in place of the bytes that are gone and not kept; parts that are no characters of the text are
+/// left as they are.
 pub(super) fn blanked(text: &str, mut gone: Vec<Range<usize>>, mut kept: Vec<Range<usize>>) -> String {
     gone.sort_unstable_by_key(|bytes| bytes.start);
     kept.sort_unstable_by_key(|bytes| bytes.start);
@@ -24,7 +25,9 @@ pub(super) fn blanked(text: &str, mut gone: Vec<Range<usize>>, mut kept: Vec<Ran
                 }
                 continue;
             }
-            let (Some(before), Some(_)) = (text.get(at..from), text.get(from..to)) else { break };
+            let (Some(before), Some(_)) = (text.get(at..from), text.get(from..to)) else {
+                break;
+            };
             left.push_str(before);
             left.extend(std::iter::repeat_n(' ', to - from));
             (at, from) = (to, to);

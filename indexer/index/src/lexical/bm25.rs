@@ -23,8 +23,8 @@ use crate::error::Result;
 use crate::language::TextLanguage;
 use crate::search::{Completeness, NodeSet, Scored, SearchHits, TopK};
 
-/// Postings that are scored without a check for cancellation: some milliseconds. tantivy's own scorer, which never checks,
-/// is up to a third faster on a question of few words, since it moves to a block without decoding it.
+/// Postings that are scored without a check for cancellation: some milliseconds. tantivy's own scorer, which never
+/// checks, is up to a third faster on a question of few words, since it moves to a block without decoding it.
 const QUICK_POSTINGS: u64 = 1 << 19;
 /// And most postings times terms: of thousands of terms it sorts all after each document.
 const QUICK_STEPS: u64 = 1 << 24;
@@ -53,7 +53,9 @@ struct WeighedTerms<'a> {
 
 impl std::fmt::Debug for Weighed<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Weighed").field("terms", &self.current.question.words).finish_non_exhaustive()
+        f.debug_struct("Weighed")
+            .field("terms", &self.current.question.words)
+            .finish_non_exhaustive()
     }
 }
 
@@ -62,8 +64,9 @@ pub(super) const K1: f32 = 1.2;
 /// tantivy's b.
 pub(super) const B: f32 = 0.75;
 
-/// Share of the k-th best score that a document must reach to be scored once more. tantivy adds up the terms of a document
-/// in an order that depends on the documents around it, and sums of f32 in another order differ by less than this.
+/// Share of the k-th best score that a document must reach to be scored once more. tantivy adds up the terms of a
+/// document in an order that depends on the documents around it, and sums of f32 in another order differ by less than
+/// this.
 const CLOSE: f32 = 1.0 - 1e-5;
 /// Documents kept before those that are not close are dropped.
 const KEPT: usize = 1024;
@@ -77,7 +80,11 @@ pub(super) struct Bm25Candidates {
 
 impl Bm25Candidates {
     pub(super) fn new(k: usize) -> Self {
-        Self { best: TopK::new(k), close: Vec::new(), compact_at: 2 * k.min(KEPT) + KEPT }
+        Self {
+            best: TopK::new(k),
+            close: Vec::new(),
+            compact_at: 2 * k.min(KEPT) + KEPT,
+        }
     }
 
     /// The least score that may be among the best.
@@ -117,8 +124,12 @@ impl AnalyzedQuestion {
         let first = self.first().filter(|_| corpus.has_shards_of(Analyzer::First));
         let of_first = first.iter().flat_map(|first| &first.terms);
         let terms: Vec<Term> = self.current().terms.iter().chain(of_first).cloned().collect();
-        let Some(statistics) = corpus.of(fields.body, &terms, cancel)? else { return Ok(None) };
-        let Some(current) = WeighedTerms::new(self.current(), &statistics, cancel)? else { return Ok(None) };
+        let Some(statistics) = corpus.of(fields.body, &terms, cancel)? else {
+            return Ok(None);
+        };
+        let Some(current) = WeighedTerms::new(self.current(), &statistics, cancel)? else {
+            return Ok(None);
+        };
         let first = match first {
             None => None,
             Some(first) => match WeighedTerms::new(first, &statistics, cancel)? {
@@ -126,7 +137,13 @@ impl AnalyzedQuestion {
                 weighed => weighed,
             },
         };
-        Ok(Some(Weighed { language: self.language(), current, first, statistics, quick: QUICK_POSTINGS }))
+        Ok(Some(Weighed {
+            language: self.language(),
+            current,
+            first,
+            statistics,
+            quick: QUICK_POSTINGS,
+        }))
     }
 }
 
@@ -150,7 +167,12 @@ impl<'a> WeighedTerms<'a> {
         let postings = question.terms.iter().map(|term| statistics.frequency(term)).sum();
         let inverse_frequency = |term| statistics.inverse_frequency(term);
         let total_idf = question.terms.iter().map(inverse_frequency).sum();
-        Ok(Some(Self { question, weights, postings, total_idf }))
+        Ok(Some(Self {
+            question,
+            weights,
+            postings,
+            total_idf,
+        }))
     }
 }
 
@@ -168,9 +190,13 @@ impl Weighed<'_> {
         }
     }
 
-    /// The terms of the question; and those for shards of earlier releases, where there are any and their terms are others.
+    /// The terms of the question; and those for shards of earlier releases, where there are any and their terms are
+    /// others.
     pub(super) fn terms(&self) -> (&[Term], Option<&[Term]>) {
-        (&self.current.question.terms, self.first.as_ref().map(|first| first.question.terms.as_slice()))
+        (
+            &self.current.question.terms,
+            self.first.as_ref().map(|first| first.question.terms.as_slice()),
+        )
     }
 
     /// The terms that a shard is searched by, with their words.
@@ -188,12 +214,16 @@ impl Weighed<'_> {
     /// The terms and their inverse document frequencies.
     pub(super) fn inverse_frequencies(&self) -> impl Iterator<Item = (&str, f32)> {
         let QuestionTerms { words, terms } = self.current.question;
-        words.iter().zip(terms).map(|(word, term)| (word.as_str(), self.statistics.inverse_frequency(term)))
+        words
+            .iter()
+            .zip(terms)
+            .map(|(word, term)| (word.as_str(), self.statistics.inverse_frequency(term)))
     }
 
-    /// The `k` best of the allowed documents of a shard, score descending, then key ascending; `key` returns the key of a
-    /// node. Scores depend on the document and the statistics alone: terms are added up in the question's order. Blocks whose
-    /// documents cannot be among them are skipped (block-max WAND). `cancel` is polled between terms and between blocks.
+    /// The `k` best of the allowed documents of a shard, score descending, then key ascending; `key` returns the key of
+    /// a node. Scores depend on the document and the statistics alone: terms are added up in the question's order.
+    /// Blocks whose documents cannot be among them are skipped (block-max WAND). `cancel` is polled between terms and
+    /// between blocks.
     pub fn best<'k>(
         &self,
         shard: &TextShard,
@@ -212,7 +242,8 @@ impl Weighed<'_> {
             if allowed.is_none_or(|allowed| allowed.contains(node)) {
                 candidates.offer(Scored { node, score });
             }
-            // Blocks whose bound is at or below the threshold are skipped; one that ties with the k-th best must be scored.
+            // Blocks whose bound is at or below the threshold are skipped; one that ties with the k-th best must be
+            // scored.
             candidates.best.threshold().map_or(f32::MIN, |last| last.score * slack)
         };
         if cancel.is_cancelled() {
@@ -238,8 +269,16 @@ impl Weighed<'_> {
                 return Ok(SearchHits::cancelled());
             }
         }
-        let completeness = if whole { Completeness::Complete } else { Completeness::Cancelled };
-        let mut hits = SearchHits { hits, completeness, ..SearchHits::default() };
+        let completeness = if whole {
+            Completeness::Complete
+        } else {
+            Completeness::Cancelled
+        };
+        let mut hits = SearchHits {
+            hits,
+            completeness,
+            ..SearchHits::default()
+        };
         hits.keep_top_k(k, |hit| hit.score, |hit| key(hit.node));
         Ok(hits)
     }
@@ -250,10 +289,12 @@ impl Weighed<'_> {
         self.current.total_idf.max(of_first) * (K1 + 1.0)
     }
 
-    /// Sets the scores of documents, ascending by node, to those that [`Self::best`] gives them; 0 where no term matches. Returns whether it
-    /// was not cancelled: `cancel` is polled between terms.
+    /// Sets the scores of documents, ascending by node, to those that [`Self::best`] gives them; 0 where no term
+    /// matches. Returns whether it was not cancelled: `cancel` is polled between terms.
     pub fn score(&self, shard: &TextShard, hits: &mut [Scored], cancel: &dyn Cancel) -> Result<bool> {
-        let Some(segment) = shard.searcher.segment_readers().first() else { return Ok(true) };
+        let Some(segment) = shard.searcher.segment_readers().first() else {
+            return Ok(true);
+        };
         let (field, failed) = (shard.fields.body, text_error(shard.path()));
         let index = segment.inverted_index(field).map_err(&failed)?;
         let norms = segment.get_fieldnorms_reader(field).map_err(&failed)?;
@@ -265,7 +306,9 @@ impl Weighed<'_> {
             if cancel.is_cancelled() {
                 return Ok(false);
             }
-            let Some(info) = index.get_term_info(term)? else { continue };
+            let Some(info) = index.get_term_info(term)? else {
+                continue;
+            };
             let mut postings = index.read_postings_from_terminfo(&info, IndexRecordOption::WithFreqs)?;
             for hit in &mut *hits {
                 if postings.doc() < hit.node {
@@ -279,21 +322,30 @@ impl Weighed<'_> {
         Ok(true)
     }
 
-    /// How exactly documents of a shard, ascending by node, have the words of the question, from 0 to 1: `c² / n`, with the share `c` of the
-    /// question's idf that falls to the terms that the document holds, and the number `n` of documents that hold the rarest of these. 1 for the
-    /// only document that holds the only word. None where `cancel`, which is polled between terms, cancelled it.
+    /// How exactly documents of a shard, ascending by node, have the words of the question, from 0 to 1: `c² / n`, with
+    /// the share `c` of the question's idf that falls to the terms that the document holds, and the number `n` of
+    /// documents that hold the rarest of these. 1 for the only document that holds the only word. None where `cancel`,
+    /// which is polled between terms, cancelled it.
     pub fn exactness(&self, shard: &TextShard, nodes: &[u32], cancel: &dyn Cancel) -> Result<Option<Vec<f32>>> {
         let mut covered = vec![(0.0f32, u64::MAX); nodes.len()];
-        let WeighedTerms { question, total_idf: total, .. } = self.of(shard);
+        let WeighedTerms {
+            question,
+            total_idf: total,
+            ..
+        } = self.of(shard);
         let Some(segment) = shard.searcher.segment_readers().first().filter(|_| *total > 0.0) else {
             return Ok(Some(vec![0.0; nodes.len()]));
         };
-        let index = segment.inverted_index(shard.fields.body).map_err(text_error(shard.path()))?;
+        let index = segment
+            .inverted_index(shard.fields.body)
+            .map_err(text_error(shard.path()))?;
         for term in &question.terms {
             if cancel.is_cancelled() {
                 return Ok(None);
             }
-            let Some(info) = index.get_term_info(term)? else { continue };
+            let Some(info) = index.get_term_info(term)? else {
+                continue;
+            };
             let mut postings = index.read_postings_from_terminfo(&info, IndexRecordOption::Basic)?;
             let (idf, documents) = (self.statistics.inverse_frequency(term), self.statistics.frequency(term));
             for (node, (idf_held, fewest)) in nodes.iter().zip(&mut covered) {
@@ -342,13 +394,21 @@ impl Weighed<'_> {
 
     /// Documents of a shard that hold each term, added up.
     fn postings(&self, shard: &TextShard) -> Result<u64> {
-        let Some(segment) = shard.searcher.segment_readers().first() else { return Ok(0) };
-        let index = segment.inverted_index(shard.fields.body).map_err(text_error(shard.path()))?;
-        self.of(shard).question.terms.iter().try_fold(0, |sum, term| Ok(sum + u64::from(index.doc_freq(term)?)))
+        let Some(segment) = shard.searcher.segment_readers().first() else {
+            return Ok(0);
+        };
+        let index = segment
+            .inverted_index(shard.fields.body)
+            .map_err(text_error(shard.path()))?;
+        self.of(shard)
+            .question
+            .terms
+            .iter()
+            .try_fold(0, |sum, term| Ok(sum + u64::from(index.doc_freq(term)?)))
     }
 
-    /// Calls `take` for matching documents, ascending, and skips blocks below the threshold that it returns. False where
-    /// the work was cancelled.
+    /// Calls `take` for matching documents, ascending, and skips blocks below the threshold that it returns. False
+    /// where the work was cancelled.
     fn score_matches(
         &self,
         shard: &TextShard,
@@ -359,7 +419,9 @@ impl Weighed<'_> {
             return Ok(false);
         }
         // One segment, or none in a shard without documents.
-        let Some(segment) = shard.searcher.segment_readers().first() else { return Ok(true) };
+        let Some(segment) = shard.searcher.segment_readers().first() else {
+            return Ok(true);
+        };
         let failed = text_error(shard.path());
         let field = shard.fields.body;
         let index = segment.inverted_index(field).map_err(&failed)?;

@@ -1,9 +1,9 @@
-//! Words of texts in which Chinese, Japanese or Korean may stand: two characters of these each, as Lucene's `CJKAnalyzer` cuts them, and
-//! runs of letters and digits of all others.
+//! Words of texts in which Chinese, Japanese or Korean may stand: two characters of these each, as Lucene's
+//! `CJKAnalyzer` cuts them, and runs of letters and digits of all others.
 //!
-//! Such texts have no spaces between words, or endings that no list of words knows. Overlapping pairs of characters find what a
-//! dictionary would, at the price of some pairs across words (Lucene, `CJKBigramFilter`). A character that stands alone is a word. Full-width letters and
-//! half-width kana become their usual forms (`CJKWidthFilter`).
+//! Such texts have no spaces between words, or endings that no list of words knows. Overlapping pairs of characters
+//! find what a dictionary would, at the price of some pairs across words (Lucene, `CJKBigramFilter`). A character that
+//! stands alone is a word. Full-width letters and half-width kana become their usual forms (`CJKWidthFilter`).
 
 use std::ops::Range;
 
@@ -26,7 +26,10 @@ pub(super) struct CjkWords {
 impl CjkWords {
     /// Counts words that are left out because of their length.
     pub(super) fn counted(left_out: LongWords) -> Self {
-        Self { left_out, token: Token::default() }
+        Self {
+            left_out,
+            token: Token::default(),
+        }
     }
 }
 
@@ -79,7 +82,12 @@ impl CjkWordStream<'_> {
             if end == self.text.len() {
                 return None;
             }
-            self.run = Some(CjkRun { text: self.text, at: end, previous: None, is_paired: false });
+            self.run = Some(CjkRun {
+                text: self.text,
+                at: end,
+                previous: None,
+                is_paired: false,
+            });
         }
     }
 }
@@ -199,7 +207,9 @@ mod tests {
     fn cut(text: &str) -> Vec<String> {
         let mut words = Vec::new();
         let mut analyzer = TextAnalyzer::builder(CjkWords::default()).build();
-        analyzer.token_stream(text).process(&mut |token| words.push(token.text.clone()));
+        analyzer
+            .token_stream(text)
+            .process(&mut |token| words.push(token.text.clone()));
         words
     }
 
@@ -225,7 +235,10 @@ mod tests {
         // A voiced kana of two characters and a syllable of three are one each.
         let count = |text: &str| cut(text).len();
         assert_eq!((count("か\u{3099}き\u{3099}"), count("がぎ")), (1, 1));
-        assert_eq!((count("\u{1112}\u{1161}\u{11ab}\u{1100}\u{116e}\u{11a8}"), count("한국")), (1, 1));
+        assert_eq!(
+            (count("\u{1112}\u{1161}\u{11ab}\u{1100}\u{116e}\u{11a8}"), count("한국")),
+            (1, 1)
+        );
         assert_eq!(cut("葛\u{e0100}城"), ["葛城"]);
     }
 
@@ -233,7 +246,11 @@ mod tests {
     fn a_sentence_is_cut_however_long_it_is() {
         let long = "京".repeat(400);
         assert_eq!(cut(&long).len(), 399);
-        assert_eq!(cut(&format!("{} b", "a".repeat(300))), ["b"], "a word of letters is left out");
+        assert_eq!(
+            cut(&format!("{} b", "a".repeat(300))),
+            ["b"],
+            "a word of letters is left out"
+        );
         let marked = format!("京{}都 b", "\u{3099}".repeat(100));
         assert_eq!(cut(&marked), ["b"], "and so is a character with too many marks");
     }

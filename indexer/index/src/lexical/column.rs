@@ -1,5 +1,5 @@
-//! Columns: which documents of a text index have the same value of a field. Whoever groups many hits reads one stored document for each value, and not
-//! one for each hit.
+//! Columns: which documents of a text index have the same value of a field. Whoever groups many hits reads one stored
+//! document for each value, and not one for each hit.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -39,10 +39,15 @@ impl FieldColumn {
     /// A column without values: of documents that have none, or of which only the stored ones tell.
     pub(super) fn empty(is_stored: bool) -> Self {
         let otherwise = if is_stored { STORED } else { ABSENT };
-        Self { numbers: Box::default(), otherwise, values: 0 }
+        Self {
+            numbers: Box::default(),
+            otherwise,
+            values: 0,
+        }
     }
 
-    /// The number of another value, in a text index of a number of documents. None for values that only stored documents tell apart.
+    /// The number of another value, in a text index of a number of documents. None for values that only stored
+    /// documents tell apart.
     pub(super) fn add_value(&mut self, is_exact: bool, documents: usize) -> Option<u32> {
         if self.numbers.is_empty() {
             self.numbers = vec![ABSENT; documents].into();
@@ -55,7 +60,11 @@ impl FieldColumn {
     /// A document has a value. One that does not exist, as a damaged posting list may name, has none.
     pub(super) fn add_document(&mut self, node: u32, number: Option<u32>) {
         if let Some(place) = self.numbers.get_mut(node as usize) {
-            *place = if *place == ABSENT { number.unwrap_or(STORED) } else { STORED };
+            *place = if *place == ABSENT {
+                number.unwrap_or(STORED)
+            } else {
+                STORED
+            };
         }
     }
 
@@ -89,8 +98,8 @@ impl KeptColumns {
         Some(column)
     }
 
-    /// Keeps that of a field, in place of the one that was asked for longest ago. One without values takes nothing, and is made by a look at the
-    /// dictionary.
+    /// Keeps that of a field, in place of the one that was asked for longest ago. One without values takes nothing, and
+    /// is made by a look at the dictionary.
     pub(super) fn keep(&self, field: &str, column: &Arc<FieldColumn>) {
         if column.numbers.is_empty() {
             return;

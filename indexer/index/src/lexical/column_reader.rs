@@ -14,8 +14,12 @@ impl TextShard {
     /// Whether any document has a value of a field, but for its key.
     pub(crate) fn has_field(&self, field: &str) -> Result<bool> {
         let prefix = facts::own(&facts::path(field));
-        let Some(segment) = self.searcher.segment_readers().first() else { return Ok(false) };
-        let reader = segment.inverted_index(self.fields.facts).map_err(text_error(self.path()))?;
+        let Some(segment) = self.searcher.segment_readers().first() else {
+            return Ok(false);
+        };
+        let reader = segment
+            .inverted_index(self.fields.facts)
+            .map_err(text_error(self.path()))?;
         let mut terms = reader.terms().range().ge(&prefix).into_stream()?;
         Ok(terms.advance() && terms.key().starts_with(&prefix))
     }
@@ -53,7 +57,9 @@ fn of_terms(shard: &TextShard, field: &str, cancel: &dyn Cancel) -> tantivy::Res
     let reader = Arc::clone(&terms.reader);
     let mut of_field = reader.terms().range().ge(&prefix).into_stream()?;
     while of_field.advance() {
-        let Some(value) = of_field.key().strip_prefix(&*prefix) else { break };
+        let Some(value) = of_field.key().strip_prefix(&*prefix) else {
+            break;
+        };
         let number = column.add_value(is_exact(value), shard.len());
         terms.documents(of_field.value(), |document| column.add_document(document, number))?;
     }

@@ -1,13 +1,14 @@
 //! BM25 of whole documents: what the documents of passages add to their scores.
 //!
-//! A passage that is cut out of its document loses its subject. Its score is `BM25(passage) + w BM25(document)`, both in the form of `bm25.rs`. The document is
-//! its passages together, title and text, so that a title counts once for each: `tf` and `|d|` are sums over them, `df` and `N` numbers of documents, and
-//! `avgdl` the mean of their lengths, which are exact. Such sums of the evidence of a passage and of its document are those of Callan (1994), and for sentences
-//! of Fernández, Losada and Azzopardi (2011). On five sets (`benches/README.md`) they were better than BM25F with the document as a field (Robertson, Zaragoza
-//! and Taylor 2004), which lost on long documents.
+//! A passage that is cut out of its document loses its subject. Its score is `BM25(passage) + w BM25(document)`, both
+//! in the form of `bm25.rs`. The document is its passages together, title and text, so that a title counts once for
+//! each: `tf` and `|d|` are sums over them, `df` and `N` numbers of documents, and `avgdl` the mean of their lengths,
+//! which are exact. Such sums of the evidence of a passage and of its document are those of Callan (1994), and for
+//! sentences of Fernández, Losada and Azzopardi (2011). On five sets (`benches/README.md`) they were better than BM25F
+//! with the document as a field (Robertson, Zaragoza and Taylor 2004), which lost on long documents.
 //!
-//! Passages that are deleted, or not of the part that statistics are of, count nowhere. Scores are added up in the order of the question's terms, whatever
-//! the shards are.
+//! Passages that are deleted, or not of the part that statistics are of, count nowhere. Scores are added up in the
+//! order of the question's terms, whatever the shards are.
 
 use std::sync::Arc;
 
@@ -47,7 +48,10 @@ pub enum WeighedDocuments {
 impl std::fmt::Debug for DocumentScores {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let (weight, documents) = (self.weight, self.documents.len());
-        f.debug_struct("DocumentScores").field("weight", &weight).field("documents", &documents).finish_non_exhaustive()
+        f.debug_struct("DocumentScores")
+            .field("weight", &weight)
+            .field("documents", &documents)
+            .finish_non_exhaustive()
     }
 }
 
@@ -68,7 +72,11 @@ impl DocumentScores {
             Some(first) if shard.analyzer == Analyzer::First => first,
             _ => &self.current,
         };
-        ShardDocumentScores { shard, documents: self.documents.of_shard(number), scores }
+        ShardDocumentScores {
+            shard,
+            documents: self.documents.of_shard(number),
+            scores,
+        }
     }
 
     /// What no document adds more than.
@@ -85,7 +93,9 @@ impl ShardDocumentScores<'_> {
 
     /// What the document of a passage adds to its score: 0 where no term matches.
     pub fn score(&self, node: u32) -> f32 {
-        self.documents.get(node as usize).map_or(0.0, |document| self.of_document(*document))
+        self.documents
+            .get(node as usize)
+            .map_or(0.0, |document| self.of_document(*document))
     }
 }
 
@@ -102,13 +112,21 @@ struct Holding<'a> {
 
 impl<'a> Holding<'a> {
     fn new(corpus: &'a CorpusStatistics, passages: &'a PassageDocuments, cancel: &dyn Cancel) -> Result<Option<Self>> {
-        let Some(statistics) = corpus.of_documents(passages, cancel)? else { return Ok(None) };
+        let Some(statistics) = corpus.of_documents(passages, cancel)? else {
+            return Ok(None);
+        };
         let frequencies = vec![0; passages.len()];
-        Ok(Some(Self { corpus, passages, statistics, frequencies, documents: Vec::new() }))
+        Ok(Some(Self {
+            corpus,
+            passages,
+            statistics,
+            frequencies,
+            documents: Vec::new(),
+        }))
     }
 
-    /// Reads the postings of a term in all shards, in place of those of the term before. False where `cancel`, which is polled between blocks, ended the
-    /// work.
+    /// Reads the postings of a term in all shards, in place of those of the term before. False where `cancel`, which is
+    /// polled between blocks, ended the work.
     fn read(&mut self, term: &Term, cancel: &dyn Cancel) -> Result<bool> {
         for document in self.documents.drain(..) {
             if let Some(frequency) = self.frequencies.get_mut(document as usize) {
@@ -116,9 +134,13 @@ impl<'a> Holding<'a> {
             }
         }
         for (number, shard) in self.corpus.shards().iter().enumerate() {
-            let Some(segment) = shard.searcher.segment_readers().first() else { continue };
+            let Some(segment) = shard.searcher.segment_readers().first() else {
+                continue;
+            };
             let index = segment.inverted_index(shard.body).map_err(text_error(&shard.path))?;
-            let Some(info) = index.get_term_info(term)? else { continue };
+            let Some(info) = index.get_term_info(term)? else {
+                continue;
+            };
             let mut postings = index.read_block_postings_from_terminfo(&info, IndexRecordOption::WithFreqs)?;
             let (documents, counted) = (self.passages.of_shard(number), self.corpus.counted(number));
             while postings.block_len() > 0 {
@@ -129,8 +151,12 @@ impl<'a> Holding<'a> {
                     if counted.is_some_and(|counted| !counted.contains(*node)) {
                         continue;
                     }
-                    let Some(document) = documents.get(*node as usize) else { continue };
-                    let Some(sum) = self.frequencies.get_mut(*document as usize) else { continue };
+                    let Some(document) = documents.get(*node as usize) else {
+                        continue;
+                    };
+                    let Some(sum) = self.frequencies.get_mut(*document as usize) else {
+                        continue;
+                    };
                     if *sum == 0 {
                         self.documents.push(*document);
                     }
@@ -163,8 +189,8 @@ impl<'a> Holding<'a> {
 }
 
 impl Weighed<'_> {
-    /// The BM25 scores of all documents, times `weight`, with the same passages counted as in `corpus`. The postings of each term are read once, on this
-    /// thread. `cancel` is polled between blocks of postings.
+    /// The BM25 scores of all documents, times `weight`, with the same passages counted as in `corpus`. The postings of
+    /// each term are read once, on this thread. `cancel` is polled between blocks of postings.
     pub fn document_scores(
         &self,
         corpus: &CorpusStatistics,
@@ -179,8 +205,13 @@ impl Weighed<'_> {
             return Ok(WeighedDocuments::Absent);
         }
         let (terms, terms_of_first) = self.terms();
-        let mut scores =
-            DocumentScores { documents: Arc::clone(documents), weight, current: Vec::new(), first: None, bound: 0.0 };
+        let mut scores = DocumentScores {
+            documents: Arc::clone(documents),
+            weight,
+            current: Vec::new(),
+            first: None,
+            bound: 0.0,
+        };
         let Some((current, bound)) = weighted_scores(&mut holding, terms, weight, cancel)? else {
             return Ok(WeighedDocuments::Cancelled);
         };
@@ -194,8 +225,8 @@ impl Weighed<'_> {
         Ok(WeighedDocuments::Scores(scores))
     }
 
-    /// A passage's score, if it or its document has any of the terms, and its explanation as JSON: that of [`Weighed::explain`], and the part of the
-    /// document. None for the whole where `cancel` ended the work.
+    /// A passage's score, if it or its document has any of the terms, and its explanation as JSON: that of
+    /// [`Weighed::explain`], and the part of the document. None for the whole where `cancel` ended the work.
     pub fn explain_in_document(
         &self,
         corpus: &CorpusStatistics,
@@ -204,12 +235,16 @@ impl Weighed<'_> {
         cancel: &dyn Cancel,
     ) -> Result<Option<Option<(f32, String)>>> {
         let of_shard = scores.of_shard(number, shard);
-        let Some(document) = of_shard.documents.get(node as usize).copied() else { return Ok(Some(None)) };
+        let Some(document) = of_shard.documents.get(node as usize).copied() else {
+            return Ok(Some(None));
+        };
         let (own, added) = (self.explanation(shard, node)?, of_shard.of_document(document));
         if own.is_none() && added <= 0.0 {
             return Ok(Some(None));
         }
-        let Some(mut holding) = Holding::new(corpus, &scores.documents, cancel)? else { return Ok(None) };
+        let Some(mut holding) = Holding::new(corpus, &scores.documents, cancel)? else {
+            return Ok(None);
+        };
         let mut whole =
             Explanation::new_with_string(format!("{} times BM25 of the document, sum of:", scores.weight), added);
         for (word, term) in self.words_of(shard) {
@@ -237,12 +272,23 @@ impl Holding<'_> {
             format!("idf (k1 + 1) tf / (tf + k1 (1 - b + b dl / avgdl)) of `{word}`"),
             score,
         );
-        of_term.add_const("idf, computed as log(1 + (N - n + 0.5) / (n + 0.5))", self.inverse_frequency());
-        of_term.add_const("n, number of documents containing this term", self.documents.len() as f32);
+        of_term.add_const(
+            "idf, computed as log(1 + (N - n + 0.5) / (n + 0.5))",
+            self.inverse_frequency(),
+        );
+        of_term.add_const(
+            "n, number of documents containing this term",
+            self.documents.len() as f32,
+        );
         of_term.add_const("N, total number of documents", statistics.documents() as f32);
-        of_term
-            .add_const("tf, occurrences of the term in all passages of the document", self.frequency(document) as f32);
-        of_term.add_const("dl, length of the document in terms", statistics.length(document) as f32);
+        of_term.add_const(
+            "tf, occurrences of the term in all passages of the document",
+            self.frequency(document) as f32,
+        );
+        of_term.add_const(
+            "dl, length of the document in terms",
+            statistics.length(document) as f32,
+        );
         of_term.add_const("avgdl, average length of documents", statistics.average_length());
         of_term
     }

@@ -21,7 +21,10 @@ pub(super) struct DocumentCounter {
 impl DocumentCounter {
     /// Of that many documents.
     pub(super) fn new(documents: usize) -> Self {
-        Self { lengths: vec![None; documents], passages: 0 }
+        Self {
+            lengths: vec![None; documents],
+            passages: 0,
+        }
     }
 
     /// A passage of a document counts, with a length in terms.

@@ -1,10 +1,11 @@
 //! Numbers of fields: doubles, and whole numbers of any size by their exact value.
 //!
-//! A number is its nearest double, and what a whole number has more or less than that. Doubles tell all whole numbers up to 2^53
-//! apart and are whole themselves from there on, so that the second part exists from 2^53 on alone:
-//! - two bytes, the difference plus 2^15, big-endian: doubles, and whole numbers of 64 bits, which differ by at most 2^10;
-//! - for larger ones that no double is equal to: `00 00` (less than the double) or `FF FF` (more), the number of digits in two
-//!   bytes, and the digits; the bits of length and digits are inverted where the number is negative.
+//! A number is its nearest double, and what a whole number has more or less than that. Doubles tell all whole numbers
+//! up to 2^53 apart and are whole themselves from there on, so that the second part exists from 2^53 on alone:
+//! - two bytes, the difference plus 2^15, big-endian: doubles, and whole numbers of 64 bits, which differ by at most
+//!   2^10;
+//! - for larger ones that no double is equal to: `00 00` (less than the double) or `FF FF` (more), the number of digits
+//!   in two bytes, and the digits; the bits of length and digits are inverted where the number is negative.
 //!
 //! The order of both parts as bytes is that of the numbers.
 
@@ -24,8 +25,15 @@ pub struct ExactNumber {
 
 impl From<f64> for ExactNumber {
     fn from(value: f64) -> Self {
-        let difference = if value.abs() >= FIRST_AMBIGUOUS { SAME.to_be_bytes().to_vec() } else { Vec::new() };
-        Self { ordered_bits: ordered(value), difference }
+        let difference = if value.abs() >= FIRST_AMBIGUOUS {
+            SAME.to_be_bytes().to_vec()
+        } else {
+            Vec::new()
+        };
+        Self {
+            ordered_bits: ordered(value),
+            difference,
+        }
     }
 }
 
@@ -53,7 +61,8 @@ fn of_ordered(bits: u64) -> f64 {
     f64::from_bits(if is_positive { bits & !(1 << 63) } else { !bits })
 }
 
-/// Whether the nearest double of a number, of which the bytes are given in the order of the numbers, is that of others too.
+/// Whether the nearest double of a number, of which the bytes are given in the order of the numbers, is that of others
+/// too.
 pub(super) fn is_ambiguous(ordered_bytes: [u8; 8]) -> bool {
     of_ordered(u64::from_be_bytes(ordered_bytes)).abs() >= FIRST_AMBIGUOUS
 }
@@ -63,8 +72,8 @@ fn is_of_64_bits(value: i128) -> bool {
 }
 
 impl ExactNumber {
-    /// The number of a JSON text; none where it is no number, or beyond the doubles. Other digits than zeros after a point, or an
-    /// exponent, make it a double.
+    /// The number of a JSON text; none where it is no number, or beyond the doubles. Other digits than zeros after a
+    /// point, or an exponent, make it a double.
     pub fn parse(text: &str) -> Option<Self> {
         let nearest = text.parse::<f64>().ok().filter(|value| value.is_finite())?;
         let text = match text.split_once('.') {
@@ -88,7 +97,10 @@ impl ExactNumber {
         }
         // Within 2^10 of each other.
         let difference = (value - nearest as i128 + i128::from(SAME)) as u16;
-        Self { ordered_bits: ordered(nearest), difference: difference.to_be_bytes().to_vec() }
+        Self {
+            ordered_bits: ordered(nearest),
+            difference: difference.to_be_bytes().to_vec(),
+        }
     }
 
     /// A whole number of more than 64 bits.
@@ -100,7 +112,11 @@ impl ExactNumber {
             return nearest.into();
         }
         let is_farther = (digits.len(), digits) > (of_double.len(), of_double.as_str());
-        let side = if is_farther == is_negative { [0; 2] } else { [u8::MAX; 2] };
+        let side = if is_farther == is_negative {
+            [0; 2]
+        } else {
+            [u8::MAX; 2]
+        };
         let mut tail = (digits.len() as u16).to_be_bytes().to_vec();
         tail.extend_from_slice(digits.as_bytes());
         if is_negative {
@@ -108,7 +124,10 @@ impl ExactNumber {
                 *byte = !*byte;
             }
         }
-        Self { ordered_bits: ordered(nearest), difference: [&side[..], &tail].concat() }
+        Self {
+            ordered_bits: ordered(nearest),
+            difference: [&side[..], &tail].concat(),
+        }
     }
 
     /// The nearest double.
@@ -116,8 +135,8 @@ impl ExactNumber {
         of_ordered(self.ordered_bits)
     }
 
-    /// The digits of a whole number that must not be given as a double: one of 64 bits from 2^53 on, or a larger one that no
-    /// double is equal to.
+    /// The digits of a whole number that must not be given as a double: one of 64 bits from 2^53 on, or a larger one
+    /// that no double is equal to.
     pub fn digits(&self) -> Option<String> {
         let (offset, tail) = self.difference.split_at_checked(2)?;
         let nearest = self.nearest();
@@ -127,7 +146,10 @@ impl ExactNumber {
             return is_of_64_bits(value).then(|| value.to_string());
         }
         let is_negative = nearest < 0.0;
-        let digits = tail.iter().skip(2).map(|byte| char::from(if is_negative { !*byte } else { *byte }));
+        let digits = tail
+            .iter()
+            .skip(2)
+            .map(|byte| char::from(if is_negative { !*byte } else { *byte }));
         Some(if is_negative { "-" } else { "" }.chars().chain(digits).collect())
     }
 
@@ -198,7 +220,11 @@ mod tests {
         let numbers: Vec<ExactNumber> = texts.into_iter().map(number).collect();
         assert!(numbers.windows(2).all(|pair| pair[0] < pair[1]), "{numbers:?}");
         for (text, number) in texts.into_iter().zip(&numbers) {
-            assert_eq!(number.nearest().to_bits(), text.parse::<f64>().unwrap().to_bits(), "{text}");
+            assert_eq!(
+                number.nearest().to_bits(),
+                text.parse::<f64>().unwrap().to_bits(),
+                "{text}"
+            );
             match number.digits() {
                 Some(digits) => assert_eq!(&ExactNumber::parse(&digits).unwrap(), number, "{text}"),
                 None => assert_eq!(&ExactNumber::from(number.nearest()), number, "{text}"),
@@ -222,8 +248,14 @@ mod tests {
         }
         assert_eq!(number("9007199254740991").digits(), None);
         assert_eq!(number("9007199254740992").digits().as_deref(), Some("9007199254740992"));
-        assert_eq!(number("-9007199254740993").digits().as_deref(), Some("-9007199254740993"));
-        assert_eq!(number("18446744073709551615").digits().as_deref(), Some("18446744073709551615"));
+        assert_eq!(
+            number("-9007199254740993").digits().as_deref(),
+            Some("-9007199254740993")
+        );
+        assert_eq!(
+            number("18446744073709551615").digits().as_deref(),
+            Some("18446744073709551615")
+        );
         assert_eq!(number("1e20").digits(), None);
         assert_eq!(ExactNumber::from(u64::MAX), number("18446744073709551615"));
         assert_eq!(ExactNumber::from(i64::MIN), number("-9223372036854775808"));

@@ -1,12 +1,13 @@
 //! Titles and metadata as sortable terms, for filters.
 //!
-//! A value is one term, `PATH 00 TYPE VALUE`: `b` and one byte for booleans; `n` and eight bytes, big-endian, for the nearest
-//! double of a number, whose order as bytes is that of the doubles; `s` and the text's bytes. All values of one field and type are
-//! contiguous in the term dictionary, in order, so that a range of values is a range of terms.
+//! A value is one term, `PATH 00 TYPE VALUE`: `b` and one byte for booleans; `n` and eight bytes, big-endian, for the
+//! nearest double of a number, whose order as bytes is that of the doubles; `s` and the text's bytes. All values of one
+//! field and type are contiguous in the term dictionary, in order, so that a range of values is a range of terms.
 //!
-//! Numbers from 2^53 on, where whole numbers may have the same nearest double, have a second term, `w`, these eight bytes, and what
-//! the number has more or less than the double (see [`ExactNumber`]). Releases that did not write it are read as well: where a shard
-//! has the term of a double without any of these, the stored metadata tell which of its documents have the number.
+//! Numbers from 2^53 on, where whole numbers may have the same nearest double, have a second term, `w`, these eight
+//! bytes, and what the number has more or less than the double (see [`ExactNumber`]). Releases that did not write it
+//! are read as well: where a shard has the term of a double without any of these, the stored metadata tell which of its
+//! documents have the number.
 
 use std::collections::BTreeSet;
 
@@ -58,7 +59,11 @@ impl FieldValue {
 
 /// The path of a field as users name it: `title`, or a metadata field with or without `metadata.` in front.
 pub(super) fn path(field: &str) -> String {
-    if field == TITLE || field.starts_with(METADATA) { field.to_owned() } else { format!("{METADATA}{field}") }
+    if field == TITLE || field.starts_with(METADATA) {
+        field.to_owned()
+    } else {
+        format!("{METADATA}{field}")
+    }
 }
 
 /// The field that a term is of, as users name it.
@@ -181,7 +186,20 @@ mod tests {
 
     #[test]
     fn numbers_sort_as_numbers_do() {
-        let numbers = [f64::MIN, -1e9, -2.5, -1.0, -f64::MIN_POSITIVE, 0.0, 1e-300, 1.0, 1.5, 3.0, 2e9, f64::MAX];
+        let numbers = [
+            f64::MIN,
+            -1e9,
+            -2.5,
+            -1.0,
+            -f64::MIN_POSITIVE,
+            0.0,
+            1e-300,
+            1.0,
+            1.5,
+            3.0,
+            2e9,
+            f64::MAX,
+        ];
         let terms: Vec<_> = numbers.iter().map(|value| number("x", &(*value).into())).collect();
         assert!(terms.is_sorted() && terms.windows(2).all(|pair| pair[0] != pair[1]));
         assert_eq!(number("x", &(-0.0).into()), number("x", &0.0.into()));
@@ -224,7 +242,12 @@ mod tests {
     fn a_document_has_the_first_value_of_a_field() {
         let metadata = r#"{"lang": ["en", "de"], "author": {"born": -0.0}, "many": [{"id": 7}, {"id": 8}], "no": null, "ok": true}"#;
         let [key, title] = ["k", "T"].map(String::from);
-        let document = StoredDocument { key, title, metadata_json: metadata.into(), ..StoredDocument::default() };
+        let document = StoredDocument {
+            key,
+            title,
+            metadata_json: metadata.into(),
+            ..StoredDocument::default()
+        };
         let text = |text: &str| Some(FieldValue::Text(text.into()));
         assert_eq!(document.value("key"), text("k"));
         assert_eq!(document.value("title"), text("T"));

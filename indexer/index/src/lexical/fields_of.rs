@@ -22,8 +22,8 @@ pub(super) enum FieldScalar<'a> {
     Text(Cow<'a, str>),
 }
 
-/// Calls `visit` with the path and value of each value of metadata that is neither null nor array nor object. Metadata that is no
-/// JSON object has none.
+/// Calls `visit` with the path and value of each value of metadata that is neither null nor array nor object. Metadata
+/// that is no JSON object has none.
 pub(super) fn each_value(metadata_json: &str, visit: &mut dyn FnMut(&str, FieldScalar<'_>)) {
     if let Ok(metadata) = serde_json::from_str::<MetadataFields<'_>>(metadata_json) {
         fields(METADATA, &metadata, 0, visit);

@@ -14,8 +14,8 @@ use crate::cancel::Cancel;
 use crate::error::Result;
 use crate::search::NodeSet;
 
-/// Which documents match. A field is `key`, `title`, or one of the metadata, nested ones joined by dots. A condition on a
-/// field holds when one of the field's values meets it; without a value of the condition's type it does not hold.
+/// Which documents match. A field is `key`, `title`, or one of the metadata, nested ones joined by dots. A condition on
+/// a field holds when one of the field's values meets it; without a value of the condition's type it does not hold.
 #[derive(Debug, Clone, PartialEq)]
 pub enum DocumentFilter {
     /// All conditions; all documents where there are none.
@@ -31,8 +31,8 @@ pub enum DocumentFilter {
         /// Wanted.
         values: Vec<FieldValue>,
     },
-    /// The field has a number or text between two bounds, each inclusive or exclusive. Between bounds of different types
-    /// there is nothing.
+    /// The field has a number or text between two bounds, each inclusive or exclusive. Between bounds of different
+    /// types there is nothing.
     Range {
         /// Its name.
         field: String,
@@ -128,22 +128,31 @@ fn range(
     cancel: &dyn Cancel,
     into: &mut FixedBitSet,
 ) -> tantivy::Result<()> {
-    let (Some(one), Some(other)) = (value(min).or(value(max)), value(max).or(value(min))) else { return Ok(()) };
+    let (Some(one), Some(other)) = (value(min).or(value(max)), value(max).or(value(min))) else {
+        return Ok(());
+    };
     let kind = one.kind();
     if kind != other.kind() || kind == facts::FLAG {
         return Ok(());
     }
     if field == facts::KEY {
         // Keys are texts: no number is among them.
-        let key =
-            |end: &FieldValue| if let FieldValue::Text(key) = end { key.clone().into_bytes() } else { Vec::new() };
+        let key = |end: &FieldValue| {
+            if let FieldValue::Text(key) = end {
+                key.clone().into_bytes()
+            } else {
+                Vec::new()
+            }
+        };
         return match FieldTerms::open(shard, shard.fields.key, cancel)?.filter(|_| kind == facts::TEXT) {
             Some(mut terms) => Ok(terms.between((min.map(key), max.map(key)), b"", into)?),
             None => Ok(()),
         };
     }
     let path = facts::path(field);
-    let Some(mut terms) = FieldTerms::open(shard, shard.fields.facts, cancel)? else { return Ok(()) };
+    let Some(mut terms) = FieldTerms::open(shard, shard.fields.facts, cancel)? else {
+        return Ok(());
+    };
     if let (Some(min), Some(max)) = (number(min), number(max)) {
         return Ok(terms.numbers(&path, (min, max), into)?);
     }

@@ -59,8 +59,15 @@ pub(super) struct FieldTerms<'a> {
 impl<'a> FieldTerms<'a> {
     /// Of a field; none in a shard without documents.
     pub(super) fn open(shard: &'a TextShard, field: Field, cancel: &'a dyn Cancel) -> tantivy::Result<Option<Self>> {
-        let Some(segment) = shard.searcher.segment_readers().first() else { return Ok(None) };
-        Ok(Some(Self { shard, reader: segment.inverted_index(field)?, cancel, read: 0 }))
+        let Some(segment) = shard.searcher.segment_readers().first() else {
+            return Ok(None);
+        };
+        Ok(Some(Self {
+            shard,
+            reader: segment.inverted_index(field)?,
+            cancel,
+            read: 0,
+        }))
     }
 
     /// Adds the documents of one term.
@@ -106,14 +113,19 @@ impl<'a> FieldTerms<'a> {
         for value in values {
             match value {
                 FieldValue::Number(number) if number.is_ambiguous() => {
-                    ambiguous.entry(facts::exact_prefix(path, number)).or_default().insert(number);
+                    ambiguous
+                        .entry(facts::exact_prefix(path, number))
+                        .or_default()
+                        .insert(number);
                 }
                 other => self.equal(&facts::term(path, other), into)?,
             }
         }
         for (prefix, numbers) in ambiguous {
             if self.any(&prefix)? {
-                numbers.iter().try_for_each(|number| self.equal(&facts::exact(path, number), into))?;
+                numbers
+                    .iter()
+                    .try_for_each(|number| self.equal(&facts::exact(path, number), into))?;
             } else if let Some(like) = numbers.first() {
                 self.stored(path, like, |number| numbers.contains(number), into)?;
             }
@@ -150,7 +162,8 @@ impl<'a> FieldTerms<'a> {
         Ok(())
     }
 
-    /// Adds the documents that have a number between two, of all numbers with the same nearest double as `like`, which is one of the two.
+    /// Adds the documents that have a number between two, of all numbers with the same nearest double as `like`, which
+    /// is one of the two.
     fn sharing_double(
         &mut self,
         path: &str,
@@ -164,12 +177,16 @@ impl<'a> FieldTerms<'a> {
         }
         let [from, to] = [min, max].map(|end| end.map(|number| facts::exact(path, number)));
         // Where the smallest one has a lower double, all of this one are above it.
-        let from = if starts_with(&from, &prefix) { from } else { Bound::Unbounded };
+        let from = if starts_with(&from, &prefix) {
+            from
+        } else {
+            Bound::Unbounded
+        };
         self.between((from, to), &prefix, into)
     }
 
-    /// Adds the documents with an accepted number, of those that a shard has under the same double as `like`. The shard was written by a
-    /// release that indexed doubles alone: what is stored decides.
+    /// Adds the documents with an accepted number, of those that a shard has under the same double as `like`. The shard
+    /// was written by a release that indexed doubles alone: what is stored decides.
     fn stored(
         &mut self,
         path: &str,
@@ -204,7 +221,9 @@ impl<'a> FieldTerms<'a> {
 
     /// Calls `visit` with each document of a term. An error of kind `Interrupted` where the work was cancelled.
     pub(super) fn documents(&mut self, info: &TermInfo, mut visit: impl FnMut(u32)) -> io::Result<()> {
-        let mut documents = self.reader.read_postings_from_terminfo(info, IndexRecordOption::Basic)?;
+        let mut documents = self
+            .reader
+            .read_postings_from_terminfo(info, IndexRecordOption::Basic)?;
         let mut document = documents.doc();
         while document != TERMINATED {
             if self.read.is_multiple_of(DOCUMENTS_BETWEEN_CHECKS) && self.cancel.is_cancelled() {

@@ -43,27 +43,36 @@ pub(crate) struct JointValues {
 }
 
 impl JointValues {
-    /// Reads the dictionaries side by side, each in its order: what is equal in several is one value. `wanted` are values that columns do not tell:
-    /// they have a number whether a dictionary has them or not. None where the work was cancelled.
+    /// Reads the dictionaries side by side, each in its order: what is equal in several is one value. `wanted` are
+    /// values that columns do not tell: they have a number whether a dictionary has them or not. None where the work
+    /// was cancelled.
     pub(crate) fn read(
         texts: &[&TextShard],
         field: &str,
         wanted: impl IntoIterator<Item = WholeValue>,
         cancel: &dyn Cancel,
     ) -> Result<Option<Self>> {
-        let mut joint = Self { numbers: vec![Vec::new(); texts.len()], ..Self::default() };
+        let mut joint = Self {
+            numbers: vec![Vec::new(); texts.len()],
+            ..Self::default()
+        };
         joint.wanted.extend(wanted.into_iter().map(|value| (value, u32::MAX)));
         let prefix = facts::own(&facts::path(field));
         let mut readers = Vec::with_capacity(texts.len());
         for text in texts {
             let segment = text.searcher.segment_readers().first();
-            let reader = segment.map(|segment| segment.inverted_index(text.fields.facts)).transpose();
+            let reader = segment
+                .map(|segment| segment.inverted_index(text.fields.facts))
+                .transpose();
             readers.push(reader.map_err(text_error(text.path()))?);
         }
         let mut streams = Vec::with_capacity(texts.len());
         let mut next = BinaryHeap::with_capacity(texts.len());
         for (at, reader) in readers.iter().enumerate() {
-            let stream = reader.as_ref().map(|reader| reader.terms().range().ge(&prefix).into_stream()).transpose()?;
+            let stream = reader
+                .as_ref()
+                .map(|reader| reader.terms().range().ge(&prefix).into_stream())
+                .transpose()?;
             streams.push(stream);
             next.extend(next_value(&mut streams, at, &prefix).map(|value| Reverse((value, at))));
         }

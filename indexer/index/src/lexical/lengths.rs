@@ -1,7 +1,7 @@
 //! Exact lengths of documents in terms. The index itself keeps one byte of each, which is exact up to 40 terms.
 //!
-//! `lengths`, next to the files of the index: one little-endian u32 for each document. It is there where a document has more terms than
-//! a byte tells exactly; releases before it wrote none, and of their indexes the bytes count.
+//! `lengths`, next to the files of the index: one little-endian u32 for each document. It is there where a document has
+//! more terms than a byte tells exactly; releases before it wrote none, and of their indexes the bytes count.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -46,7 +46,10 @@ impl<T: Tokenizer> Tokenizer for CountedTokenizer<T> {
     type TokenStream<'a> = CountedStream<T::TokenStream<'a>>;
 
     fn token_stream<'a>(&'a mut self, text: &'a str) -> Self::TokenStream<'a> {
-        CountedStream { stream: self.tokenizer.token_stream(text), count: self.count.clone() }
+        CountedStream {
+            stream: self.tokenizer.token_stream(text),
+            count: self.count.clone(),
+        }
     }
 }
 
@@ -129,6 +132,7 @@ impl DocumentLengths {
     /// Terms of a document.
     pub(super) fn of(&self, node: u32) -> u64 {
         let (all, _) = self.0.as_chunks::<4>();
-        all.get(node as usize).map_or(0, |length| u64::from(u32::from_le_bytes(*length)))
+        all.get(node as usize)
+            .map_or(0, |length| u64::from(u32::from_le_bytes(*length)))
     }
 }

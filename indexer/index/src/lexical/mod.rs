@@ -94,7 +94,10 @@ use crate::error::Error;
 
 /// Adds the directory to an error of tantivy.
 fn text_error(path: &std::path::Path) -> impl Fn(tantivy::TantivyError) -> Error + '_ {
-    |reason| Error::Text { path: path.to_owned(), reason }
+    |reason| Error::Text {
+        path: path.to_owned(),
+        reason,
+    }
 }
 
 #[cfg(test)]

@@ -11,8 +11,11 @@ use crate::error::Result;
 /// Notes on one filter.
 const MOST: usize = 16;
 /// Types of values, and their names in notes.
-const KINDS: [(u8, &str, &str); 3] =
-    [(facts::TEXT, "a text", "texts"), (facts::NUMBER, "a number", "numbers"), (facts::FLAG, "a flag", "flags")];
+const KINDS: [(u8, &str, &str); 3] = [
+    (facts::TEXT, "a text", "texts"),
+    (facts::NUMBER, "a number", "numbers"),
+    (facts::FLAG, "a flag", "flags"),
+];
 /// Stands for a value of any type, or an object that holds one.
 const ANY: u8 = 0;
 
@@ -45,7 +48,10 @@ impl DocumentFilter {
             Self::Not(filter) => filter.ask(asked),
             Self::OneOf { field, values } => values.iter().for_each(|value| add(field, value)),
             Self::Range { field, min, max } => {
-                [min, max].into_iter().filter_map(|end| value(end.as_ref())).for_each(|value| add(field, value));
+                [min, max]
+                    .into_iter()
+                    .filter_map(|end| value(end.as_ref()))
+                    .for_each(|value| add(field, value));
             }
             Self::Exists { field } => _ = asked.insert((field, ANY)),
             Self::Keys(_) => {}
@@ -60,7 +66,9 @@ fn has(shards: &[&TextShard], field: &str, kind: u8) -> Result<bool> {
     }
     let path = facts::path(field);
     if kind == ANY {
-        return Ok(first(shards, &facts::own(&path))?.or(first(shards, &facts::inside(&path))?).is_some());
+        return Ok(first(shards, &facts::own(&path))?
+            .or(first(shards, &facts::inside(&path))?)
+            .is_some());
     }
     Ok(first(shards, &facts::prefix(&path, kind))?.is_some())
 }
@@ -69,10 +77,15 @@ fn has(shards: &[&TextShard], field: &str, kind: u8) -> Result<bool> {
 fn first(shards: &[&TextShard], prefix: &[u8]) -> Result<Option<Vec<u8>>> {
     for shard in shards {
         let look = || -> tantivy::Result<Option<Vec<u8>>> {
-            let Some(segment) = shard.searcher.segment_readers().first() else { return Ok(None) };
+            let Some(segment) = shard.searcher.segment_readers().first() else {
+                return Ok(None);
+            };
             let index = segment.inverted_index(shard.fields.facts)?;
             let mut terms = index.terms().range().ge(prefix).into_stream()?;
-            Ok(terms.advance().then(|| terms.key().to_vec()).filter(|term| term.starts_with(prefix)))
+            Ok(terms
+                .advance()
+                .then(|| terms.key().to_vec())
+                .filter(|term| term.starts_with(prefix)))
         };
         let found = look().map_err(text_error(shard.path()))?;
         if found.is_some() {
@@ -90,8 +103,14 @@ fn note(shards: &[&TextShard], field: &str, kind: u8) -> Result<String> {
         }
     }
     if !held.is_empty() {
-        let name = KINDS.iter().find(|(other, ..)| *other == kind).map_or("such a value", |(_, one, _)| one);
-        return Ok(format!("no document has {name} in field `{field}`, which holds {}", held.join(" and ")));
+        let name = KINDS
+            .iter()
+            .find(|(other, ..)| *other == kind)
+            .map_or("such a value", |(_, one, _)| one);
+        return Ok(format!(
+            "no document has {name} in field `{field}`, which holds {}",
+            held.join(" and ")
+        ));
     }
     let inner = first(shards, facts::inside(&facts::path(field)).as_slice())?;
     let inner = inner.and_then(|term| facts::name(&term).map(str::to_owned));

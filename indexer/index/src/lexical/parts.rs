@@ -1,4 +1,5 @@
-//! The merge of a text index's parts: their pages are dropped from the process while they are read, so that it does not hold all of them at once.
+//! The merge of a text index's parts: their pages are dropped from the process while they are read, so that it does not
+//! hold all of them at once.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -30,9 +31,17 @@ pub(super) fn merge(parts: &[PathBuf], into: &Path) -> Result<()> {
     let maps = Maps::default();
     let open = |part: &PathBuf| {
         let inner = MmapDirectory::open(part)?;
-        Index::open(PartDirectory { inner, root: part.clone(), maps: Arc::clone(&maps) })
+        Index::open(PartDirectory {
+            inner,
+            root: part.clone(),
+            maps: Arc::clone(&maps),
+        })
     };
-    let parts = parts.iter().map(open).collect::<tantivy::Result<Vec<Index>>>().map_err(&failed)?;
+    let parts = parts
+        .iter()
+        .map(open)
+        .collect::<tantivy::Result<Vec<Index>>>()
+        .map_err(&failed)?;
     let directory = MmapDirectory::open(into).map_err(|error| failed(error.into()))?;
     let is_over = AtomicBool::new(false);
     let merged = std::thread::scope(|scope| {
@@ -87,7 +96,10 @@ impl Directory for PartDirectory {
     }
 
     fn delete(&self, path: &Path) -> std::result::Result<(), DeleteError> {
-        Err(DeleteError::IoError { io_error: Arc::new(refused()), filepath: path.to_owned() })
+        Err(DeleteError::IoError {
+            io_error: Arc::new(refused()),
+            filepath: path.to_owned(),
+        })
     }
 
     fn exists(&self, path: &Path) -> std::result::Result<bool, OpenReadError> {

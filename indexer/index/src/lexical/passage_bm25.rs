@@ -1,5 +1,5 @@
-//! The best passages of a question by their own BM25 and that of their documents. Every passage of a matching document is scored: no block of postings can be
-//! skipped by what it holds itself.
+//! The best passages of a question by their own BM25 and that of their documents. Every passage of a matching document
+//! is scored: no block of postings can be skipped by what it holds itself.
 
 use tantivy::fieldnorm::FieldNormReader;
 use tantivy::postings::BlockSegmentPostings;
@@ -31,7 +31,9 @@ impl PostingsCursor<'_> {
         loop {
             let block = self.postings.docs().iter().zip(self.postings.freqs()).skip(self.at);
             for (node, frequency) in block {
-                let Some(score) = scores.get_mut((node - start) as usize) else { return };
+                let Some(score) = scores.get_mut((node - start) as usize) else {
+                    return;
+                };
                 *score += self.weight.score(norms.fieldnorm_id(*node), *frequency);
                 self.at += 1;
             }
@@ -45,8 +47,8 @@ impl PostingsCursor<'_> {
 }
 
 impl Weighed<'_> {
-    /// As [`Self::best`], by the sum of the passage's score and what its document adds. Passages without a term of the question have what their document
-    /// adds.
+    /// As [`Self::best`], by the sum of the passage's score and what its document adds. Passages without a term of the
+    /// question have what their document adds.
     pub fn best_in_documents<'k>(
         &self,
         of_documents: ShardDocumentScores<'_>,
@@ -65,14 +67,22 @@ impl Weighed<'_> {
             }
         };
         let is_whole = self.each_in_documents(of_documents, take, cancel)?;
-        let completeness = if is_whole { Completeness::Complete } else { Completeness::Cancelled };
-        let mut hits = SearchHits { hits: candidates.into_close(), completeness, ..SearchHits::default() };
+        let completeness = if is_whole {
+            Completeness::Complete
+        } else {
+            Completeness::Cancelled
+        };
+        let mut hits = SearchHits {
+            hits: candidates.into_close(),
+            completeness,
+            ..SearchHits::default()
+        };
         hits.keep_top_k(k, |hit| hit.score, |hit| key(hit.node));
         Ok(hits)
     }
 
-    /// Every passage of a shard that matches, or whose document does, with the score that [`Self::best_in_documents`] gives it, ascending. False where
-    /// `cancel`, which is polled between terms and nodes, ended the work.
+    /// Every passage of a shard that matches, or whose document does, with the score that [`Self::best_in_documents`]
+    /// gives it, ascending. False where `cancel`, which is polled between terms and nodes, ended the work.
     pub fn each_in_documents(
         &self,
         of_documents: ShardDocumentScores<'_>,
@@ -80,7 +90,9 @@ impl Weighed<'_> {
         cancel: &dyn Cancel,
     ) -> Result<bool> {
         let shard = of_documents.shard;
-        let Some(segment) = shard.searcher.segment_readers().first() else { return Ok(true) };
+        let Some(segment) = shard.searcher.segment_readers().first() else {
+            return Ok(true);
+        };
         let (field, failed) = (shard.fields.body, text_error(shard.path()));
         let index = segment.inverted_index(field).map_err(&failed)?;
         let norms = segment.get_fieldnorms_reader(field).map_err(&failed)?;
@@ -91,13 +103,19 @@ impl Weighed<'_> {
             }
             if let Some(info) = index.get_term_info(term)? {
                 let postings = index.read_block_postings_from_terminfo(&info, IndexRecordOption::WithFreqs)?;
-                cursors.push(PostingsCursor { postings, at: 0, weight });
+                cursors.push(PostingsCursor {
+                    postings,
+                    at: 0,
+                    weight,
+                });
             }
         }
         let mut own = vec![0.0; NODES_TOGETHER.min(of_documents.documents.len())];
         for (number, documents) in of_documents.documents.chunks(NODES_TOGETHER).enumerate() {
             let start = (number * NODES_TOGETHER) as u32;
-            let Some(own) = own.get_mut(..documents.len()) else { break };
+            let Some(own) = own.get_mut(..documents.len()) else {
+                break;
+            };
             own.fill(0.0);
             for cursor in &mut cursors {
                 if cancel.is_cancelled() {

@@ -1,10 +1,11 @@
-//! Which passages are of one document: those whose metadata have the same value of the field `document`, in whatever shards they are.
+//! Which passages are of one document: those whose metadata have the same value of the field `document`, in whatever
+//! shards they are.
 
 /// The field of a passage's metadata that names its document, as `--split` writes it.
 pub const DOCUMENT_FIELD: &str = "document";
 
-/// Bytes that the documents of an index take in memory at most, for each of its passages: the number of its document, and the length of that
-/// document.
+/// Bytes that the documents of an index take in memory at most, for each of its passages: the number of its document,
+/// and the length of that document.
 pub const PASSAGE_BYTES: usize = 2 * size_of::<u32>();
 
 /// In place of a value: the passage has none, and is a document of its own.
@@ -19,8 +20,9 @@ pub struct PassageDocuments {
 }
 
 impl PassageDocuments {
-    /// From numbers below `values` that tell the documents apart, by shard and node, or [`NO_DOCUMENT`]. Documents are numbered in the order of their
-    /// first passages, so that what is kept by document is read in the order of the passages.
+    /// From numbers below `values` that tell the documents apart, by shard and node, or [`NO_DOCUMENT`]. Documents are
+    /// numbered in the order of their first passages, so that what is kept by document is read in the order of the
+    /// passages.
     pub(crate) fn new(mut of_passages: Vec<Vec<u32>>, values: usize) -> Self {
         let mut number_of = vec![NO_DOCUMENT; values];
         let mut documents = 0;
@@ -34,7 +36,10 @@ impl PassageDocuments {
             *value = *number;
         }
         let numbers = of_passages.into_iter().map(Vec::into_boxed_slice).collect();
-        Self { numbers, documents: documents as usize }
+        Self {
+            numbers,
+            documents: documents as usize,
+        }
     }
 
     /// Documents with at least one passage, whether these are deleted or not.

@@ -1,8 +1,9 @@
 //! Where passages stand in their documents: the texts of the documents, each once for all of its passages in a shard.
 //!
-//! `documents/`, next to the text index of a shard whose documents are passages: `places`, for each node three little-endian u32, the number of its
-//! document and the first byte of the passage in it and the byte after its last one; and `text/`, a tantivy index in which the text of document `i` is
-//! stored, and nothing is searched. A node that is no passage of another document has the number [`NO_DOCUMENT`], and one that is a whole document itself, whose
+//! `documents/`, next to the text index of a shard whose documents are passages: `places`, for each node three
+//! little-endian u32, the number of its document and the first byte of the passage in it and the byte after its last
+//! one; and `text/`, a tantivy index in which the text of document `i` is stored, and nothing is searched. A node that
+//! is no passage of another document has the number [`NO_DOCUMENT`], and one that is a whole document itself, whose
 //! text is in the shard already, [`OWN_TEXT`].
 
 use std::ops::Range;
@@ -67,11 +68,25 @@ impl PassagePlaces {
         let map = SharedMap::open(&path)?;
         let bytes = map.as_ref().map_or(0, |map| map.len());
         let Some(places) = map.filter(|_| bytes == PLACE_BYTES * nodes) else {
-            return Err(damaged(path, "size", format!("{} bytes", PLACE_BYTES * nodes), format!("{bytes} bytes")));
+            return Err(damaged(
+                path,
+                "size",
+                format!("{} bytes", PLACE_BYTES * nodes),
+                format!("{bytes} bytes"),
+            ));
         };
         let texts = dir.join(TEXTS);
-        let texts = if texts.exists() { Some(TextShard::open_stored(&texts)?) } else { None };
-        Ok(Some(Self { path, bytes: places, texts, passages: OnceLock::new() }))
+        let texts = if texts.exists() {
+            Some(TextShard::open_stored(&texts)?)
+        } else {
+            None
+        };
+        Ok(Some(Self {
+            path,
+            bytes: places,
+            texts,
+            passages: OnceLock::new(),
+        }))
     }
 
     /// Nodes of the shard.
@@ -87,7 +102,12 @@ impl PassagePlaces {
     /// The text of a document.
     pub fn text(&self, document: u32) -> Result<String> {
         let Some(texts) = &self.texts else {
-            return Err(damaged(self.path.clone(), "documents", format!("{document} and more"), "none".to_owned()));
+            return Err(damaged(
+                self.path.clone(),
+                "documents",
+                format!("{document} and more"),
+                "none".to_owned(),
+            ));
         };
         Ok(texts.document(document)?.text)
     }
@@ -103,19 +123,31 @@ impl PassagePlaces {
             OWN_TEXT => None,
             number => Some(number),
         };
-        Some(PlaceInDocument { document, bytes: begin as usize..end as usize })
+        Some(PlaceInDocument {
+            document,
+            bytes: begin as usize..end as usize,
+        })
     }
 
-    /// The text of a document with spaces in place of what no node that is kept has: of what other nodes have, and of `more`.
+    /// The text of a document with spaces in place of what no node that is kept has: of what other nodes have, and of
+    /// `more`.
     pub fn text_without(&self, document: u32, is_kept: &dyn Fn(u32) -> bool, more: &[Range<usize>]) -> Result<String> {
         let text = self.text(document)?;
         let (mut kept, mut gone) = (Vec::new(), more.to_vec());
         for node in self.passages_of(document) {
             if let Some(PlaceInDocument { bytes, .. }) = self.of(*node) {
-                if is_kept(*node) { kept.push(bytes) } else { gone.push(bytes) }
+                if is_kept(*node) {
+                    kept.push(bytes)
+                } else {
+                    gone.push(bytes)
+                }
             }
         }
-        Ok(if gone.is_empty() { text } else { blanked(&text, gone, kept) })
+        Ok(if gone.is_empty() {
+            text
+        } else {
+            blanked(&text, gone, kept)
+        })
     }
 
     /// The nodes that are passages of a document, ascending.
@@ -124,13 +156,21 @@ impl PassagePlaces {
         passages.of_document(document)
     }
 
-    /// Where a node stands in its document, without what only nodes have that are not kept; none where it is no passage of one.
+    /// Where a node stands in its document, without what only nodes have that are not kept; none where it is no passage
+    /// of one.
     pub fn place(&self, node: u32, is_kept: &dyn Fn(u32) -> bool) -> Result<Option<StoredPlace>> {
-        let Some(PlaceInDocument { document, bytes }) = self.of(node) else { return Ok(None) };
-        let Some(number) = document else { return Ok(Some(StoredPlace { document: None, bytes })) };
+        let Some(PlaceInDocument { document, bytes }) = self.of(node) else {
+            return Ok(None);
+        };
+        let Some(number) = document else {
+            return Ok(Some(StoredPlace { document: None, bytes }));
+        };
         let text = self.text_without(number, is_kept, &[])?;
         self.check_place(node, number, &text, &bytes)?;
-        Ok(Some(StoredPlace { document: Some(text.into()), bytes }))
+        Ok(Some(StoredPlace {
+            document: Some(text.into()),
+            bytes,
+        }))
     }
 
     /// Refuses a place that is not of characters of its document.
@@ -146,11 +186,19 @@ impl PassagePlaces {
     /// Checks that every node stands in its document; `cancel` is polled between documents.
     pub fn check(&self, cancel: &dyn Cancel) -> Result<()> {
         for node in 0..self.nodes() as u32 {
-            if let Some(PlaceInDocument { document: Some(document), .. }) = self.of(node)
+            if let Some(PlaceInDocument {
+                document: Some(document),
+                ..
+            }) = self.of(node)
                 && document as usize >= self.documents()
             {
                 let expected = format!("a document below {}", self.documents());
-                return Err(damaged(self.path.clone(), &format!("node {node}"), expected, document.to_string()));
+                return Err(damaged(
+                    self.path.clone(),
+                    &format!("node {node}"),
+                    expected,
+                    document.to_string(),
+                ));
             }
         }
         for document in 0..self.documents() as u32 {
@@ -192,7 +240,9 @@ impl PassagesByDocument {
         }
         let (mut free, mut nodes) = (begins.clone(), vec![0; sum as usize]);
         for (node, document) in (0..).zip(documents()) {
-            let Some(free) = document.and_then(|document| free.get_mut(document as usize)) else { continue };
+            let Some(free) = document.and_then(|document| free.get_mut(document as usize)) else {
+                continue;
+            };
             if let Some(place) = nodes.get_mut(*free as usize) {
                 *place = node;
                 *free += 1;
@@ -204,7 +254,9 @@ impl PassagesByDocument {
     fn of_document(&self, document: u32) -> &[u32] {
         let at = |number: usize| self.begins.get(number).map(|begin| *begin as usize);
         let range = at(document as usize).zip(at(document as usize + 1));
-        range.and_then(|(begin, end)| self.nodes.get(begin..end)).unwrap_or_default()
+        range
+            .and_then(|(begin, end)| self.nodes.get(begin..end))
+            .unwrap_or_default()
     }
 }
 
@@ -224,8 +276,14 @@ mod tests {
     use super::*;
 
     fn place(document: &str, bytes: Range<usize>) -> TextPlace<'_> {
-        let digest = document.bytes().fold(7, |digest: u128, byte| digest.wrapping_mul(31) + u128::from(byte));
-        TextPlace { document, digest, bytes }
+        let digest = document
+            .bytes()
+            .fold(7, |digest: u128, byte| digest.wrapping_mul(31) + u128::from(byte));
+        TextPlace {
+            document,
+            digest,
+            bytes,
+        }
     }
 
     #[test]
@@ -243,15 +301,31 @@ mod tests {
         writer.finish().unwrap();
         let places = PassagePlaces::open(&out, 5).unwrap().unwrap();
         assert_eq!(places.documents(), 2);
-        let of = |document: &str, bytes| Some(StoredPlace { document: Some(document.into()), bytes });
-        let expected =
-            [of(one, 7..17), None, Some(StoredPlace { document: None, bytes: 0..12 }), of(other, 4..11), of(one, 0..6)];
+        let of = |document: &str, bytes| {
+            Some(StoredPlace {
+                document: Some(document.into()),
+                bytes,
+            })
+        };
+        let expected = [
+            of(one, 7..17),
+            None,
+            Some(StoredPlace {
+                document: None,
+                bytes: 0..12,
+            }),
+            of(other, 4..11),
+            of(one, 0..6),
+        ];
         for (node, expected) in (0..).zip(expected) {
             assert_eq!(places.place(node, &|_| true).unwrap(), expected, "{node}");
         }
         assert_eq!(places.place(5, &|_| true).unwrap(), None);
         let error = PassagePlaces::open(&out, 4).unwrap_err().to_string();
-        assert!(error.contains("places") && error.contains("expected 48 bytes, got 60 bytes"), "{error}");
+        assert!(
+            error.contains("places") && error.contains("expected 48 bytes, got 60 bytes"),
+            "{error}"
+        );
     }
 
     #[test]
@@ -276,11 +350,18 @@ mod tests {
             let left = shown(gone);
             assert_eq!((left.as_str(), left.len()), (expected, text.len()), "{gone:?}");
         }
-        let all = Range { start: 0, end: usize::MAX };
-        let only_two = places.text_without(0, &|node| node == 2, std::slice::from_ref(&all)).unwrap();
+        let all = Range {
+            start: 0,
+            end: usize::MAX,
+        };
+        let only_two = places
+            .text_without(0, &|node| node == 2, std::slice::from_ref(&all))
+            .unwrap();
         assert_eq!(only_two, "         Zwei.      ");
         let first = Range { start: 0, end: 5 };
-        let more = places.text_without(0, &|node| node != 3, std::slice::from_ref(&first)).unwrap();
+        let more = places
+            .text_without(0, &|node| node != 3, std::slice::from_ref(&first))
+            .unwrap();
         assert_eq!(more, "Eins ß. Zwei. Dr   ");
         let without_three = places.place(2, &|node| node != 3).unwrap().unwrap();
         assert_eq!(without_three.document.unwrap().as_ref(), "Eins ß. Zwei. Dr   ");

@@ -43,20 +43,38 @@ impl std::fmt::Debug for PlacesWriter {
 impl PlacesWriter {
     /// Of a shard in this directory, which is made where a node has a place.
     pub fn new(dir: PathBuf) -> Self {
-        Self { dir, places: Vec::new(), numbers: HashMap::new(), texts: None }
+        Self {
+            dir,
+            places: Vec::new(),
+            numbers: HashMap::new(),
+            texts: None,
+        }
     }
 
     /// Adds the next node, with its text and its place, where it has one.
     pub fn add(&mut self, text: &str, place: Option<&TextPlace<'_>>) -> Result<()> {
-        let Some(TextPlace { document, digest, bytes }) = place else {
+        let Some(TextPlace {
+            document,
+            digest,
+            bytes,
+        }) = place
+        else {
             self.places.push([NO_DOCUMENT, 0, 0]);
             return Ok(());
         };
         let (Ok(begin), Ok(end)) = (u32::try_from(bytes.start), u32::try_from(bytes.end)) else {
             let expected = format!("at most {} bytes", u32::MAX);
-            return Err(Error::Mismatch { what: "document of a passage", expected, got: document.len().to_string() });
+            return Err(Error::Mismatch {
+                what: "document of a passage",
+                expected,
+                got: document.len().to_string(),
+            });
         };
-        let number = if *document == text { OWN_TEXT } else { self.number_of(document, *digest)? };
+        let number = if *document == text {
+            OWN_TEXT
+        } else {
+            self.number_of(document, *digest)?
+        };
         self.places.push([number, begin, end]);
         Ok(())
     }

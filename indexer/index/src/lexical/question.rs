@@ -26,7 +26,10 @@ impl QuestionTerms {
     fn new(text: &str, analyzer: Analyzer) -> Self {
         let (_, fields) = schema();
         let words = terms_by(analyzer, text);
-        let terms = words.iter().map(|word| Term::from_field_text(fields.body, word)).collect();
+        let terms = words
+            .iter()
+            .map(|word| Term::from_field_text(fields.body, word))
+            .collect();
         Self { words, terms }
     }
 }
@@ -39,7 +42,11 @@ impl AnalyzedQuestion {
         let has_first = language.is_english() && !text.is_ascii();
         let first = has_first.then(|| QuestionTerms::new(text, Analyzer::First));
         let first = first.filter(|first| *first != current);
-        Self { language, current, first }
+        Self {
+            language,
+            current,
+            first,
+        }
     }
 
     /// Terms after analysis, in order.

@@ -28,7 +28,10 @@ impl Directory for ReadOnlyDirectory {
     }
 
     fn delete(&self, path: &Path) -> Result<(), DeleteError> {
-        Err(DeleteError::IoError { io_error: Arc::new(refused()), filepath: path.to_owned() })
+        Err(DeleteError::IoError {
+            io_error: Arc::new(refused()),
+            filepath: path.to_owned(),
+        })
     }
 
     fn exists(&self, path: &Path) -> Result<bool, OpenReadError> {

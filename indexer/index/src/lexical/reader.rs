@@ -15,8 +15,8 @@ use super::text_error;
 use crate::error::{Error, Result};
 use crate::language::TextLanguage;
 
-/// Blocks of stored fields that a shard keeps uncompressed. A block is 16 KiB, or one document where that is larger: 1 MiB
-/// at most. tantivy's 100 would be 100 MiB for each shard of large documents.
+/// Blocks of stored fields that a shard keeps uncompressed. A block is 16 KiB, or one document where that is larger: 1
+/// MiB at most. tantivy's 100 would be 100 MiB for each shard of large documents.
 const STORE_CACHE_BLOCKS: usize = 4;
 /// The same of an index of whole documents, of which each may be as long as a file.
 const DOCUMENT_CACHE_BLOCKS: usize = 1;
@@ -48,14 +48,19 @@ pub struct TextShard {
 
 impl std::fmt::Debug for TextShard {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("TextShard").field("path", &self.path).field("documents", &self.len()).finish_non_exhaustive()
+        f.debug_struct("TextShard")
+            .field("path", &self.path)
+            .field("documents", &self.len())
+            .finish_non_exhaustive()
     }
 }
 
 /// The analyzer that an index names, where its fields are those of this release.
 fn analyzer_of(schema: &Schema) -> Option<Analyzer> {
     let body = schema.get_field("body").ok()?;
-    let FieldType::Str(options) = schema.get_field_entry(body).field_type() else { return None };
+    let FieldType::Str(options) = schema.get_field_entry(body).field_type() else {
+        return None;
+    };
     let analyzer = Analyzer::named(options.get_indexing_options()?.tokenizer())?;
     (*schema == schema_by(analyzer).0).then_some(analyzer)
 }
@@ -97,7 +102,11 @@ impl TextShard {
             Ok((analyzer, reader.searcher()))
         }));
         let Ok(opened) = opened else {
-            return Err(damaged("files", "those that the build has written".to_owned(), "damaged ones".to_owned()));
+            return Err(damaged(
+                "files",
+                "those that the build has written".to_owned(),
+                "damaged ones".to_owned(),
+            ));
         };
         let (analyzer, searcher) = opened.map_err(&failed)?;
         let Some(analyzer) = analyzer else {
@@ -109,10 +118,21 @@ impl TextShard {
         };
         let segments = searcher.segment_readers();
         if segments.len() > 1 || segments.iter().any(tantivy::SegmentReader::has_deletes) {
-            return Err(damaged("segments", "one without deletions".to_owned(), segments.len().to_string()));
+            return Err(damaged(
+                "segments",
+                "one without deletions".to_owned(),
+                segments.len().to_string(),
+            ));
         }
         let lengths = DocumentLengths::open(dir, searcher.num_docs() as usize)?;
-        Ok(Self { searcher, fields, analyzer, lengths, path: dir.to_owned(), columns: KeptColumns::default() })
+        Ok(Self {
+            searcher,
+            fields,
+            analyzer,
+            lengths,
+            path: dir.to_owned(),
+            columns: KeptColumns::default(),
+        })
     }
 
     /// Name of the analyzer that made its terms: that of its language, or of an earlier release.
@@ -144,10 +164,23 @@ impl TextShard {
     pub fn document(&self, node: u32) -> Result<StoredDocument> {
         if node as usize >= self.len() {
             let (expected, got) = (format!("below {}", self.len()), node.to_string());
-            return Err(Error::Mismatch { what: "node of a stored document", expected, got });
+            return Err(Error::Mismatch {
+                what: "node of a stored document",
+                expected,
+                got,
+            });
         }
-        let fields: TantivyDocument = self.searcher.doc(DocAddress::new(0, node)).map_err(text_error(&self.path))?;
-        let text = |field| fields.get_first(field).and_then(|value| value.as_str()).unwrap_or_default().to_owned();
+        let fields: TantivyDocument = self
+            .searcher
+            .doc(DocAddress::new(0, node))
+            .map_err(text_error(&self.path))?;
+        let text = |field| {
+            fields
+                .get_first(field)
+                .and_then(|value| value.as_str())
+                .unwrap_or_default()
+                .to_owned()
+        };
         Ok(StoredDocument {
             key: text(self.fields.key),
             title: text(self.fields.title),

@@ -22,8 +22,8 @@ use crate::search::NodeSet;
 /// Postings or passages that are read between two checks for cancellation.
 const CHECKED: u32 = 1 << 14;
 
-/// Statistics of the whole corpus, without deleted documents. Count and frequencies come from the same segments, so that no
-/// term can be in more documents than there are (tantivy asserts it).
+/// Statistics of the whole corpus, without deleted documents. Count and frequencies come from the same segments, so
+/// that no term can be in more documents than there are (tantivy asserts it).
 #[derive(Clone)]
 pub struct CorpusStatistics {
     shards: Vec<CountedShard>,
@@ -56,7 +56,9 @@ struct CountedDocuments {
 
 impl std::fmt::Debug for CorpusStatistics {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("CorpusStatistics").field("shards", &self.shards.len()).finish_non_exhaustive()
+        f.debug_struct("CorpusStatistics")
+            .field("shards", &self.shards.len())
+            .finish_non_exhaustive()
     }
 }
 
@@ -71,7 +73,12 @@ impl CorpusStatistics {
             lengths: shard.lengths.clone(),
         };
         let shards = shards.into_iter().map(counted).collect();
-        Self { shards, deleted: Vec::new(), part: None, documents: Arc::default() }
+        Self {
+            shards,
+            deleted: Vec::new(),
+            part: None,
+            documents: Arc::default(),
+        }
     }
 
     /// Whether the terms of any shard were made by this analyzer.
@@ -82,7 +89,11 @@ impl CorpusStatistics {
     /// Without the deleted documents of the shards, in their order.
     #[must_use]
     pub fn without(self, deleted: impl IntoIterator<Item = Option<Arc<Deletions>>>) -> Self {
-        Self { deleted: deleted.into_iter().collect(), documents: Arc::default(), ..self }
+        Self {
+            deleted: deleted.into_iter().collect(),
+            documents: Arc::default(),
+            ..self
+        }
     }
 
     pub(super) fn shards(&self) -> &[CountedShard] {
@@ -95,7 +106,8 @@ impl CorpusStatistics {
         self.part.as_ref().map_or_else(deleted, |part| part.nodes.get(shard))
     }
 
-    /// The same statistics of whole documents, counted when they are first asked for; nothing where the work was cancelled.
+    /// The same statistics of whole documents, counted when they are first asked for; nothing where the work was
+    /// cancelled.
     pub(super) fn of_documents(
         &self,
         passages: &PassageDocuments,
@@ -111,25 +123,56 @@ impl CorpusStatistics {
     /// Of some documents alone, none of them deleted; one set per shard, in their order.
     pub fn within(&self, nodes: Arc<[NodeSet]>) -> Result<Self> {
         let (field, mut tokens) = (schema().1.body, 0);
-        for (CountedShard { path, searcher, lengths, .. }, nodes) in self.shards.iter().zip(&*nodes) {
+        for (
+            CountedShard {
+                path,
+                searcher,
+                lengths,
+                ..
+            },
+            nodes,
+        ) in self.shards.iter().zip(&*nodes)
+        {
             if let Some(lengths) = lengths {
                 tokens += nodes.iter().map(|node| lengths.of(node)).sum::<u64>();
                 continue;
             }
-            let Some(segment) = searcher.segment_readers().first() else { continue };
+            let Some(segment) = searcher.segment_readers().first() else {
+                continue;
+            };
             let lengths = segment.get_fieldnorms_reader(field).map_err(text_error(path))?;
             tokens += nodes.iter().map(|node| u64::from(lengths.fieldnorm(node))).sum::<u64>();
         }
         let documents = nodes.iter().map(|nodes| nodes.len() as u64).sum();
-        let part = Some(CountedDocuments { nodes, documents, tokens });
-        Ok(Self { part, documents: Arc::default(), ..self.clone() })
+        let part = Some(CountedDocuments {
+            nodes,
+            documents,
+            tokens,
+        });
+        Ok(Self {
+            part,
+            documents: Arc::default(),
+            ..self.clone()
+        })
     }
 
     /// Nothing where `cancel`, which is polled between passages, ended the work.
     fn count_documents(&self, passages: &PassageDocuments, cancel: &dyn Cancel) -> Result<Option<DocumentStatistics>> {
         let mut counter = DocumentCounter::new(passages.len());
-        for (number, CountedShard { path, searcher, body, lengths, .. }) in self.shards.iter().enumerate() {
-            let Some(segment) = searcher.segment_readers().first() else { continue };
+        for (
+            number,
+            CountedShard {
+                path,
+                searcher,
+                body,
+                lengths,
+                ..
+            },
+        ) in self.shards.iter().enumerate()
+        {
+            let Some(segment) = searcher.segment_readers().first() else {
+                continue;
+            };
             let norms = segment.get_fieldnorms_reader(*body).map_err(text_error(path))?;
             let counted = self.counted(number);
             for (node, document) in (0_u32..).zip(passages.of_shard(number)) {
@@ -138,15 +181,18 @@ impl CorpusStatistics {
                 }
                 if counted.is_none_or(|counted| counted.contains(node)) {
                     let of_norm = || u64::from(norms.fieldnorm(node));
-                    counter.add(*document, lengths.as_ref().map_or_else(of_norm, |lengths| lengths.of(node)));
+                    counter.add(
+                        *document,
+                        lengths.as_ref().map_or_else(of_norm, |lengths| lengths.of(node)),
+                    );
                 }
             }
         }
         Ok(Some(counter.statistics()))
     }
 
-    /// The statistics of these terms: one look-up for each different term and shard. `cancel` is polled before each term;
-    /// nothing where it ended the work.
+    /// The statistics of these terms: one look-up for each different term and shard. `cancel` is polled before each
+    /// term; nothing where it ended the work.
     pub(super) fn of(&self, field: Field, terms: &[Term], cancel: &dyn Cancel) -> Result<Option<TermStatistics>> {
         if let Some(part) = &self.part {
             return self.of_part(part, terms, cancel);
@@ -192,11 +238,18 @@ impl CorpusStatistics {
             }
             frequencies.insert(term.clone(), frequency);
         }
-        Ok(Some(TermStatistics { documents: part.documents, tokens: part.tokens, frequencies }))
+        Ok(Some(TermStatistics {
+            documents: part.documents,
+            tokens: part.tokens,
+            frequencies,
+        }))
     }
 
     fn sum(&self, one: impl Fn(&Searcher) -> tantivy::Result<u64>) -> Result<u64> {
-        self.shards.iter().map(|shard| one(&shard.searcher).map_err(text_error(&shard.path))).sum()
+        self.shards
+            .iter()
+            .map(|shard| one(&shard.searcher).map_err(text_error(&shard.path)))
+            .sum()
     }
 }
 
@@ -207,9 +260,13 @@ fn frequency_within(
     term: &Term,
     cancel: &dyn Cancel,
 ) -> tantivy::Result<Option<u64>> {
-    let Some(segment) = searcher.segment_readers().first().filter(|_| !nodes.is_empty()) else { return Ok(Some(0)) };
+    let Some(segment) = searcher.segment_readers().first().filter(|_| !nodes.is_empty()) else {
+        return Ok(Some(0));
+    };
     let index = segment.inverted_index(term.field())?;
-    let Some(mut postings) = index.read_postings(term, IndexRecordOption::Basic)? else { return Ok(Some(0)) };
+    let Some(mut postings) = index.read_postings(term, IndexRecordOption::Basic)? else {
+        return Ok(Some(0));
+    };
     let (mut read, mut found, mut node) = (0, 0, postings.doc());
     while node != TERMINATED {
         if read % CHECKED == 0 && cancel.is_cancelled() {

@@ -16,11 +16,13 @@ const CHUNK: usize = 1 << 10;
 type Counts = (BTreeMap<Vec<u8>, u32>, u64);
 
 impl TextShard {
-    /// Analyses the stored title and text of documents again, in parallel, and adds what they hold to `before`. None where
-    /// the work was cancelled.
+    /// Analyses the stored title and text of documents again, in parallel, and adds what they hold to `before`. None
+    /// where the work was cancelled.
     pub fn terms_of(&self, nodes: &[u32], before: &DeletedTerms, cancel: &dyn Cancel) -> Result<Option<DeletedTerms>> {
-        let parts: Vec<Option<Counts>> =
-            nodes.par_chunks(CHUNK).map(|nodes| self.count(nodes, cancel)).collect::<Result<_>>()?;
+        let parts: Vec<Option<Counts>> = nodes
+            .par_chunks(CHUNK)
+            .map(|nodes| self.count(nodes, cancel))
+            .collect::<Result<_>>()?;
         let (mut terms, mut tokens) = Counts::default();
         for part in parts {
             let Some((part, more)) = part else { return Ok(None) };

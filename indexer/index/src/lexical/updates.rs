@@ -1,9 +1,9 @@
-//! Metadata of documents that were given others after their shard was built: a small text index of its own, so that neither the
-//! shard nor its vectors are written again.
+//! Metadata of documents that were given others after their shard was built: a small text index of its own, so that
+//! neither the shard nor its vectors are written again.
 //!
-//! `metadata/GGGGGG-<shard id>/` holds all such documents of the shard up to generation G: `nodes`, their nodes as little-endian
-//! u32, ascending, and `text/`, a tantivy index in which document `i` is the `i`-th of these: key, title and metadata, without the
-//! text, which BM25 goes on reading from the shard.
+//! `metadata/GGGGGG-<shard id>/` holds all such documents of the shard up to generation G: `nodes`, their nodes as
+//! little-endian u32, ascending, and `text/`, a tantivy index in which document `i` is the `i`-th of these: key, title
+//! and metadata, without the text, which BM25 goes on reading from the shard.
 
 use std::path::Path;
 
@@ -33,13 +33,31 @@ pub fn write_updates<'a>(dir: &Path, documents: impl IntoIterator<Item = (u32, &
     // It has no text to analyse.
     let mut text = TextWriter::create(&dir.join(TEXT_DIR), TextLanguage::default())?;
     let mut nodes: Vec<u32> = Vec::new();
-    for (node, StoredDocument { key, title, metadata_json, .. }) in documents {
+    for (
+        node,
+        StoredDocument {
+            key,
+            title,
+            metadata_json,
+            ..
+        },
+    ) in documents
+    {
         if nodes.last().is_some_and(|last| *last >= node) {
             let (expected, got) = ("ascending".to_owned(), node.to_string());
-            return Err(Error::Mismatch { what: "nodes of updated metadata", expected, got });
+            return Err(Error::Mismatch {
+                what: "nodes of updated metadata",
+                expected,
+                got,
+            });
         }
         nodes.push(node);
-        text.add_without_text(TextDocument { key, title, text: "", metadata_json })?;
+        text.add_without_text(TextDocument {
+            key,
+            title,
+            text: "",
+            metadata_json,
+        })?;
     }
     text.finish()?;
     let path = dir.join(NODES_FILE);
@@ -72,7 +90,11 @@ impl MetadataUpdates {
 
     /// Whether these are the updates in the directory of that name.
     pub fn dir_is(&self, name: &str) -> bool {
-        self.text.path().parent().and_then(Path::file_name).is_some_and(|own| own == name)
+        self.text
+            .path()
+            .parent()
+            .and_then(Path::file_name)
+            .is_some_and(|own| own == name)
     }
 
     /// Documents with other metadata than their shard has.
@@ -103,9 +125,12 @@ impl MetadataUpdates {
         }
     }
 
-    /// Replaces what a filter says of the shard's own metadata by what it says of these. False where the work was cancelled.
+    /// Replaces what a filter says of the shard's own metadata by what it says of these. False where the work was
+    /// cancelled.
     pub fn apply(&self, filter: &DocumentFilter, allowed: &mut NodeSet, cancel: &dyn Cancel) -> Result<bool> {
-        let Some(matching) = filter.nodes(&self.text, cancel)? else { return Ok(false) };
+        let Some(matching) = filter.nodes(&self.text, cancel)? else {
+            return Ok(false);
+        };
         for (at, node) in (0..).zip(&self.nodes) {
             if matching.contains(at) {
                 allowed.insert(*node);

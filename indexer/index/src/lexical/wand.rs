@@ -1,9 +1,10 @@
-//! Block-max WAND over one segment (Ding and Suel 2011) that polls for cancellation between blocks, also while it skips.
+//! Block-max WAND over one segment (Ding and Suel 2011) that polls for cancellation between blocks, also while it
+//! skips.
 //!
-//! This is tantivy's `block_wand`, step by step over the same blocks. tantivy's own cannot be interrupted before the next hit,
-//! which may be a whole segment away. Two differences: tantivy moves to a block without decoding it, which its public interface
-//! does not offer; and here the terms of a document are added up in the question's order, so that its score is the same to the
-//! last bit in whatever segment it is.
+//! This is tantivy's `block_wand`, step by step over the same blocks. tantivy's own cannot be interrupted before the
+//! next hit, which may be a whole segment away. Two differences: tantivy moves to a block without decoding it, which
+//! its public interface does not offer; and here the terms of a document are added up in the question's order, so that
+//! its score is the same to the last bit in whatever segment it is.
 
 use tantivy::fieldnorm::FieldNormReader;
 use tantivy::postings::BlockSegmentPostings;
@@ -38,14 +39,27 @@ impl<'a> TermCursor<'a> {
     /// A cursor at the first document.
     pub(super) fn new(number: usize, block: BlockSegmentPostings, weight: &'a Bm25Weight) -> Self {
         let (doc, max_score) = (block.doc(0), weight.max_score());
-        let mut cursor = Self { number, block, weight, max_score, doc, at: 0, last: 0, ahead: false };
+        let mut cursor = Self {
+            number,
+            block,
+            weight,
+            max_score,
+            doc,
+            at: 0,
+            last: 0,
+            ahead: false,
+        };
         cursor.read_end();
         cursor
     }
 
     fn read_end(&mut self) {
         let docs = self.block.docs();
-        self.last = docs.last().copied().filter(|_| docs.len() == BLOCK).unwrap_or(TERMINATED);
+        self.last = docs
+            .last()
+            .copied()
+            .filter(|_| docs.len() == BLOCK)
+            .unwrap_or(TERMINATED);
     }
 
     /// Moves to the block that may hold a document; the current document stays.
@@ -95,7 +109,8 @@ impl<'a> TermCursor<'a> {
     }
 
     fn score(&self, norms: &FieldNormReader) -> Score {
-        self.weight.score(norms.fieldnorm_id(self.doc), self.block.freq(self.at))
+        self.weight
+            .score(norms.fieldnorm_id(self.doc), self.block.freq(self.at))
     }
 }
 
@@ -117,8 +132,8 @@ impl CancelCheck<'_> {
     }
 }
 
-/// Calls `take` with every document that scores more than a threshold, ascending; `take` returns the next threshold, and
-/// documents that cannot exceed it are skipped. False where it was cancelled.
+/// Calls `take` with every document that scores more than a threshold, ascending; `take` returns the next threshold,
+/// and documents that cannot exceed it are skipped. False where it was cancelled.
 pub(super) fn block_max_wand(
     mut cursors: Vec<TermCursor<'_>>,
     norms: &FieldNormReader,
@@ -175,22 +190,31 @@ pub(super) fn block_max_wand(
     true
 }
 
-/// The first document that may exceed the threshold: the number of terms before it, the number of terms not after it, and the document.
+/// The first document that may exceed the threshold: the number of terms before it, the number of terms not after it,
+/// and the document.
 fn find_pivot(terms: &[&mut TermCursor<'_>], threshold: Score) -> Option<(usize, usize, DocId)> {
     let mut most = 0.0;
     let before = terms.iter().position(|term| {
         most += term.max_score;
         most > threshold
     })?;
-    let pivot = terms.get(before).map(|term| term.doc).filter(|pivot| *pivot != TERMINATED)?;
-    let on_pivot = terms.iter().skip(before + 1).take_while(|term| term.doc == pivot).count();
+    let pivot = terms
+        .get(before)
+        .map(|term| term.doc)
+        .filter(|pivot| *pivot != TERMINATED)?;
+    let on_pivot = terms
+        .iter()
+        .skip(before + 1)
+        .take_while(|term| term.doc == pivot)
+        .count();
     Some((before, before + 1 + on_pivot, pivot))
 }
 
 /// No document before the end of the nearest block can exceed the threshold: the term that may score most goes there.
 fn skip_block(terms: &mut [&mut TermCursor<'_>], pivot_len: usize) {
-    let Some((mut mover, (mut most, mut end))) =
-        terms.get(pivot_len - 1).map(|term| (pivot_len - 1, (term.max_score, term.last)))
+    let Some((mut mover, (mut most, mut end))) = terms
+        .get(pivot_len - 1)
+        .map(|term| (pivot_len - 1, (term.max_score, term.last)))
     else {
         return;
     };
@@ -214,7 +238,9 @@ fn skip_block(terms: &mut [&mut TermCursor<'_>], pivot_len: usize) {
 
 /// Moves the one term that has gone ahead to its place.
 fn restore_order(terms: &mut [&mut TermCursor<'_>], moved: usize) {
-    let Some(doc) = terms.get(moved).map(|term| term.doc) else { return };
+    let Some(doc) = terms.get(moved).map(|term| term.doc) else {
+        return;
+    };
     for at in moved + 1..terms.len() {
         if terms[at].doc >= doc {
             break;

@@ -1,9 +1,10 @@
 //! The words of a text: runs of letters and digits, with the marks and invisible characters that stand within them.
 //!
-//! What extends a character does not end a word (UAX 29, rule WB4): decomposed spellings (`nai` + U+0308 + `ve`), the vowel signs of
-//! Indic scripts, soft hyphens, and the joiners of Persian. Words are then composed (NFC), and what only decorates a letter is left out:
-//! accents that have no letter of their own, the points of Hebrew, the vowel marks of Arabic, and all that is invisible. In scripts without
-//! spaces between words marks cut as they always did, and so they do in what would be longer than any word.
+//! What extends a character does not end a word (UAX 29, rule WB4): decomposed spellings (`nai` + U+0308 + `ve`), the
+//! vowel signs of Indic scripts, soft hyphens, and the joiners of Persian. Words are then composed (NFC), and what only
+//! decorates a letter is left out: accents that have no letter of their own, the points of Hebrew, the vowel marks of
+//! Arabic, and all that is invisible. In scripts without spaces between words marks cut as they always did, and so they
+//! do in what would be longer than any word.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -44,12 +45,18 @@ impl LongWords {
 impl Words {
     /// Counts what is left out.
     pub(super) fn counted(left_out: LongWords) -> Self {
-        Self { left_out, ..Self::default() }
+        Self {
+            left_out,
+            ..Self::default()
+        }
     }
 
     /// As the first analyzer cut them: a mark ends a word.
     pub(super) fn bare() -> Self {
-        Self { bare: true, ..Self::default() }
+        Self {
+            bare: true,
+            ..Self::default()
+        }
     }
 }
 
@@ -59,8 +66,17 @@ impl Tokenizer for Words {
     fn token_stream<'a>(&'a mut self, text: &'a str) -> WordStream<'a> {
         self.token.reset();
         let bare_until = if self.bare { usize::MAX } else { 0 };
-        let words = WordCursor { text, at: 0, bare_until };
-        WordStream { text, words, left_out: &self.left_out, token: &mut self.token }
+        let words = WordCursor {
+            text,
+            at: 0,
+            bare_until,
+        };
+        WordStream {
+            text,
+            words,
+            left_out: &self.left_out,
+            token: &mut self.token,
+        }
     }
 }
 
@@ -91,7 +107,11 @@ impl<'a> WordCursor<'a> {
 
     /// At a place in a text.
     pub(super) fn from(text: &'a str, at: usize) -> Self {
-        Self { text, at, bare_until: 0 }
+        Self {
+            text,
+            at,
+            bare_until: 0,
+        }
     }
 
     /// The end of the text.
@@ -155,7 +175,9 @@ impl TokenStream for WordStream<'_> {
     fn advance(&mut self) -> bool {
         self.token.text.clear();
         self.token.position = self.token.position.wrapping_add(1);
-        let Some(word) = self.words.next(self.left_out) else { return false };
+        let Some(word) = self.words.next(self.left_out) else {
+            return false;
+        };
         (self.token.offset_from, self.token.offset_to) = (word.start, word.end);
         self.token.text.push_str(&self.text[word]);
         true
@@ -170,7 +192,8 @@ impl TokenStream for WordStream<'_> {
     }
 }
 
-/// The kinds of a byte of UTF-8. Most text is ASCII, of which a table tells faster than [`char::is_alphanumeric`] where words end.
+/// The kinds of a byte of UTF-8. Most text is ASCII, of which a table tells faster than [`char::is_alphanumeric`] where
+/// words end.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ByteKind {
     /// An ASCII letter or digit.
@@ -185,7 +208,11 @@ static BYTE_KINDS: [ByteKind; 256] = {
     let mut kinds = [ByteKind::Other; 256];
     let mut byte = 0;
     while byte < 128 {
-        kinds[byte as usize] = if (byte as u8).is_ascii_alphanumeric() { ByteKind::Word } else { ByteKind::Gap };
+        kinds[byte as usize] = if (byte as u8).is_ascii_alphanumeric() {
+            ByteKind::Word
+        } else {
+            ByteKind::Gap
+        };
         byte += 1;
     }
     kinds
@@ -196,8 +223,8 @@ pub(super) fn extends(c: char) -> bool {
     !c.is_ascii() && (is_invisible(c) || is_combining_mark(c)) && !is_of_script_without_spaces(c)
 }
 
-/// Thai, Lao, Burmese, Khmer and Tai scripts have no spaces between words, so that marks, which end some syllables, are all that cuts a
-/// sentence.
+/// Thai, Lao, Burmese, Khmer and Tai scripts have no spaces between words, so that marks, which end some syllables, are
+/// all that cuts a sentence.
 fn is_of_script_without_spaces(c: char) -> bool {
     matches!(c, '\u{e00}'..='\u{eff}' | '\u{1000}'..='\u{109f}' | '\u{1780}'..='\u{17ff}' | '\u{1950}'..='\u{19ff}'
         | '\u{1a20}'..='\u{1aaf}' | '\u{a9e0}'..='\u{a9ff}' | '\u{aa60}'..='\u{aadf}')
@@ -205,7 +232,10 @@ fn is_of_script_without_spaces(c: char) -> bool {
 
 /// Soft hyphen, joiners, variation selectors.
 fn is_invisible(c: char) -> bool {
-    matches!(c, '\u{ad}' | '\u{34f}' | '\u{200c}' | '\u{200d}' | '\u{2060}' | '\u{fe00}'..='\u{fe0f}')
+    matches!(
+        c,
+        '\u{ad}' | '\u{34f}' | '\u{200c}' | '\u{200d}' | '\u{2060}' | '\u{fe00}'..='\u{fe0f}'
+    )
 }
 
 /// What decorates a letter without changing which one it is.
@@ -233,7 +263,11 @@ impl TokenFilter for LowerComposeFilter {
     type Tokenizer<T: Tokenizer> = LowerComposeTokenizer<T>;
 
     fn transform<T: Tokenizer>(self, tokenizer: T) -> LowerComposeTokenizer<T> {
-        LowerComposeTokenizer { tokenizer, dotless: self.dotless, buffer: String::new() }
+        LowerComposeTokenizer {
+            tokenizer,
+            dotless: self.dotless,
+            buffer: String::new(),
+        }
     }
 }
 
@@ -249,7 +283,11 @@ impl<T: Tokenizer> Tokenizer for LowerComposeTokenizer<T> {
 
     fn token_stream<'a>(&'a mut self, text: &'a str) -> Self::TokenStream<'a> {
         let tail = self.tokenizer.token_stream(text);
-        LowerComposeStream { tail, dotless: self.dotless, buffer: &mut self.buffer }
+        LowerComposeStream {
+            tail,
+            dotless: self.dotless,
+            buffer: &mut self.buffer,
+        }
     }
 }
 
@@ -312,12 +350,16 @@ mod tests {
 
     fn all(tokenizer: &mut TextAnalyzer, text: &str) -> Vec<Token> {
         let mut found = Vec::new();
-        tokenizer.token_stream(text).process(&mut |token| found.push(token.clone()));
+        tokenizer
+            .token_stream(text)
+            .process(&mut |token| found.push(token.clone()));
         found
     }
 
     fn words(text: &str) -> Vec<String> {
-        let mut analyzer = TextAnalyzer::builder(Words::default()).filter(LowerComposeFilter::default()).build();
+        let mut analyzer = TextAnalyzer::builder(Words::default())
+            .filter(LowerComposeFilter::default())
+            .build();
         all(&mut analyzer, text).into_iter().map(|token| token.text).collect()
     }
 
@@ -329,13 +371,19 @@ mod tests {
             ("co\u{ad}operate", "cooperate"),
             ("\u{ac00}\u{b098}", "\u{1100}\u{1161}\u{1102}\u{1161}"),
             ("\u{304c}", "\u{304b}\u{3099}"),
-            ("\u{5e9}\u{5dc}\u{5d5}\u{5dd}", "\u{5e9}\u{5c1}\u{5b8}\u{5dc}\u{5d5}\u{5b9}\u{5dd}"),
+            (
+                "\u{5e9}\u{5dc}\u{5d5}\u{5dd}",
+                "\u{5e9}\u{5c1}\u{5b8}\u{5dc}\u{5d5}\u{5b9}\u{5dd}",
+            ),
             ("\u{643}\u{62a}\u{628}", "\u{643}\u{64e}\u{62a}\u{64e}\u{628}\u{64e}"),
             (
                 "\u{645}\u{6cc}\u{62e}\u{648}\u{627}\u{647}\u{645}",
                 "\u{645}\u{6cc}\u{200c}\u{62e}\u{648}\u{627}\u{647}\u{645}",
             ),
-            ("\u{3c3}\u{3bf}\u{3c6}\u{3bf}\u{3c2}", "\u{3c3}\u{3bf}\u{3c6}\u{3bf}\u{3c3}"),
+            (
+                "\u{3c3}\u{3bf}\u{3c6}\u{3bf}\u{3c2}",
+                "\u{3c3}\u{3bf}\u{3c6}\u{3bf}\u{3c3}",
+            ),
             ("\u{419}od", "\u{418}\u{306}od"),
             ("x\u{302}", "x"),
             ("1\u{fe0f}\u{20e3}", "1"),
@@ -352,7 +400,10 @@ mod tests {
         // Thai is cut at its tone marks, as before.
         let bare = |text: &str| {
             let mut analyzer = TextAnalyzer::builder(Words::bare()).build();
-            all(&mut analyzer, text).into_iter().map(|token| token.text).collect::<Vec<_>>()
+            all(&mut analyzer, text)
+                .into_iter()
+                .map(|token| token.text)
+                .collect::<Vec<_>>()
         };
         let thai = "\u{e17}\u{e35}\u{e48}\u{e19}\u{e35}\u{e48}".repeat(30);
         assert_eq!(words(&thai), bare(&thai));

@@ -1,4 +1,5 @@
-//! Writes one segment, in which document `i` is node `i` of the vectors: at once, or, within a limit of memory, in parts that are merged in their order.
+//! Writes one segment, in which document `i` is node `i` of the vectors: at once, or, within a limit of memory, in
+//! parts that are merged in their order.
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
@@ -52,7 +53,9 @@ pub struct TextWriter {
 
 impl std::fmt::Debug for TextWriter {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("TextWriter").field("path", &self.path).finish_non_exhaustive()
+        f.debug_struct("TextWriter")
+            .field("path", &self.path)
+            .finish_non_exhaustive()
     }
 }
 
@@ -78,7 +81,10 @@ fn begin(
     let directory = MmapDirectory::open(dir).map_err(|error| failed(error.into()))?;
     let (schema, fields) = schema_by(Analyzer::Of(language));
     let tokenizers = tantivy::tokenizer::TokenizerManager::default();
-    tokenizers.register(language.analyzer(), counting_analyzer(language, count.clone(), long.clone()));
+    tokenizers.register(
+        language.analyzer(),
+        counting_analyzer(language, count.clone(), long.clone()),
+    );
     let writer = Index::builder()
         .schema(schema)
         .tokenizers(tokenizers)
@@ -92,22 +98,50 @@ impl TextWriter {
     pub fn create(dir: &Path, language: TextLanguage) -> Result<Self> {
         let (lengths, long) = (LengthsWriter::default(), LongWords::default());
         let (writer, fields) = begin(dir, language, &lengths.count, &long, MEMORY_BUDGET)?;
-        Ok(Self { writer, fields, language, path: dir.to_owned(), limit: None, parts: 0, lengths, long })
+        Ok(Self {
+            writer,
+            fields,
+            language,
+            path: dir.to_owned(),
+            limit: None,
+            parts: 0,
+            lengths,
+            long,
+        })
     }
 
     /// An index of texts that are stored and not searched.
     pub(super) fn create_stored(dir: &Path) -> Result<Self> {
         let (lengths, long, language) = (LengthsWriter::default(), LongWords::default(), TextLanguage::default());
         let (writer, fields) = begin(dir, language, &lengths.count, &long, STORED_BUDGET)?;
-        Ok(Self { writer, fields, language, path: dir.to_owned(), limit: None, parts: 0, lengths, long })
+        Ok(Self {
+            writer,
+            fields,
+            language,
+            path: dir.to_owned(),
+            limit: None,
+            parts: 0,
+            lengths,
+            long,
+        })
     }
 
-    /// The same with terms written to the disk whenever they take `bytes` of memory more than none do, and merged in the end: what is read is the same.
+    /// The same with terms written to the disk whenever they take `bytes` of memory more than none do, and merged in
+    /// the end: what is read is the same.
     pub fn create_within(dir: &Path, language: TextLanguage, bytes: usize) -> Result<Self> {
         let (lengths, long) = (LengthsWriter::default(), LongWords::default());
         let (writer, fields) = begin(&part(dir, 0), language, &lengths.count, &long, MEMORY_BUDGET)?;
         let limit = writer.mem_usage().saturating_add(bytes);
-        Ok(Self { writer, fields, language, path: dir.to_owned(), limit: Some(limit), parts: 0, lengths, long })
+        Ok(Self {
+            writer,
+            fields,
+            language,
+            path: dir.to_owned(),
+            limit: Some(limit),
+            parts: 0,
+            lengths,
+            long,
+        })
     }
 
     /// Adds the next document: the first is node 0.
@@ -147,9 +181,16 @@ impl TextWriter {
         self.lengths.add();
         if self.limit.is_some_and(|limit| self.writer.mem_usage() >= limit) {
             self.parts += 1;
-            let (next, _) =
-                begin(&part(&self.path, self.parts), self.language, &self.lengths.count, &self.long, MEMORY_BUDGET)?;
-            std::mem::replace(&mut self.writer, next).finalize().map_err(text_error(&self.path))?;
+            let (next, _) = begin(
+                &part(&self.path, self.parts),
+                self.language,
+                &self.lengths.count,
+                &self.long,
+                MEMORY_BUDGET,
+            )?;
+            std::mem::replace(&mut self.writer, next)
+                .finalize()
+                .map_err(text_error(&self.path))?;
         }
         Ok(())
     }
@@ -174,7 +215,10 @@ impl TextWriter {
                 fs_err::rename(part(&path, 0), &path)?;
             } else {
                 fs_err::create_dir_all(&path)?;
-                merge(&(0..=self.parts).map(|number| part(&path, number)).collect::<Vec<_>>(), &path)?;
+                merge(
+                    &(0..=self.parts).map(|number| part(&path, number)).collect::<Vec<_>>(),
+                    &path,
+                )?;
             }
             fs_err::remove_dir_all(parts(&path))?;
         }

@@ -1,5 +1,5 @@
-//! The mark of a publish in progress: an empty file `.publishing-NNNNNN`, made durable before the manifest is written and
-//! removed after `CURRENT` names it. A manifest with a mark that `CURRENT` does not name was never published.
+//! The mark of a publish in progress: an empty file `.publishing-NNNNNN`, made durable before the manifest is written
+//! and removed after `CURRENT` names it. A manifest with a mark that `CURRENT` does not name was never published.
 //!
 //! A roll-back also leaves manifests above `CURRENT`; those have no mark, and remain available. Indexes of earlier
 //! releases have no marks at all.
@@ -48,7 +48,9 @@ fn remove(path: &Path) -> Result<()> {
 fn unpublished(index: &Path, mut marked: Vec<u64>) -> Vec<u64> {
     if !marked.is_empty() {
         // Unknown where the pointer is damaged; then no manifest is removed.
-        let Ok(current) = current_generation(index) else { return Vec::new() };
+        let Ok(current) = current_generation(index) else {
+            return Vec::new();
+        };
         marked.retain(|generation| current != Some(*generation));
     }
     marked
@@ -63,8 +65,9 @@ pub fn generations(index: &Path) -> Result<Vec<u64>> {
     Ok(found)
 }
 
-/// Removes what killed publishes have left: manifests that `CURRENT` never named, and marks. The lock proves that none is
-/// in progress. The shards of such a manifest are then unreferenced. Returns the generations that are left, ascending.
+/// Removes what killed publishes have left: manifests that `CURRENT` never named, and marks. The lock proves that none
+/// is in progress. The shards of such a manifest are then unreferenced. Returns the generations that are left,
+/// ascending.
 pub fn settle(index: &Path, _lock: &WriteLock) -> Result<Vec<u64>> {
     // Once: there may be thousands of generations.
     let names = names(index)?;
@@ -78,7 +81,9 @@ pub fn settle(index: &Path, _lock: &WriteLock) -> Result<Vec<u64>> {
         remove(&index.join(manifest_name(*generation)))?;
     }
     sync_dir(index)?;
-    marked.into_iter().try_for_each(|generation| remove(&index.join(mark_name(generation))))?;
+    marked
+        .into_iter()
+        .try_for_each(|generation| remove(&index.join(mark_name(generation))))?;
     sync_dir(index)?;
     found.retain(|generation| !unpublished.contains(generation));
     Ok(found)

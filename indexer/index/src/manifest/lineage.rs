@@ -11,7 +11,13 @@ use crate::error::{Error, Result};
 pub fn predecessor(index: &Path, generation: u64) -> Result<u64> {
     let published = generations(index)?;
     let before = |candidate: &u64| *candidate < generation && published.contains(candidate);
-    let parent = load(index, generation).ok().and_then(|manifest| manifest.parent).filter(before);
+    let parent = load(index, generation)
+        .ok()
+        .and_then(|manifest| manifest.parent)
+        .filter(before);
     let newest = || published.iter().rev().copied().find(before);
-    parent.or_else(newest).ok_or_else(|| Error::Oldest { path: index.to_owned(), generation })
+    parent.or_else(newest).ok_or_else(|| Error::Oldest {
+        path: index.to_owned(),
+        generation,
+    })
 }

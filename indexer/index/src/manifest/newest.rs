@@ -1,6 +1,6 @@
-//! The highest number of a generation that is not here: `.newest-generation`, one decimal number. After a roll-back, generations
-//! above the current one may be removed, or may be left in the store from which the index was pulled, and their numbers are not given to
-//! others: a copy of the index elsewhere may still have them.
+//! The highest number of a generation that is not here: `.newest-generation`, one decimal number. After a roll-back,
+//! generations above the current one may be removed, or may be left in the store from which the index was pulled, and
+//! their numbers are not given to others: a copy of the index elsewhere may still have them.
 
 use std::path::Path;
 
@@ -33,8 +33,8 @@ pub(super) fn newest_removed(index: &Path) -> Result<u64> {
     })
 }
 
-/// Notes that a number was given to a generation that is not here: one that is about to be removed, or that only a store has. The lock proves that no
-/// other process does.
+/// Notes that a number was given to a generation that is not here: one that is about to be removed, or that only a
+/// store has. The lock proves that no other process does.
 pub fn note_number(index: &Path, generation: u64, _lock: &WriteLock) -> Result<()> {
     if generation > newest_removed(index)? {
         write_atomic(&index.join(NEWEST), format!("{generation}\n").as_bytes())?;

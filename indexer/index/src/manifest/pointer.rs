@@ -22,7 +22,13 @@ pub(super) fn generation_of(name: &str) -> Option<u64> {
 pub(super) fn damaged(path: PathBuf, part: &str, expected: String, got: String) -> Error {
     let hint = "Put an intact copy there (written under another name, then `mv`), make another generation current with \
                 `dyad-indexer rollback --index DIR --to GENERATION`, or build again";
-    Error::Format { path, part: part.to_owned(), expected, got, hint }
+    Error::Format {
+        path,
+        part: part.to_owned(),
+        expected,
+        got,
+        hint,
+    }
 }
 
 /// The pointer's content: file name and checksum.
@@ -43,7 +49,10 @@ pub fn parse_pointer(path: &Path, text: &str) -> Result<(u64, u32)> {
     let parsed =
         parsed.and_then(|(name, checksum)| Some((generation_of(name)?, u32::from_str_radix(checksum, 16).ok()?)));
     parsed.ok_or_else(|| {
-        let (expected, got) = ("`manifest-NNNNNN.json CHECKSUM`", format!("`{}`", text.trim_end().escape_debug()));
+        let (expected, got) = (
+            "`manifest-NNNNNN.json CHECKSUM`",
+            format!("`{}`", text.trim_end().escape_debug()),
+        );
         damaged(path.to_owned(), "content", expected.to_owned(), got)
     })
 }

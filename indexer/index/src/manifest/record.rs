@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use crate::language::TextLanguage;
 use crate::model::ModelRecord;
 
-/// Newest version that this build reads. Version 1 had no deletions: its readers would return deleted documents, and refuse this one. Version 3 has
-/// a [`Manifest::context`]: earlier releases would add vectors of passages alone.
+/// Newest version that this build reads. Version 1 had no deletions: its readers would return deleted documents, and
+/// refuse this one. Version 3 has a [`Manifest::context`]: earlier releases would add vectors of passages alone.
 pub const MANIFEST_VERSION: u32 = 3;
 /// Version of generations without one.
 const PLAIN_VERSION: u32 = 2;
@@ -42,11 +42,12 @@ pub struct Manifest {
     pub tool: String,
     /// The model of all vectors.
     pub model: ModelRecord,
-    /// What of its document has reached a passage's vector, as `dyad-encoder embed --context` names it. Absent where that is its title.
+    /// What of its document has reached a passage's vector, as `dyad-encoder embed --context` names it. Absent where
+    /// that is its title.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<String>,
-    /// What a cosine of 1 counts in a softmax over the model's cosines, as estimated when it embedded; searches that fuse need it. Absent where it could not be
-    /// estimated, and where an earlier release published.
+    /// What a cosine of 1 counts in a softmax over the model's cosines, as estimated when it embedded; searches that
+    /// fuse need it. Absent where it could not be estimated, and where an earlier release published.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub logit_scale: Option<f64>,
     /// The recall that every shard must keep; a change that breaks it is not published.
@@ -95,8 +96,8 @@ pub struct Change {
     /// Vectors that were taken from the generation before, because their texts had not changed.
     #[serde(default)]
     pub reused: u64,
-    /// Texts that were truncated at the model's longest input: of those that an encoder service embedded for this change, or
-    /// of a whole set of embeddings; absent where vectors came from elsewhere.
+    /// Texts that were truncated at the model's longest input: of those that an encoder service embedded for this
+    /// change, or of a whole set of embeddings; absent where vectors came from elsewhere.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub truncated: Option<u64>,
 }
@@ -215,19 +216,30 @@ pub struct FileEntry {
 impl Manifest {
     /// The version of a manifest with this [`Self::context`].
     pub fn version(context: Option<&str>) -> u32 {
-        if context.is_some() { MANIFEST_VERSION } else { PLAIN_VERSION }
+        if context.is_some() {
+            MANIFEST_VERSION
+        } else {
+            PLAIN_VERSION
+        }
     }
 
     /// Documents of all shards that are not deleted. A damaged manifest may name more than can be counted.
     pub fn documents(&self) -> u64 {
-        self.shards.iter().fold(0, |sum, shard| sum.saturating_add(shard.live()))
+        self.shards
+            .iter()
+            .fold(0, |sum, shard| sum.saturating_add(shard.live()))
     }
 }
 
 impl ShardEntry {
     /// All that it consists of.
     pub fn parts(&self) -> impl Iterator<Item = ShardPart<'_>> {
-        let shard = ShardPart { folder: SHARDS_DIR, name: &self.id, files: &self.files, is_dir: true };
+        let shard = ShardPart {
+            folder: SHARDS_DIR,
+            name: &self.id,
+            files: &self.files,
+            is_dir: true,
+        };
         let deletions = self.deleted.iter().map(|deleted| ShardPart {
             folder: DELETIONS_DIR,
             name: &deleted.file.path,
@@ -246,11 +258,15 @@ impl ShardEntry {
             files: &calibration.files,
             is_dir: true,
         });
-        std::iter::once(shard).chain(deletions).chain(metadata).chain(calibration)
+        std::iter::once(shard)
+            .chain(deletions)
+            .chain(metadata)
+            .chain(calibration)
     }
 
     /// Documents that are not deleted.
     pub fn live(&self) -> u64 {
-        self.documents.saturating_sub(self.deleted.as_ref().map_or(0, |deleted| deleted.documents))
+        self.documents
+            .saturating_sub(self.deleted.as_ref().map_or(0, |deleted| deleted.documents))
     }
 }

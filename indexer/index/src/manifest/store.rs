@@ -26,16 +26,26 @@ pub fn parse(path: &Path, bytes: &[u8]) -> Result<Manifest> {
         |error: serde_json::Error| damaged(path.to_owned(), "content", "a manifest".to_owned(), error.to_string());
     let version: ManifestVersion = serde_json::from_slice(bytes).map_err(broken)?;
     if version.format_version > MANIFEST_VERSION {
-        return Err(Error::Newer { path: path.to_owned(), got: version.format_version, supported: MANIFEST_VERSION });
+        return Err(Error::Newer {
+            path: path.to_owned(),
+            got: version.format_version,
+            supported: MANIFEST_VERSION,
+        });
     }
     let manifest: Manifest = serde_json::from_slice(bytes).map_err(broken)?;
-    if let Some(scale) = manifest.logit_scale.filter(|scale| !(*scale > 0.0 && *scale <= MAX_LOGIT_SCALE)) {
+    if let Some(scale) = manifest
+        .logit_scale
+        .filter(|scale| !(*scale > 0.0 && *scale <= MAX_LOGIT_SCALE))
+    {
         let expected = format!("a number above 0, at most {MAX_LOGIT_SCALE}");
         return Err(damaged(path.to_owned(), "logit_scale", expected, scale.to_string()));
     }
     // Names become paths, which must not lead out of the index.
     let plain = |name: &str| {
-        !name.is_empty() && Path::new(name).components().all(|part| matches!(part, std::path::Component::Normal(_)))
+        !name.is_empty()
+            && Path::new(name)
+                .components()
+                .all(|part| matches!(part, std::path::Component::Normal(_)))
     };
     for shard in &manifest.shards {
         let bad = shard.parts().flat_map(ShardPart::names).find(|name| !plain(name));
@@ -60,8 +70,16 @@ pub fn load(index: &Path, generation: u64) -> Result<Manifest> {
 }
 
 fn absent(index: &Path, generation: u64) -> Result<Error> {
-    let present = generations(index)?.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
-    Ok(Error::NoGeneration { path: index.to_owned(), generation, present })
+    let present = generations(index)?
+        .iter()
+        .map(u64::to_string)
+        .collect::<Vec<_>>()
+        .join(", ");
+    Ok(Error::NoGeneration {
+        path: index.to_owned(),
+        generation,
+        present,
+    })
 }
 
 fn read(index: &Path, generation: u64) -> Result<Manifest> {
@@ -94,29 +112,45 @@ pub fn current(index: &Path) -> Result<Manifest> {
     let path = index.join(name);
     let got = crc32c::crc32c(&bytes);
     if got != checksum {
-        return Err(damaged(path, "checksum in `CURRENT`", format!("{checksum:08x}"), format!("{got:08x}")));
+        return Err(damaged(
+            path,
+            "checksum in `CURRENT`",
+            format!("{checksum:08x}"),
+            format!("{got:08x}"),
+        ));
     }
     parse(&path, &bytes)
 }
 
 /// The number of the generation that is published next: above all that are there, also those above `CURRENT`, which a
-/// roll-back leaves, and above those that were removed. The lock proves that no other process uses it. What killed publishes have left is removed
-/// first, as [`settle`](super::settle) does.
+/// roll-back leaves, and above those that were removed. The lock proves that no other process uses it. What killed
+/// publishes have left is removed first, as [`settle`](super::settle) does.
 pub fn next_generation(index: &Path, lock: &WriteLock) -> Result<u64> {
     let newest = intent::settle(index, lock)?.last().copied();
     // A pointer that cannot be read is replaced by the next publish, which repairs it.
-    let newest = newest.max(current_generation(index).ok().flatten()).unwrap_or(0).max(newest_removed(index)?);
+    let newest = newest
+        .max(current_generation(index).ok().flatten())
+        .unwrap_or(0)
+        .max(newest_removed(index)?);
     newest.checked_add(1).ok_or_else(|| {
-        let (expected, got) = ("a generation that another one can follow".to_owned(), newest.to_string());
+        let (expected, got) = (
+            "a generation that another one can follow".to_owned(),
+            newest.to_string(),
+        );
         let hint = "No build has made so many generations: remove the file";
-        Error::Format { path: index.join(manifest_name(newest)), part: "name".to_owned(), expected, got, hint }
+        Error::Format {
+            path: index.join(manifest_name(newest)),
+            part: "name".to_owned(),
+            expected,
+            got,
+            hint,
+        }
     })
 }
 
-/// Writes a manifest of the number that [`next_generation`] has returned, and points `CURRENT` at it. The lock proves that no other process does. A
-/// process that ends in between
-/// leaves a manifest that is no generation: [`generations`] and [`load`] ignore it, and [`settle`](super::settle)
-/// removes it.
+/// Writes a manifest of the number that [`next_generation`] has returned, and points `CURRENT` at it. The lock proves
+/// that no other process does. A process that ends in between leaves a manifest that is no generation: [`generations`]
+/// and [`load`] ignore it, and [`settle`](super::settle) removes it.
 pub fn publish(index: &Path, manifest: &Manifest, _lock: &WriteLock) -> Result<()> {
     let bytes = serde_json::to_vec_pretty(manifest).map_err(std::io::Error::from)?;
     intent::begin(index, manifest.generation)?;
@@ -133,8 +167,8 @@ pub fn point_to(index: &Path, generation: u64, lock: &WriteLock) -> Result<()> {
     point(index, generation)
 }
 
-/// Removes a generation that is not current, unless a process of this machine reads it; says whether it was removed. Its
-/// files stay. The lock proves that `CURRENT` does not move.
+/// Removes a generation that is not current, unless a process of this machine reads it; says whether it was removed.
+/// Its files stay. The lock proves that `CURRENT` does not move.
 pub fn remove(index: &Path, generation: u64, lock: &WriteLock) -> Result<bool> {
     let current = current_generation(index)?;
     if current == Some(generation) {
@@ -151,11 +185,14 @@ pub fn remove(index: &Path, generation: u64, lock: &WriteLock) -> Result<bool> {
 fn point(index: &Path, generation: u64) -> Result<()> {
     read(index, generation)?;
     let manifest = fs_err::read(index.join(manifest_name(generation)))?;
-    Ok(write_atomic(&index.join(POINTER), pointer_to(generation, &manifest).as_bytes())?)
+    Ok(write_atomic(
+        &index.join(POINTER),
+        pointer_to(generation, &manifest).as_bytes(),
+    )?)
 }
 
-/// Publishes a generation that was published elsewhere under the same number, by the bytes of its manifest, whose files are in place. Another
-/// manifest of that number is refused.
+/// Publishes a generation that was published elsewhere under the same number, by the bytes of its manifest, whose files
+/// are in place. Another manifest of that number is refused.
 pub fn adopt(index: &Path, bytes: &[u8], lock: &WriteLock) -> Result<Manifest> {
     let manifest = parse(&index.join("manifest"), bytes)?;
     let path = index.join(manifest_name(manifest.generation));

@@ -1,6 +1,8 @@
-//! Sketches laid out for a scan: blocks of rows, byte by byte, with their factors, and questions as tables that are looked up.
+//! Sketches laid out for a scan: blocks of rows, byte by byte, with their factors, and questions as tables that are
+//! looked up.
 //!
-//! Laying out a row costs as much as estimating it a few times; all questions of a scan share it, and where blocks are kept, later scans too.
+//! Laying out a row costs as much as estimating it a few times; all questions of a scan share it, and where blocks are
+//! kept, later scans too.
 
 use super::codec::{EncodedRowFactors, PLANES, PreparedQuery};
 use super::codes::CodesView;
@@ -30,8 +32,11 @@ impl SketchBlocks {
     }
 }
 
-const NO_FACTORS: BlockFactors =
-    BlockFactors { sketch: [f32::NAN; BLOCK_ROWS], bias: [f32::NAN; BLOCK_ROWS], error: [f32::NAN; BLOCK_ROWS] };
+const NO_FACTORS: BlockFactors = BlockFactors {
+    sketch: [f32::NAN; BLOCK_ROWS],
+    bias: [f32::NAN; BLOCK_ROWS],
+    error: [f32::NAN; BLOCK_ROWS],
+};
 
 /// Blocks whose sketches are prefetched before they are laid out.
 const AHEAD: usize = 4;
@@ -51,8 +56,8 @@ const SHARED: [[u8; 16]; 16] = {
     shared
 };
 
-/// The entries of a half byte of a question, by its bits in each plane, and the least sum, which is left out of them. Values are from -7 to 7, so that
-/// an entry is at most 28.
+/// The entries of a half byte of a question, by its bits in each plane, and the least sum, which is left out of them.
+/// Values are from -7 to 7, so that an entry is at most 28.
 fn entries(planes: [usize; PLANES]) -> ([u8; 16], i32) {
     let [ones, twos, fours, eights] = planes.map(|plane| SHARED[plane & 15]);
     let mut sums = [0i8; 16];
@@ -61,11 +66,15 @@ fn entries(planes: [usize; PLANES]) -> ([u8; 16], i32) {
     }
     // The sum of all that are negative.
     let least = sums[planes[PLANES - 1] & 15];
-    (sums.map(|sum| (sum - least).cast_unsigned().min(MOST)), i32::from(least))
+    (
+        sums.map(|sum| (sum - least).cast_unsigned().min(MOST)),
+        i32::from(least),
+    )
 }
 
 impl PreparedQuery {
-    /// Lays out the question for [`CodesView::estimate_block`], whose estimates are raised by `optimism` standard deviations of the error.
+    /// Lays out the question for [`CodesView::estimate_block`], whose estimates are raised by `optimism` standard
+    /// deviations of the error.
     pub(crate) fn look_up(&self, optimism: f32, lookup: &mut Lookup) {
         let bytes = self.planes.len() / PLANES * 8;
         let plane = |plane: usize, byte: usize| {
@@ -111,7 +120,10 @@ impl CodesView<'_> {
                 *block = NO_FACTORS;
             }
             for (row, slot) in slots.iter().enumerate() {
-                let Some(EncodedRowFactors { sketch, error, bias, .. }) = self.factors(*slot) else {
+                let Some(EncodedRowFactors {
+                    sketch, error, bias, ..
+                }) = self.factors(*slot)
+                else {
                     blocks.is_damaged = true;
                     block.bias[row] = f32::NAN;
                     continue;
@@ -122,8 +134,8 @@ impl CodesView<'_> {
         }
     }
 
-    /// The estimates of the slots of a block, as [`CodesView::estimate`] gives them. Places after the last slot get a value that is not
-    /// a number.
+    /// The estimates of the slots of a block, as [`CodesView::estimate`] gives them. Places after the last slot get a
+    /// value that is not a number.
     pub(crate) fn estimate_block(
         &self,
         lookup: &Lookup,
@@ -132,7 +144,10 @@ impl CodesView<'_> {
         estimates: &mut [f32; BLOCK_ROWS],
     ) {
         let start = at * blocks.sketch_bytes;
-        match (blocks.factors.get(at), blocks.bytes.get(start..start + blocks.sketch_bytes)) {
+        match (
+            blocks.factors.get(at),
+            blocks.bytes.get(start..start + blocks.sketch_bytes),
+        ) {
             (Some(factors), Some(bytes)) => self.fast_scan(lookup, bytes, factors, estimates),
             _ => estimates.fill(f32::NAN),
         }

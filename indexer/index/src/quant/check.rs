@@ -43,19 +43,33 @@ pub(super) fn differ(
         Metric::Cosine | Metric::Dot => (rounding + 1e-5) * long * length(codec.centre()).max(1e-3),
         Metric::L2 => moved * (short + moved),
     };
-    let EncodedRowFactors { sketch, error, scale, bias } = stored.factors;
+    let EncodedRowFactors {
+        sketch,
+        error,
+        scale,
+        bias,
+    } = stored.factors;
     // A residual no longer than the possible rounding has no meaningful direction.
     let tells = short > 20.0 * moved;
     let factors = [
         ("bias", near(bias, fresh.bias, by_bias)),
         ("scale", near(scale, fresh.scale, moved)),
-        ("sketch factor", near(sketch, fresh.sketch, if tells { 0.1 * short } else { short + moved })),
-        ("error", near(error, fresh.error, if tells { 0.1 * short } else { short + moved })),
+        (
+            "sketch factor",
+            near(sketch, fresh.sketch, if tells { 0.1 * short } else { short + moved }),
+        ),
+        (
+            "error",
+            near(error, fresh.error, if tells { 0.1 * short } else { short + moved }),
+        ),
     ];
     if let Some((name, _)) = factors.into_iter().find(|(_, near)| !near) {
         return Some(name);
     }
-    let apart = residual.iter().zip(stored.codes).map(|(value, code)| value - (f32::from(*code) - 128.0) * scale);
+    let apart = residual
+        .iter()
+        .zip(stored.codes)
+        .map(|(value, code)| value - (f32::from(*code) - 128.0) * scale);
     let apart = apart.map(|difference| difference * difference).sum::<f32>().sqrt();
     let step = 0.5 * fresh.scale * (residual.len() as f32).sqrt();
     if !near(apart, 0.0, 1.01 * step + moved) || stored.codes.iter().skip(residual.len()).any(|code| *code != 128) {

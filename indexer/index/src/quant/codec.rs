@@ -73,8 +73,8 @@ fn steps_per(steps: f32, largest: f32) -> f32 {
     if inverse.is_finite() { inverse } else { 0.0 }
 }
 
-/// A question is unlike documents ("modality gap") where its shortest residual has less than this share of the squared length of its residual
-/// from the centre.
+/// A question is unlike documents ("modality gap") where its shortest residual has less than this share of the squared
+/// length of its residual from the centre.
 const SHORTER: f32 = 0.64;
 
 impl Codec {
@@ -97,7 +97,13 @@ impl Codec {
     /// From what a shard stores.
     pub fn new(centre: Vec<f32>, metric: Metric, seed: u64) -> Self {
         let (dim, centre_squared) = (centre.len(), dot(&centre, &centre));
-        Self { dim, metric, rotation: Rotation::new(dim, seed), centre_squared, centre }
+        Self {
+            dim,
+            metric,
+            rotation: Rotation::new(dim, seed),
+            centre_squared,
+            centre,
+        }
     }
 
     /// Values per vector.
@@ -123,7 +129,11 @@ impl Codec {
     /// A vector less a multiple of the centre, rotated.
     pub(super) fn residual(&self, row: &[f32], centres: f32, residual: &mut Vec<f32>) {
         residual.clear();
-        residual.extend(row.iter().zip(&self.centre).map(|(value, centre)| value - centres * centre));
+        residual.extend(
+            row.iter()
+                .zip(&self.centre)
+                .map(|(value, centre)| value - centres * centre),
+        );
         self.rotation.apply(residual);
     }
 
@@ -143,7 +153,10 @@ impl Codec {
             largest = largest.max(value.abs());
         }
         for (word, values) in line.iter_mut().zip(scratch.chunks(64)) {
-            *word = values.iter().enumerate().fold(0, |word, (at, value)| word | (u64::from(*value >= 0.0) << at));
+            *word = values
+                .iter()
+                .enumerate()
+                .fold(0, |word, (at, value)| word | (u64::from(*value >= 0.0) << at));
         }
         let scale = largest / 127.0;
         let inverse = steps_per(1.0, scale);
@@ -155,11 +168,16 @@ impl Codec {
             // Residuals only: far from the origin, differences of products of whole rows would lose all precision.
             Metric::L2 => -squared / 2.0,
         };
-        let mut factors = EncodedRowFactors { sketch: 0.0, error: 0.0, scale, bias };
+        let mut factors = EncodedRowFactors {
+            sketch: 0.0,
+            error: 0.0,
+            scale,
+            bias,
+        };
         if absolute > 0.0 {
             factors.sketch = squared / absolute;
-            // RaBitQ, theorem 3.2: with a = <r, signs> / (|r| sqrt(d)), the error of the estimate of <r, q> has standard
-            // deviation |r| |q| sqrt((1 - a^2) / a^2 / (d - 1)).
+            // RaBitQ, theorem 3.2: with a = <r, signs> / (|r| sqrt(d)), the error of the estimate of <r, q> has
+            // standard deviation |r| |q| sqrt((1 - a^2) / a^2 / (d - 1)).
             let agreement = absolute * absolute / (squared * self.dim as f32);
             let spread = (1.0 / agreement - 1.0).max(0.0) / (self.dim as f32 - 1.0).max(1.0);
             factors.error = (squared * spread).sqrt();
@@ -167,7 +185,8 @@ impl Codec {
         factors
     }
 
-    /// The multiple of the centre that is nearest to a vector whose inner product with the centre is `product`; 0 where the centre is.
+    /// The multiple of the centre that is nearest to a vector whose inner product with the centre is `product`; 0 where
+    /// the centre is.
     fn projection(&self, product: f32) -> f32 {
         let centres = product / self.centre_squared;
         if centres.is_finite() { centres } else { 0.0 }
@@ -175,10 +194,10 @@ impl Codec {
 
     /// The multiple of the centre that is subtracted from a question whose inner product with the centre is `product`.
     ///
-    /// Euclidean distances need the difference to the centre itself. Inner products allow any multiple: the projection leaves the shortest
-    /// residual, and multiplies all scores of a question by what the question is multiplied by. The centre itself leaves a residual like those of
-    /// the documents near the question, which are estimated the better for it: of 100,000 MiniLM sentences recall@10 at ef 72 is .9923, with the
-    /// projection .9911.
+    /// Euclidean distances need the difference to the centre itself. Inner products allow any multiple: the projection
+    /// leaves the shortest residual, and multiplies all scores of a question by what the question is multiplied by. The
+    /// centre itself leaves a residual like those of the documents near the question, which are estimated the better
+    /// for it: of 100,000 MiniLM sentences recall@10 at ef 72 is .9923, with the projection .9911.
     fn centres(&self, query: &[f32], product: f32) -> f32 {
         match self.metric {
             Metric::L2 => 1.0,
@@ -203,7 +222,11 @@ impl Codec {
             Metric::L2 => (1.0, -prepared.norm * prepared.norm / 2.0),
             Metric::Cosine | Metric::Dot => (centres, product - centres * self.centre_squared),
         };
-        prepared.length = if self.metric == Metric::Dot { dot(query, query).sqrt() } else { 1.0 };
+        prepared.length = if self.metric == Metric::Dot {
+            dot(query, query).sqrt()
+        } else {
+            1.0
+        };
         prepared.residual = residual;
     }
 
@@ -211,7 +234,12 @@ impl Codec {
     pub(super) fn prepare_code(&self, codes: &[u8], factors: EncodedRowFactors, prepared: &mut PreparedQuery) {
         let mut residual = std::mem::take(&mut prepared.residual);
         residual.clear();
-        residual.extend(codes.iter().take(self.dim).map(|code| (f32::from(*code) - 128.0) * factors.scale));
+        residual.extend(
+            codes
+                .iter()
+                .take(self.dim)
+                .map(|code| (f32::from(*code) - 128.0) * factors.scale),
+        );
         prepared.set(&residual);
         (prepared.bias, prepared.base, prepared.length) = (1.0, self.code_base(factors), 1.0);
         prepared.residual = residual;
@@ -234,7 +262,10 @@ impl PreparedQuery {
 
     /// No question: every score is NaN.
     pub(super) fn none() -> Self {
-        Self { scale: f32::NAN, ..Self::default() }
+        Self {
+            scale: f32::NAN,
+            ..Self::default()
+        }
     }
 
     fn set(&mut self, residual: &[f32]) {
@@ -255,7 +286,9 @@ impl PreparedQuery {
             let rounded = self::rounded(values, sketch_steps);
             self.sketch_sum += rounded.iter().map(|value| i32::from(*value)).sum::<i32>();
             let places = self.planes.iter_mut().skip(at).step_by(words);
-            places.enumerate().for_each(|(plane, place)| *place = bit_of_each(&rounded, plane));
+            places
+                .enumerate()
+                .for_each(|(plane, place)| *place = bit_of_each(&rounded, plane));
         }
     }
 }
@@ -303,7 +336,11 @@ mod tests {
         for plane in 0..PLANES {
             let bits = bit_of_each(&values, plane);
             for (at, value) in values.iter().enumerate() {
-                assert_eq!(bits >> at & 1, u64::from(value.cast_unsigned() >> plane & 1), "value {at}, plane {plane}");
+                assert_eq!(
+                    bits >> at & 1,
+                    u64::from(value.cast_unsigned() >> plane & 1),
+                    "value {at}, plane {plane}"
+                );
             }
         }
     }
@@ -323,7 +360,11 @@ mod tests {
                 let four = bit(0) + 2 * bit(1) + 4 * bit(2) - 8 * bit(3);
                 assert_eq!(four, (value * (7.0 / largest)).round_ties_even() as i32, "{dim}, {at}");
                 let eight = i32::from(prepared.values[at]);
-                assert_eq!(eight, (value * (127.0 / largest)).round_ties_even() as i32, "{dim}, {at}");
+                assert_eq!(
+                    eight,
+                    (value * (127.0 / largest)).round_ties_even() as i32,
+                    "{dim}, {at}"
+                );
                 sums = (sums.0 + four, sums.1 + eight);
                 squared += f64::from(*value).powi(2);
             }

@@ -16,7 +16,11 @@ const FACTOR_WORDS: usize = 2;
 /// Words of one sketch with its factors: a power of two up to a cache line (8 words), else whole cache lines.
 pub fn line_words(dim: usize) -> usize {
     let words = dim.div_ceil(64) + FACTOR_WORDS;
-    if words <= 8 { words.next_power_of_two() } else { words.next_multiple_of(8) }
+    if words <= 8 {
+        words.next_power_of_two()
+    } else {
+        words.next_multiple_of(8)
+    }
 }
 
 /// Bytes of one int8 row: whole cache lines.
@@ -62,18 +66,23 @@ impl Codes {
         // 128 represents 0, also in the padding.
         let mut codes = avec![[CACHE_LINE] | 128u8; rows.len() * bytes];
         let bits = codec.dim().div_ceil(64);
-        lines.par_chunks_exact_mut(words).zip(codes.par_chunks_exact_mut(bytes)).enumerate().for_each_init(
-            Vec::new,
-            |scratch, (node, (line, row))| {
+        lines
+            .par_chunks_exact_mut(words)
+            .zip(codes.par_chunks_exact_mut(bytes))
+            .enumerate()
+            .for_each_init(Vec::new, |scratch, (node, (line, row))| {
                 let (signs, rest) = line.split_at_mut(bits);
                 let factors = codec.encode(rows.row(node as u32), signs, row, scratch);
                 if let [first, second, ..] = rest {
                     *first = pack(factors.sketch, factors.error);
                     *second = pack(factors.scale, factors.bias);
                 }
-            },
-        );
-        Self { codec, lines, rows: codes }
+            });
+        Self {
+            codec,
+            lines,
+            rows: codes,
+        }
     }
 
     /// The codes in another order: row `i` of the result is row `order[i]` of this.
@@ -83,8 +92,12 @@ impl Codes {
         let mut reordered = Self::with_capacity(self.codec.clone(), order.len());
         for &node in order {
             let node = node as usize;
-            reordered.lines.extend_from_slice(self.lines.get(node * words..(node + 1) * words).unwrap_or(&[]));
-            reordered.rows.extend_from_slice(self.rows.get(node * bytes..(node + 1) * bytes).unwrap_or(&[]));
+            reordered
+                .lines
+                .extend_from_slice(self.lines.get(node * words..(node + 1) * words).unwrap_or(&[]));
+            reordered
+                .rows
+                .extend_from_slice(self.rows.get(node * bytes..(node + 1) * bytes).unwrap_or(&[]));
         }
         reordered
     }
@@ -122,7 +135,16 @@ impl<'a> CodesView<'a> {
     pub fn new(codec: &'a Codec, lines: &'a [u64], rows: &'a [u8]) -> Self {
         let dim = codec.dim();
         let (bits, words, bytes) = (dim.div_ceil(64), line_words(dim), row_bytes(dim));
-        Self { codec, lines, rows, bits, words, bytes, kernels: kernels(), on_disk: None }
+        Self {
+            codec,
+            lines,
+            rows,
+            bits,
+            words,
+            bytes,
+            kernels: kernels(),
+            on_disk: None,
+        }
     }
 
     /// The same of a file that does not fit into memory: rows are asked for from the disk before they are read.
@@ -163,14 +185,23 @@ impl<'a> CodesView<'a> {
         let (Some(line), Some(codes), Some(factors)) = (self.line(slot), self.row(slot), self.factors(slot)) else {
             return Some("codes");
         };
-        check::differ(self.codec, &check::StoredSlot { line, codes, factors }, row, rounding, scratch)
+        check::differ(
+            self.codec,
+            &check::StoredSlot { line, codes, factors },
+            row,
+            rounding,
+            scratch,
+        )
     }
 
     /// Whether a slot has codes, with finite factors.
     pub fn is_valid(&self, slot: u32) -> bool {
-        let finite = |EncodedRowFactors { sketch, error, scale, bias }| {
-            [sketch, error, scale, bias].iter().all(|f| f.is_finite())
-        };
+        let finite = |EncodedRowFactors {
+                          sketch,
+                          error,
+                          scale,
+                          bias,
+                      }| { [sketch, error, scale, bias].iter().all(|f| f.is_finite()) };
         self.row(slot).is_some() && self.factors(slot).is_some_and(finite)
     }
 
@@ -188,7 +219,12 @@ impl<'a> CodesView<'a> {
         let at = slot as usize * self.words + self.bits;
         let [first, second] = *self.lines.get(at..)?.first_chunk()?;
         let ((sketch, error), (scale, bias)) = (unpack(first), unpack(second));
-        Some(EncodedRowFactors { sketch, error, scale, bias })
+        Some(EncodedRowFactors {
+            sketch,
+            error,
+            scale,
+            bias,
+        })
     }
 
     /// What tells them from those of another shard.
@@ -261,17 +297,22 @@ impl<'a> CodesView<'a> {
         (self.kernels.sketch)(&query.planes, self.bits, self.lines, self.words, slots, products);
         let optimism = optimism * query.norm;
         scores.clear();
-        scores.extend(slots.iter().zip(products.iter()).map(|(slot, product)| match self.factors(*slot) {
-            // The kernel knows no such row, or the question none of its planes.
-            Some(_) if *product == i32::MIN => f32::NAN,
-            Some(factors) => {
-                let agreement = (2 * product).wrapping_sub(query.sketch_sum) as f32;
-                let estimate =
-                    agreement * (query.sketch_scale * factors.sketch) + query.bias * factors.bias + query.base;
-                estimate + optimism * factors.error
-            }
-            None => f32::NAN,
-        }));
+        scores.extend(
+            slots
+                .iter()
+                .zip(products.iter())
+                .map(|(slot, product)| match self.factors(*slot) {
+                    // The kernel knows no such row, or the question none of its planes.
+                    Some(_) if *product == i32::MIN => f32::NAN,
+                    Some(factors) => {
+                        let agreement = (2 * product).wrapping_sub(query.sketch_sum) as f32;
+                        let estimate =
+                            agreement * (query.sketch_scale * factors.sketch) + query.bias * factors.bias + query.base;
+                        estimate + optimism * factors.error
+                    }
+                    None => f32::NAN,
+                }),
+        );
     }
 
     /// The score of a row by its int8 code.
@@ -300,7 +341,9 @@ impl<'a> CodesView<'a> {
             return;
         };
         prepared.values.clear();
-        prepared.values.extend(row.iter().map(|code| (code ^ 0x80).cast_signed()));
+        prepared
+            .values
+            .extend(row.iter().map(|code| (code ^ 0x80).cast_signed()));
         prepared.offset = 128 * prepared.values.iter().map(|value| i32::from(*value)).sum::<i32>();
         prepared.scale = factors.scale;
         (prepared.bias, prepared.base) = (1.0, self.codec.code_base(factors));

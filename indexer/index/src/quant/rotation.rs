@@ -36,7 +36,12 @@ impl Rotation {
                 signs.push(if inside.contains(&at) { sign * scale } else { sign });
             }
         }
-        Self { dim, block, signs, seed }
+        Self {
+            dim,
+            block,
+            signs,
+            seed,
+        }
     }
 
     /// Its seed.
@@ -56,13 +61,17 @@ impl Rotation {
 mod tests {
     use super::*;
 
-    /// The signs decide what sketches on disk mean: a stream that differs would make every index unreadable without a word.
-    /// The first three values of `splitmix64.c` (Vigna 2015) with state 1234567 are known from
+    /// The signs decide what sketches on disk mean: a stream that differs would make every index unreadable without a
+    /// word. The first three values of `splitmix64.c` (Vigna 2015) with state 1234567 are known from
     /// <https://rosettacode.org/wiki/Pseudo-random_numbers/Splitmix64>.
     #[test]
     fn signs_are_those_of_indexes_on_disk() {
         let mut random = SplitMix64::seed_from_u64(1_234_567);
-        let values = [6_457_827_717_110_365_317, 3_203_168_211_198_807_973, 9_817_491_932_198_370_423];
+        let values = [
+            6_457_827_717_110_365_317,
+            3_203_168_211_198_807_973,
+            9_817_491_932_198_370_423,
+        ];
         assert_eq!(values.map(|_| random.next_u64()), values);
         let signs: Vec<bool> = Rotation::new(4, 42).signs.iter().map(|sign| *sign > 0.0).collect();
         // Of the same program with state 42: whether the first bit of a value is 0, four rounds of four.

@@ -37,7 +37,10 @@ fn a_rotation_keeps_lengths_and_products_in_every_dimension() {
         rotation.apply(&mut b);
         let after = (squared(&a), a.iter().zip(&b).map(|(x, y)| x * y).sum::<f32>());
         let tolerance = 1e-4 * dim as f32;
-        assert!((before.0 - after.0).abs() < tolerance && (before.1 - after.1).abs() < tolerance, "{dim}");
+        assert!(
+            (before.0 - after.0).abs() < tolerance && (before.1 - after.1).abs() < tolerance,
+            "{dim}"
+        );
     }
 }
 
@@ -94,7 +97,8 @@ fn codes_score_what_vectors_score() {
     }
 }
 
-/// Blocks give the same bits as rows one by one: for slots in any order, some of which are not there, and for a question that is none.
+/// Blocks give the same bits as rows one by one: for slots in any order, some of which are not there, and for a
+/// question that is none.
 #[test]
 fn blocks_are_estimated_as_rows_are() {
     for dim in [3, 64, 100, 384, 1024] {
@@ -195,7 +199,10 @@ fn values_too_small_for_steps_become_zero() {
     for tiny in [f32::from_bits(1), 1e-40, 1e-38] {
         let base: Vec<f32> = (0..4 * 70).map(|at| if at % 2 == 0 { tiny } else { 0.0 }).collect();
         let rows = DenseRows::new(&base, 70);
-        for codec in [Codec::fit(&rows, Metric::L2, 3), Codec::new(vec![0.0; 70], Metric::L2, 3)] {
+        for codec in [
+            Codec::fit(&rows, Metric::L2, 3),
+            Codec::new(vec![0.0; 70], Metric::L2, 3),
+        ] {
             let codes = Codes::encode(&rows, codec);
             let (view, mut prepared) = (codes.view(), PreparedQuery::default());
             view.codec().prepare(rows.row(0), &mut prepared);

@@ -29,7 +29,11 @@ impl Candidate {
         let bits = ordered ^ ((ordered >> 31).cast_unsigned() >> 1).cast_signed();
         let tag = key as u32;
         let score = f32::from_bits(bits.cast_unsigned());
-        Self { score, slot: tag & !REFINED, refined: tag & REFINED != 0 }
+        Self {
+            score,
+            slot: tag & !REFINED,
+            refined: tag & REFINED != 0,
+        }
     }
 }
 
@@ -45,7 +49,14 @@ impl CandidateQueue {
     }
 
     pub(super) fn push(&mut self, score: f32, slot: u32) {
-        self.heap.push(Candidate { score, slot, refined: false }.key());
+        self.heap.push(
+            Candidate {
+                score,
+                slot,
+                refined: false,
+            }
+            .key(),
+        );
     }
 
     pub(super) fn peek(&self) -> Option<Candidate> {
@@ -55,7 +66,11 @@ impl CandidateQueue {
     /// The best candidate first, and others that are likely to come soon after it.
     pub(super) fn likely(&self, count: usize) -> impl Iterator<Item = Candidate> {
         // The upper levels of the heap: the second and the third best are there, the others mostly.
-        self.heap.as_slice().iter().take(count).map(|key| Candidate::from_key(*key))
+        self.heap
+            .as_slice()
+            .iter()
+            .take(count)
+            .map(|key| Candidate::from_key(*key))
     }
 
     pub(super) fn pop(&mut self) {
@@ -65,7 +80,12 @@ impl CandidateQueue {
     /// Replaces the score of the best candidate by a more exact one, after which it may no longer be the best.
     pub(super) fn refine_top(&mut self, score: f32) {
         if let Some(mut top) = self.heap.peek_mut() {
-            *top = Candidate { score, refined: true, ..Candidate::from_key(*top) }.key();
+            *top = Candidate {
+                score,
+                refined: true,
+                ..Candidate::from_key(*top)
+            }
+            .key();
         }
     }
 }
@@ -107,9 +127,23 @@ mod tests {
         candidates.push(0.5, 1);
         candidates.push(-0.4, 2);
         candidates.refine_top(-0.6);
-        assert_eq!(candidates.peek(), Some(Candidate { score: -0.4, slot: 2, refined: false }));
+        assert_eq!(
+            candidates.peek(),
+            Some(Candidate {
+                score: -0.4,
+                slot: 2,
+                refined: false
+            })
+        );
         candidates.pop();
-        assert_eq!(candidates.peek(), Some(Candidate { score: -0.6, slot: 1, refined: true }));
+        assert_eq!(
+            candidates.peek(),
+            Some(Candidate {
+                score: -0.6,
+                slot: 1,
+                refined: true
+            })
+        );
         candidates.pop();
         assert_eq!(candidates.peek(), None);
     }

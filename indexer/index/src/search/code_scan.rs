@@ -1,8 +1,8 @@
-//! The scan of codes: all slots that a filter allows are estimated from their sketches, those that may be among the best are scored from
-//! their int8 rows, and the best of these from the vectors.
+//! The scan of codes: all slots that a filter allows are estimated from their sketches, those that may be among the
+//! best are scored from their int8 rows, and the best of these from the vectors.
 //!
-//! A sketch is a cache line, where a vector is a dozen: the scan takes a tenth of the time of [`exact_scan`](super::exact_scan), and loses
-//! almost nothing (see [`CONFIDENCE`]).
+//! A sketch is a cache line, where a vector is a dozen: the scan takes a tenth of the time of
+//! [`exact_scan`](super::exact_scan), and loses almost nothing (see [`CONFIDENCE`]).
 
 use super::flat::Scan;
 use super::interleaved::{ScanMemory, SearchScratch};
@@ -14,15 +14,16 @@ use super::{Completeness, Cost, ExactRows, NodeSet, Scored, SearchHits, SlotLink
 use crate::kernels::BLOCK_ROWS;
 use crate::quant::PreparedQuery;
 
-/// A row is scored where its estimate, raised by this many standard deviations of its error (`RaBitQ`, theorem 3.2), is among the best so
-/// far. One in 44 errs by more: of the hits nearest to the threshold as many are lost, and fewer of the others.
+/// A row is scored where its estimate, raised by this many standard deviations of its error (`RaBitQ`, theorem 3.2), is
+/// among the best so far. One in 44 errs by more: of the hits nearest to the threshold as many are lost, and fewer of
+/// the others.
 pub(super) const CONFIDENCE: f32 = 2.0;
 /// Questions that are answered in one pass: they share what it costs to lay out the sketches.
 const QUESTIONS: usize = 32;
 /// Slots that are scored first, about, for each hit that is wanted: the threshold is the better for it.
 const TAKEN: usize = 2;
-/// Largest group of estimates of which only the best is ranked: as many groups as slots are to be taken, and one more, have a best estimate that is
-/// not below the first threshold.
+/// Largest group of estimates of which only the best is ranked: as many groups as slots are to be taken, and one more,
+/// have a best estimate that is not below the first threshold.
 const GROUP: usize = 64;
 /// Fewest groups for each slot that is to be taken.
 const GROUPS: usize = 4;
@@ -50,9 +51,9 @@ fn best_of_each(size: usize, estimates: &[f32], best: &mut Vec<f32>) {
     best.extend(estimates.chunks(size).map(|group| {
         let (lanes, rest) = group.as_chunks::<8>();
         // Side by side, so that they are compared in registers.
-        let best = lanes
-            .iter()
-            .fold([f32::NEG_INFINITY; 8], |best, lanes| std::array::from_fn(|at| larger(best[at], &lanes[at])));
+        let best = lanes.iter().fold([f32::NEG_INFINITY; 8], |best, lanes| {
+            std::array::from_fn(|at| larger(best[at], &lanes[at]))
+        });
         rest.iter().chain(&best).fold(f32::NEG_INFINITY, larger)
     }));
 }
@@ -63,14 +64,17 @@ fn add_rows(mut rows: u64, slots: &[u32], estimates: &[f32; BLOCK_ROWS], promisi
         let row = rows.trailing_zeros() as usize;
         rows &= rows - 1;
         if let Some(slot) = slots.get(row) {
-            promising.push(Scored { node: *slot, score: estimates[row] });
+            promising.push(Scored {
+                node: *slot,
+                score: estimates[row],
+            });
         }
     }
 }
 
 impl<L: SlotLinks + ?Sized, R: ExactRows + ?Sized> ShardView<'_, L, R> {
-    /// The `k` nearest of `allowed` for every question, with a few more and ties, as [`Self::search`] gives them. Of `params` only `k`,
-    /// `left_out` and `cancel` count. A cancelled scan finds nothing.
+    /// The `k` nearest of `allowed` for every question, with a few more and ties, as [`Self::search`] gives them. Of
+    /// `params` only `k`, `left_out` and `cancel` count. A cancelled scan finds nothing.
     pub fn scan_codes(
         &self,
         queries: &[&[f32]],
@@ -101,7 +105,10 @@ impl<L: SlotLinks + ?Sized, R: ExactRows + ?Sized> ShardView<'_, L, R> {
                     left_out: left_out.map(|slot| self.links.representative(*slot)),
                     memory,
                     scan: Scan::new(params.k + rescored_filtered(params.k), allowed.len(), SLACK),
-                    cost: Cost { scans: 1, ..Cost::default() },
+                    cost: Cost {
+                        scans: 1,
+                        ..Cost::default()
+                    },
                     completeness: Completeness::Complete,
                 });
             }
@@ -163,16 +170,24 @@ impl<L: SlotLinks + ?Sized, R: ExactRows + ?Sized> ShardView<'_, L, R> {
         }
     }
 
-    /// Scores the first slots that may be among the best: those with the best estimates, which gives a threshold, then the others above it.
+    /// Scores the first slots that may be among the best: those with the best estimates, which gives a threshold, then
+    /// the others above it.
     fn score_first(&self, question: &mut ScannedQuestion<'_>, first: &[u32], scratch: &mut SearchScratch) {
         let best = &mut scratch.scores;
-        let ScanMemory { lookup, mut estimates, mut promising } = std::mem::take(&mut question.memory);
+        let ScanMemory {
+            lookup,
+            mut estimates,
+            mut promising,
+        } = std::mem::take(&mut question.memory);
         let taken = question.scan.wanted().saturating_mul(TAKEN);
         let size = (first.len() / taken.saturating_mul(GROUPS).max(1)).clamp(1, GROUP);
         best_of_each(size, estimates.as_flattened(), best);
         let enough = taken < best.len();
-        let least =
-            if enough { *best.select_nth_unstable_by(taken, |a, b| b.total_cmp(a)).1 } else { f32::NEG_INFINITY };
+        let least = if enough {
+            *best.select_nth_unstable_by(taken, |a, b| b.total_cmp(a)).1
+        } else {
+            f32::NEG_INFINITY
+        };
         promising.clear();
         for (slots, estimates) in first.chunks(BLOCK_ROWS).zip(&estimates) {
             add_rows(self.codes.not_below(estimates, least), slots, estimates, &mut promising);
@@ -190,21 +205,40 @@ impl<L: SlotLinks + ?Sized, R: ExactRows + ?Sized> ShardView<'_, L, R> {
         }
         estimates.clear();
         promising.clear();
-        question.memory = ScanMemory { lookup, estimates, promising };
+        question.memory = ScanMemory {
+            lookup,
+            estimates,
+            promising,
+        };
     }
 
     /// Adds the estimates of a block.
     fn estimate(&self, question: &mut ScannedQuestion<'_>, blocks: &SlotBlocks<'_>, scratch: &mut SearchScratch) {
-        let SearchScratch { blocks: sketches, products, scores, .. } = scratch;
-        let ScannedQuestion { prepared, memory, cost, completeness, .. } = question;
+        let SearchScratch {
+            blocks: sketches,
+            products,
+            scores,
+            ..
+        } = scratch;
+        let ScannedQuestion {
+            prepared,
+            memory,
+            cost,
+            completeness,
+            ..
+        } = question;
         cost.estimated += blocks.slots().len() as u64;
         for (at, slots) in blocks.slots().chunks(BLOCK_ROWS).enumerate() {
             let mut estimates = [f32::NAN; BLOCK_ROWS];
             if let Some((sketches, first)) = blocks.sketches(sketches) {
-                self.codes.estimate_block(&memory.lookup, sketches, first + at, &mut estimates);
+                self.codes
+                    .estimate_block(&memory.lookup, sketches, first + at, &mut estimates);
             } else {
                 self.codes.estimate(prepared, slots, CONFIDENCE, products, scores);
-                estimates.iter_mut().zip(scores.iter()).for_each(|(to, from)| *to = *from);
+                estimates
+                    .iter_mut()
+                    .zip(scores.iter())
+                    .for_each(|(to, from)| *to = *from);
                 if scores.iter().any(|score| !score.is_finite()) && slots.iter().any(|slot| !self.codes.is_valid(*slot))
                 {
                     *completeness = Completeness::Damaged;
@@ -214,14 +248,19 @@ impl<L: SlotLinks + ?Sized, R: ExactRows + ?Sized> ShardView<'_, L, R> {
         }
     }
 
-    /// Scores the promising slots of the block before, whose rows have come in the meantime, and finds those of a block of which the estimates are
-    /// the last ones.
+    /// Scores the promising slots of the block before, whose rows have come in the meantime, and finds those of a block
+    /// of which the estimates are the last ones.
     fn score_promising(&self, question: &mut ScannedQuestion<'_>, slots: &[u32]) {
         let mut promising = std::mem::take(&mut question.memory.promising);
         self.score(question, &promising, 0);
         promising.clear();
         for (slots, estimates) in slots.chunks(BLOCK_ROWS).zip(&question.memory.estimates) {
-            add_rows(self.codes.not_below(estimates, question.scan.threshold), slots, estimates, &mut promising);
+            add_rows(
+                self.codes.not_below(estimates, question.scan.threshold),
+                slots,
+                estimates,
+                &mut promising,
+            );
         }
         question.memory.estimates.clear();
         for one in &promising {
@@ -230,12 +269,29 @@ impl<L: SlotLinks + ?Sized, R: ExactRows + ?Sized> ShardView<'_, L, R> {
         question.memory.promising = promising;
     }
 
-    /// Scores slots by their int8 rows, as long as their estimates are not below the threshold; prefetches those `ahead` of the one that is scored,
-    /// where that has not been done.
+    /// Scores slots by their int8 rows, as long as their estimates are not below the threshold; prefetches those
+    /// `ahead` of the one that is scored, where that has not been done.
     fn score(&self, question: &mut ScannedQuestion<'_>, promising: &[Scored], ahead: usize) {
-        let ScannedQuestion { prepared, left_out, scan, cost, completeness, .. } = question;
-        promising.iter().take(ahead).for_each(|next| self.codes.prefetch_code(next.node));
-        for (at, Scored { node: slot, score: estimate }) in promising.iter().enumerate() {
+        let ScannedQuestion {
+            prepared,
+            left_out,
+            scan,
+            cost,
+            completeness,
+            ..
+        } = question;
+        promising
+            .iter()
+            .take(ahead)
+            .for_each(|next| self.codes.prefetch_code(next.node));
+        for (
+            at,
+            Scored {
+                node: slot,
+                score: estimate,
+            },
+        ) in promising.iter().enumerate()
+        {
             if let Some(next) = promising.get(at + ahead).filter(|_| ahead > 0) {
                 self.codes.prefetch_code(next.node);
             }
@@ -260,12 +316,24 @@ impl<L: SlotLinks + ?Sized, R: ExactRows + ?Sized> ShardView<'_, L, R> {
         query: &[f32],
         k: usize,
     ) -> SearchHits<Scored> {
-        let ScannedQuestion { scan, mut cost, mut completeness, .. } = question;
+        let ScannedQuestion {
+            scan,
+            mut cost,
+            mut completeness,
+            ..
+        } = question;
         if completeness == Completeness::Cancelled {
-            return SearchHits { cost, ..SearchHits::cancelled() };
+            return SearchHits {
+                cost,
+                ..SearchHits::cancelled()
+            };
         }
         if k == 0 {
-            return SearchHits { cost, completeness, ..SearchHits::default() };
+            return SearchHits {
+                cost,
+                completeness,
+                ..SearchHits::default()
+            };
         }
         let mut best = scan.finish();
         self.prefetch_vectors(&best);
@@ -277,6 +345,10 @@ impl<L: SlotLinks + ?Sized, R: ExactRows + ?Sized> ShardView<'_, L, R> {
         if !is_intact {
             completeness = Completeness::Damaged;
         }
-        SearchHits { hits, cost, completeness }
+        SearchHits {
+            hits,
+            cost,
+            completeness,
+        }
     }
 }

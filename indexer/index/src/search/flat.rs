@@ -11,7 +11,8 @@ pub const SCAN_BATCH: usize = 16;
 const SLACK: usize = 4096;
 
 /// The `k` best rows, best first, *and all rows that tie with the last of them*, so that the caller can break ties by
-/// key before it keeps `k`. With `allowed`, only those rows are compared; rows whose score is not a number are never hits.
+/// key before it keeps `k`. With `allowed`, only those rows are compared; rows whose score is not a number are never
+/// hits.
 pub fn flat(
     rows: &(impl ExactRows + ?Sized),
     query: &[f32],
@@ -19,12 +20,15 @@ pub fn flat(
     metric: Metric,
     allowed: Option<&NodeSet>,
 ) -> Vec<Scored> {
-    exact_scan(rows, &[query], k, metric, allowed, |_| true).pop().unwrap_or_default().hits
+    exact_scan(rows, &[query], k, metric, allowed, |_| true)
+        .pop()
+        .unwrap_or_default()
+        .hits
 }
 
-/// [`flat`] for several questions in one pass over the rows. `should_continue` is called at the start and then at regular
-/// intervals, with the row that comes next; once it returns false, the scan is cancelled and returns no hits. Memory does
-/// not grow with the number of rows.
+/// [`flat`] for several questions in one pass over the rows. `should_continue` is called at the start and then at
+/// regular intervals, with the row that comes next; once it returns false, the scan is cancelled and returns no hits.
+/// Memory does not grow with the number of rows.
 pub fn exact_scan(
     rows: &(impl ExactRows + ?Sized),
     queries: &[&[f32]],
@@ -54,11 +58,18 @@ pub fn exact_scan(
     let whole = k == 0
         || match allowed {
             None => (0..rows.count() as u32).all(&mut offer),
-            Some(allowed) => allowed.iter().filter(|node| (*node as usize) < rows.count()).all(&mut offer),
+            Some(allowed) => allowed
+                .iter()
+                .filter(|node| (*node as usize) < rows.count())
+                .all(&mut offer),
         };
     let found = |scan: Scan| SearchHits {
         hits: if whole { scan.finish() } else { Vec::new() },
-        cost: Cost { scored: compared, scans: 1, ..Cost::default() },
+        cost: Cost {
+            scored: compared,
+            scans: 1,
+            ..Cost::default()
+        },
         completeness: match (whole, damaged) {
             (false, _) => Completeness::Cancelled,
             (true, true) => Completeness::Damaged,
@@ -83,7 +94,13 @@ pub(super) struct Scan {
 impl Scan {
     /// Of the `k` best of `rows`; with more `slack` it compacts less often, and its threshold is older.
     pub(super) fn new(k: usize, rows: usize, slack: usize) -> Self {
-        Self { best: Vec::new(), k, threshold: f32::NEG_INFINITY, slack, compact_at: 2 * k.min(rows) + slack }
+        Self {
+            best: Vec::new(),
+            k,
+            threshold: f32::NEG_INFINITY,
+            slack,
+            compact_at: 2 * k.min(rows) + slack,
+        }
     }
 
     /// Adds a hit that is not below the threshold.
@@ -172,7 +189,10 @@ mod tests {
         let rows = Scores(vec![1.0; 10_000]);
         let checks = AtomicU32::new(0);
         let cancelled = exact_scan(&rows, &[&[], &[]], 3, Metric::Cosine, None, |node| {
-            assert_eq!(u64::from(node), u64::from(checks.load(Ordering::Relaxed)) * ROWS_BETWEEN_CHECKS);
+            assert_eq!(
+                u64::from(node),
+                u64::from(checks.load(Ordering::Relaxed)) * ROWS_BETWEEN_CHECKS
+            );
             checks.fetch_add(1, Ordering::Relaxed) != 2
         });
         assert_eq!(cancelled.len(), 2);
@@ -180,13 +200,20 @@ mod tests {
             assert!(hits.is_cancelled());
             assert_eq!((hits.hits.len(), hits.cost.total()), (0, 2 * ROWS_BETWEEN_CHECKS));
         }
-        let whole = exact_scan(&rows, &[&[]], 3, Metric::Cosine, None, |_| true).pop().unwrap();
-        assert_eq!((whole.hits.len(), whole.cost.total(), whole.is_cancelled()), (10_000, 10_000, false));
+        let whole = exact_scan(&rows, &[&[]], 3, Metric::Cosine, None, |_| true)
+            .pop()
+            .unwrap();
+        assert_eq!(
+            (whole.hits.len(), whole.cost.total(), whole.is_cancelled()),
+            (10_000, 10_000, false)
+        );
     }
 
     #[test]
     fn a_batched_scan_finds_what_single_scans_find() {
-        let values: Vec<f32> = (0..4_000u32).map(|at| (at.wrapping_mul(0x9e37_79b9) >> 24) as f32 - 128.0).collect();
+        let values: Vec<f32> = (0..4_000u32)
+            .map(|at| (at.wrapping_mul(0x9e37_79b9) >> 24) as f32 - 128.0)
+            .collect();
         let rows = DenseRows::new(&values, 4);
         let mut allowed = NodeSet::new(1_000);
         allowed.extend((0..1_000).filter(|node| node % 3 != 1));

@@ -43,7 +43,8 @@ pub struct Cost {
     pub expanded: u64,
     /// Shards of which every allowed vector was compared: by its code, and the best exactly, or all exactly.
     pub scans: u32,
-    /// Shards whose documents are so far from the question that their adaptive stop was not meant for it: a beam was used.
+    /// Shards whose documents are so far from the question that their adaptive stop was not meant for it: a beam was
+    /// used.
     pub out_of_distribution: u32,
 }
 
@@ -70,7 +71,8 @@ pub enum Completeness {
     /// It did: nothing is missing.
     #[default]
     Complete,
-    /// [`SearchParams::max_expansions`](super::SearchParams::max_expansions) or [`Far`](super::Far) ended the search: there may be better hits.
+    /// [`SearchParams::max_expansions`](super::SearchParams::max_expansions) or [`Far`](super::Far) ended the search:
+    /// there may be better hits.
     Limited,
     /// Codes, links or vectors of the shard are damaged: hits may be missing.
     Damaged,
@@ -91,14 +93,21 @@ pub struct SearchHits<H> {
 
 impl<H> Default for SearchHits<H> {
     fn default() -> Self {
-        Self { hits: Vec::new(), cost: Cost::default(), completeness: Completeness::default() }
+        Self {
+            hits: Vec::new(),
+            cost: Cost::default(),
+            completeness: Completeness::default(),
+        }
     }
 }
 
 impl<H> SearchHits<H> {
     /// The empty result of a search that was cancelled before it began.
     pub fn cancelled() -> Self {
-        Self { completeness: Completeness::Cancelled, ..Self::default() }
+        Self {
+            completeness: Completeness::Cancelled,
+            ..Self::default()
+        }
     }
 
     /// Whether the search was cancelled before it was complete.
@@ -164,8 +173,14 @@ mod tests {
         let looked = Cell::new(0);
         let lookups = |scores: &[f32], k| {
             looked.set(0);
-            let hits = (0..).zip(scores).map(|(node, score)| Scored { node, score: *score }).collect();
-            let mut kept = SearchHits { hits, ..SearchHits::default() };
+            let hits = (0..)
+                .zip(scores)
+                .map(|(node, score)| Scored { node, score: *score })
+                .collect();
+            let mut kept = SearchHits {
+                hits,
+                ..SearchHits::default()
+            };
             kept.keep_top_k(
                 k,
                 |hit| hit.score,
@@ -187,9 +202,21 @@ mod tests {
         let worst = |parts: &[Completeness]| {
             let mut whole = SearchHits::<Scored>::default();
             for completeness in parts {
-                let cost = Cost { estimated: 2, scored: 1, scans: 3, expanded: 4, out_of_distribution: 5 };
-                whole
-                    .append(SearchHits { hits: vec![Scored::default()], cost, completeness: *completeness }, |hit| hit);
+                let cost = Cost {
+                    estimated: 2,
+                    scored: 1,
+                    scans: 3,
+                    expanded: 4,
+                    out_of_distribution: 5,
+                };
+                whole.append(
+                    SearchHits {
+                        hits: vec![Scored::default()],
+                        cost,
+                        completeness: *completeness,
+                    },
+                    |hit| hit,
+                );
             }
             let parts = parts.len() as u64;
             assert_eq!((whole.hits.len() as u64, whole.cost.total()), (parts, 3 * parts));

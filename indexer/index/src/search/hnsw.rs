@@ -15,8 +15,8 @@ pub struct HnswScratch {
     best: TopK<Scored>,
 }
 
-/// All candidates of a beam of `ef`, by the scores of `metric`; the caller breaks ties before it keeps the best `k`. `query` has the rows'
-/// dimension; links to nodes that do not exist are ignored.
+/// All candidates of a beam of `ef`, by the scores of `metric`; the caller breaks ties before it keeps the best `k`.
+/// `query` has the rows' dimension; links to nodes that do not exist are ignored.
 pub fn hnsw_search(
     rows: &(impl VectorRows + ?Sized),
     graph: &(impl GraphLinks + ?Sized),
@@ -32,13 +32,20 @@ pub fn hnsw_search(
     let mut cost = Cost::default();
     let mut scored = |node: u32| {
         cost.scored += 1;
-        Scored { node, score: metric.score(query, rows.row(node)) }
+        Scored {
+            node,
+            score: metric.score(query, rows.row(node)),
+        }
     };
     let mut current = scored(entry);
     for layer in (1..=graph.max_layer()).rev() {
         loop {
             let before = current;
-            for &node in graph.links(layer, before.node).iter().filter(|node| (**node as usize) < n) {
+            for &node in graph
+                .links(layer, before.node)
+                .iter()
+                .filter(|node| (**node as usize) < n)
+            {
                 current = current.max(scored(node));
             }
             if current == before {
@@ -47,7 +54,11 @@ pub fn hnsw_search(
         }
     }
 
-    let HnswScratch { visited, candidates, best } = scratch;
+    let HnswScratch {
+        visited,
+        candidates,
+        best,
+    } = scratch;
     visited.reset(n);
     candidates.clear();
     best.reset(ef.max(1));
@@ -67,5 +78,9 @@ pub fn hnsw_search(
             }
         }
     }
-    SearchHits { hits: best.drain_sorted(), cost, ..SearchHits::default() }
+    SearchHits {
+        hits: best.drain_sorted(),
+        cost,
+        ..SearchHits::default()
+    }
 }

@@ -46,9 +46,9 @@ impl SearchScratch {
 }
 
 impl<L: SlotLinks + UpperLayers + ?Sized, R: ExactRows + ?Sized> ShardView<'_, L, R> {
-    /// Searches for every question of `queries`. `found` is called once for each, with its number and its hits, in no fixed
-    /// order. There are `k` hits and a few more, so that the caller can break ties before it keeps `k`; of many vectors that
-    /// tie with the k-th only some are among them. Questions of another dimension find nothing.
+    /// Searches for every question of `queries`. `found` is called once for each, with its number and its hits, in no
+    /// fixed order. There are `k` hits and a few more, so that the caller can break ties before it keeps `k`; of many
+    /// vectors that tie with the k-th only some are among them. Questions of another dimension find nothing.
     pub fn search(
         &self,
         queries: &[&[f32]],
@@ -59,7 +59,11 @@ impl<L: SlotLinks + UpperLayers + ?Sized, R: ExactRows + ?Sized> ShardView<'_, L
         let search = BeamSearch::new(self, params);
         let mut pending = queries.iter().copied().enumerate();
         let mut cancelled = !queries.is_empty() && params.cancel.is_cancelled();
-        let interleaved = if self.codes.are_on_disk() { INTERLEAVED_ON_DISK } else { INTERLEAVED };
+        let interleaved = if self.codes.are_on_disk() {
+            INTERLEAVED_ON_DISK
+        } else {
+            INTERLEAVED
+        };
         let mut states = scratch.take_states(interleaved.min(queries.len()));
         let mut running = 0;
         if !cancelled {
@@ -71,8 +75,11 @@ impl<L: SlotLinks + UpperLayers + ?Sized, R: ExactRows + ?Sized> ShardView<'_, L
         while running > 0 {
             for state in states.iter_mut().filter(|state| !state.is_idle()) {
                 let query = queries.get(state.query).copied().unwrap_or(&[]);
-                let over =
-                    if queries.len() == 1 { state.step_alone(&search, query) } else { state.step(&search, query) };
+                let over = if queries.len() == 1 {
+                    state.step_alone(&search, query)
+                } else {
+                    state.step(&search, query)
+                };
                 steps += 1;
                 cancelled |= steps.is_multiple_of(STEPS_BETWEEN_CHECKS) && params.cancel.is_cancelled();
                 if cancelled {
@@ -130,15 +137,20 @@ impl<L: SlotLinks + UpperLayers + ?Sized, R: ExactRows + ?Sized> BeamSearch<'_, 
 }
 
 impl<L: SlotLinks + UpperLayers + ?Sized, R: ?Sized> ShardView<'_, L, R> {
-    /// Greedy descent through the upper layers by estimated scores, to an entry point of layer 0. Returns the slot, the number
-    /// of estimates, and whether the layers are damaged. `left_out` is passed by.
+    /// Greedy descent through the upper layers by estimated scores, to an entry point of layer 0. Returns the slot, the
+    /// number of estimates, and whether the layers are damaged. `left_out` is passed by.
     fn descend(
         &self,
         state: &SearchState,
         left_out: Option<u32>,
         scratch: &mut SearchScratch,
     ) -> (u32, u64, Completeness) {
-        let SearchScratch { slots, products, scores, .. } = scratch;
+        let SearchScratch {
+            slots,
+            products,
+            scores,
+            ..
+        } = scratch;
         let mut current = self.links.entry();
         let (mut best, mut estimated, mut completeness) = (f32::NEG_INFINITY, 0, Completeness::Complete);
         for layer in (1..=self.links.max_layer()).rev() {

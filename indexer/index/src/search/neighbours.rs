@@ -16,8 +16,8 @@ pub struct NeighbourSearch<'a, L: ?Sized> {
 }
 
 impl<L: SlotLinks + ?Sized> NeighbourSearch<'_, L> {
-    /// Searches for each of `rows` with a beam of `ef`, all interleaved. `start` returns the entry point of each search;
-    /// `found` is called with every row and its at most `ef` nearest others by int8 codes, best first.
+    /// Searches for each of `rows` with a beam of `ef`, all interleaved. `start` returns the entry point of each
+    /// search; `found` is called with every row and its at most `ef` nearest others by int8 codes, best first.
     pub fn nearest(
         &self,
         rows: &[u32],
@@ -28,9 +28,21 @@ impl<L: SlotLinks + ?Sized> NeighbourSearch<'_, L> {
     ) {
         let (codes, ef) = (self.codes, ef.min(self.codes.len()));
         let none = DenseRows::new(&[], 0);
-        let shard = ShardView { codes, links: self.links, order: None, rows: &none, metric: codes.codec().metric() };
+        let shard = ShardView {
+            codes,
+            links: self.links,
+            order: None,
+            rows: &none,
+            metric: codes.codec().metric(),
+        };
         // A row finds itself first.
-        let search = BeamSearch::new(&shard, &SearchParams { rescore: false, ..SearchParams::new(ef + 1, ef + 1) });
+        let search = BeamSearch::new(
+            &shard,
+            &SearchParams {
+                rescore: false,
+                ..SearchParams::new(ef + 1, ef + 1)
+            },
+        );
         let mut states = scratch.take_states(rows.len());
         for (state, row) in states.iter_mut().zip(rows) {
             codes.prepare(*row, &mut state.prepared);

@@ -19,7 +19,11 @@ pub struct NodeSet {
 /// Without what was derived from it: a copy is made to be changed.
 impl Clone for NodeSet {
     fn clone(&self) -> Self {
-        Self { bits: self.bits.clone(), len: self.len, slots: OnceLock::new() }
+        Self {
+            bits: self.bits.clone(),
+            len: self.len,
+            slots: OnceLock::new(),
+        }
     }
 }
 
@@ -35,7 +39,11 @@ impl Eq for NodeSet {}
 impl From<FixedBitSet> for NodeSet {
     fn from(bits: FixedBitSet) -> Self {
         let len = bits.count_ones(..);
-        Self { bits, len, slots: OnceLock::new() }
+        Self {
+            bits,
+            len,
+            slots: OnceLock::new(),
+        }
     }
 }
 
@@ -92,9 +100,14 @@ impl NodeSet {
     /// The same by slot, for the order of its shard, slot to node; where absent, slots are nodes.
     pub(super) fn slots<L: SlotLinks + ?Sized>(&self, order: Option<&[u32]>, links: &L) -> &SlotSet {
         self.slots.get_or_init(|| {
-            let Some(order) = order else { return SlotSet::new(self.bits.clone(), self.len, links) };
+            let Some(order) = order else {
+                return SlotSet::new(self.bits.clone(), self.len, links);
+            };
             let mut bits = FixedBitSet::with_capacity(order.len());
-            order.iter().enumerate().for_each(|(slot, node)| bits.set(slot, self.contains(*node)));
+            order
+                .iter()
+                .enumerate()
+                .for_each(|(slot, node)| bits.set(slot, self.contains(*node)));
             SlotSet::new(bits, self.len, links)
         })
     }
@@ -114,13 +127,14 @@ impl NodeSet {
         self.bits.len()
     }
 
-    /// Bytes that sketches of `nodes` nodes of vectors of `dim` values take, which are kept with their set once it is scanned again.
+    /// Bytes that sketches of `nodes` nodes of vectors of `dim` values take, which are kept with their set once it is
+    /// scanned again.
     pub fn bytes_kept(nodes: usize, dim: usize) -> usize {
         SlotSet::bytes_kept(nodes, dim)
     }
 
-    /// Bytes that it takes at most, once vectors of `dim` values have been searched through it: its bits by node and by slot, and the sketches
-    /// of its slots, where they are kept for scans.
+    /// Bytes that it takes at most, once vectors of `dim` values have been searched through it: its bits by node and by
+    /// slot, and the sketches of its slots, where they are kept for scans.
     pub fn bytes(&self, dim: usize) -> usize {
         self.bits.len().div_ceil(8) + SlotSet::bytes(self.bits.len(), self.len, dim) + size_of::<Self>()
     }
@@ -149,7 +163,10 @@ mod tests {
         assert_eq!((set.len(), set.nodes()), (4, 200));
         assert_eq!(NodeSet::first_repeated(3, &[2, 0, 1]), None);
         assert_eq!(
-            (NodeSet::first_repeated(3, &[2, 3, 2]), NodeSet::first_repeated(3, &[2, 0, 2])),
+            (
+                NodeSet::first_repeated(3, &[2, 3, 2]),
+                NodeSet::first_repeated(3, &[2, 0, 2])
+            ),
             (Some(3), Some(2))
         );
         assert!(set.contains(64) && !set.contains(65) && !set.contains(200) && !set.contains(u32::MAX));

@@ -1,7 +1,7 @@
 //! Searches of a shard as they are served: by its graph or by a scan, whichever costs less.
 //!
-//! A filtered search takes the cheapest of three ways: a scan of the allowed nodes; a beam among all nodes, as much wider as fewer are
-//! allowed; a beam among the allowed ones, with the links of the others (`SearchParams::two_hop`).
+//! A filtered search takes the cheapest of three ways: a scan of the allowed nodes; a beam among all nodes, as much
+//! wider as fewer are allowed; a beam among the allowed ones, with the links of the others (`SearchParams::two_hop`).
 
 use super::interleaved::SearchScratch;
 use super::params::{Far, MinCompetitive, OutOfDistribution, SearchParams};
@@ -12,29 +12,31 @@ use crate::certificate::Certificate;
 
 /// Codes that can be scanned at the cost of expanding one candidate, where all nodes are candidates.
 ///
-/// Measured on 100,000 MiniLM sentences at ef 40, in microseconds for 10, 20 and 50 % of them, many questions at a time or one: by a scan 20, 36 and 67,
-/// or 22, 40 and 81 (one alone over nodes that are scanned for the first time: 72, 135 and 324); by a beam among all 167, 88 and 40, or 222, 116
-/// and 55; by one among the allowed 80, 65 and 54.
+/// Measured on 100,000 MiniLM sentences at ef 40, in microseconds for 10, 20 and 50 % of them, many questions at a time
+/// or one: by a scan 20, 36 and 67, or 22, 40 and 81 (one alone over nodes that are scanned for the first time: 72, 135
+/// and 324); by a beam among all 167, 88 and 40, or 222, 116 and 55; by one among the allowed 80, 65 and 54.
 /// `DYAD_SHARD=FILE cargo test --release -p dyad-indexer --test it -- --ignored --nocapture graph_and_scan`
 const CODES_PER_EXPANSION: f64 = 350.0;
 
 /// The same where only allowed nodes are candidates.
 const CODES_PER_TWO_HOPS: f64 = 800.0;
 
-/// How much more a scan of a code costs where sketches are laid out for every search: of that many nodes they are not kept.
+/// How much more a scan of a code costs where sketches are laid out for every search: of that many nodes they are not
+/// kept.
 const NOT_KEPT: f64 = 4.0;
 
-/// Least share of allowed nodes at which the graph is searched among them alone: below it, the nodes two links from one hold fewer than
-/// `M` allowed ones, and these no longer lead to each other.
+/// Least share of allowed nodes at which the graph is searched among them alone: below it, the nodes two links from one
+/// hold fewer than `M` allowed ones, and these no longer lead to each other.
 const LEAST_AMONG_ALLOWED: f64 = 1.0 / 32.0;
 
-/// How much wider than `ef` the beam is for a question near which little is allowed: its hits lie on all sides of that, many score nearly the
-/// same, and a margin means nothing. Measured on 100,000 MiniLM sentences, half of them
-/// allowed, those farthest from the question: recall@10 at ef 40 with a beam as wide .880, 1.5 times .920, twice .936.
+/// How much wider than `ef` the beam is for a question near which little is allowed: its hits lie on all sides of that,
+/// many score nearly the same, and a margin means nothing. Measured on 100,000 MiniLM sentences, half of them allowed,
+/// those farthest from the question: recall@10 at ef 40 with a beam as wide .880, 1.5 times .920, twice .936.
 const FAR: usize = 2;
 
-/// So few allowed nodes are compared by their vectors and not by their codes, and so are twice the wanted hits: exact, and no slower. Measured
-/// as above, in microseconds for 100, 200, 300 and 500 nodes: by vectors 2, 4, 6, 9; by codes from 300 on 5.
+/// So few allowed nodes are compared by their vectors and not by their codes, and so are twice the wanted hits: exact,
+/// and no slower. Measured as above, in microseconds for 100, 200, 300 and 500 nodes: by vectors 2, 4, 6, 9; by codes
+/// from 300 on 5.
 const EXACT: usize = 256;
 
 /// What a scan of some nodes costs, in codes whose sketches are laid out.
@@ -42,15 +44,16 @@ fn scan_cost(nodes: usize) -> f64 {
     nodes as f64 * if nodes > MOST_KEPT { NOT_KEPT } else { 1.0 }
 }
 
-/// Expansions after which a search among all nodes is given up for a scan of `scanned` nodes: it then costs as much as two scans. A typical
-/// question costs less than one, one whose allowed nodes are far away costs more.
+/// Expansions after which a search among all nodes is given up for a scan of `scanned` nodes: it then costs as much as
+/// two scans. A typical question costs less than one, one whose allowed nodes are far away costs more.
 fn most_expansions(scanned: usize) -> usize {
     (2.0 * scan_cost(scanned) / CODES_PER_EXPANSION) as usize
 }
 
-/// An adaptive search takes what it lacks from a certificate: the margin between two ranks, the bound of its expansions, and what becomes of
-/// questions that are out of distribution. Where margins find as much as beams of its width only at a greater one, that is the width of its margin;
-/// where that would cost more, or none does, it is a beam.
+/// An adaptive search takes what it lacks from a certificate: the margin between two ranks, the bound of its
+/// expansions, and what becomes of questions that are out of distribution. Where margins find as much as beams of its
+/// width only at a greater one, that is the width of its margin; where that would cost more, or none does, it is a
+/// beam.
 fn adapted<'a>(params: &SearchParams<'a>, certificate: &Certificate, (near, far): (usize, usize)) -> SearchParams<'a> {
     if !params.adaptive {
         return *params;
@@ -62,12 +65,26 @@ fn adapted<'a>(params: &SearchParams<'a>, certificate: &Certificate, (near, far)
     };
     let out_of_distribution = params.out_of_distribution.or_else(by_certificate);
     let Some(width) = certificate.adaptive_width(params.k, params.ef) else {
-        return SearchParams { out_of_distribution, ..*params };
+        return SearchParams {
+            out_of_distribution,
+            ..*params
+        };
     };
-    let far = if width > params.ef { far.saturating_mul(width).div_ceil(params.ef.max(1)) } else { far };
+    let far = if width > params.ef {
+        far.saturating_mul(width).div_ceil(params.ef.max(1))
+    } else {
+        far
+    };
     let margin = params.margin.or_else(|| certificate.margin(near, far));
-    let expansion_bound = params.expansion_bound.or_else(|| certificate.expansion_bound(near, far));
-    SearchParams { margin, out_of_distribution, expansion_bound, ..*params }
+    let expansion_bound = params
+        .expansion_bound
+        .or_else(|| certificate.expansion_bound(near, far));
+    SearchParams {
+        margin,
+        out_of_distribution,
+        expansion_bound,
+        ..*params
+    }
 }
 
 /// About how many of `nodes` there are to `count` of `allowed` ones.
@@ -90,7 +107,11 @@ impl FilterPlan {
         let wide = wide(ef, allowed, nodes).min(nodes);
         let among_all = wide as f64 * CODES_PER_EXPANSION;
         let is_connected = allowed as f64 >= nodes as f64 * LEAST_AMONG_ALLOWED;
-        let among_allowed = if is_connected { ef as f64 * CODES_PER_TWO_HOPS } else { f64::INFINITY };
+        let among_allowed = if is_connected {
+            ef as f64 * CODES_PER_TWO_HOPS
+        } else {
+            f64::INFINITY
+        };
         if scan_cost(allowed) <= among_all.min(among_allowed) {
             Self::Scan
         } else if among_allowed < among_all {
@@ -101,8 +122,8 @@ impl FilterPlan {
     }
 }
 
-/// Whether a search through a filter that allows `allowed` of `nodes` scans those nodes, so that `ef`, at least `k`, has no effect. It then
-/// scans for greater widths too.
+/// Whether a search through a filter that allows `allowed` of `nodes` scans those nodes, so that `ef`, at least `k`,
+/// has no effect. It then scans for greater widths too.
 pub fn filter_scans(ef: usize, allowed: usize, nodes: usize) -> bool {
     FilterPlan::new(ef, allowed, nodes) == FilterPlan::Scan
 }
@@ -140,9 +161,13 @@ impl<'a> PlannedQuestion<'a> {
     }
 }
 
-/// What each of these questions has among the slots of all questions; a slot that does not exist where they are too few.
+/// What each of these questions has among the slots of all questions; a slot that does not exist where they are too
+/// few.
 fn of_questions(slots: &[u32], questions: &[PlannedQuestion<'_>]) -> Vec<u32> {
-    questions.iter().map(|question| slots.get(question.number).copied().unwrap_or(u32::MAX)).collect()
+    questions
+        .iter()
+        .map(|question| slots.get(question.number).copied().unwrap_or(u32::MAX))
+        .collect()
 }
 
 /// A shard, and what was measured of its graph.
@@ -159,8 +184,9 @@ impl<L: SlotLinks + UpperLayers + ?Sized, R: ExactRows + ?Sized> PlannedSearch<'
         self.view.codes.len()
     }
 
-    /// Searches for every question; `found` is called as by [`ShardView::search`]. Returns the questions that it is not called for: few
-    /// nodes are allowed, or the graph is damaged, and the caller is to compare them with all nodes that are allowed and live.
+    /// Searches for every question; `found` is called as by [`ShardView::search`]. Returns the questions that it is not
+    /// called for: few nodes are allowed, or the graph is damaged, and the caller is to compare them with all nodes
+    /// that are allowed and live.
     pub fn search<'q>(
         &self,
         questions: &[PlannedQuestion<'q>],
@@ -188,7 +214,8 @@ impl<L: SlotLinks + UpperLayers + ?Sized, R: ExactRows + ?Sized> PlannedSearch<'
         scratch: &mut SearchScratch,
     ) -> SearchHits<Scored> {
         let ranks = (params.k.max(1), params.ef.max(params.k).max(1));
-        self.view.search_one(query, &adapted(params, self.certificate, ranks), scratch)
+        self.view
+            .search_one(query, &adapted(params, self.certificate, ranks), scratch)
     }
 
     /// Searches the graph for all questions; returns those that found too few.
@@ -207,11 +234,23 @@ impl<L: SlotLinks + UpperLayers + ?Sized, R: ExactRows + ?Sized> PlannedSearch<'
         let own_margin = params.margin.or_else(|| certificate.margin(params.k, params.ef));
         // In a shard that is too small for a margin the beam is as wide as always.
         let others = params.min_competitive.filter(|_| own_margin.is_some());
-        let scores = others
-            .map_or_else(Vec::new, |others| questions.iter().map(|question| score(others, question.number)).collect());
-        let min_competitive = others.map(|others| MinCompetitive { scores: &scores, own_margin, ..others });
+        let scores = others.map_or_else(Vec::new, |others| {
+            questions
+                .iter()
+                .map(|question| score(others, question.number))
+                .collect()
+        });
+        let min_competitive = others.map(|others| MinCompetitive {
+            scores: &scores,
+            own_margin,
+            ..others
+        });
         let left_out = params.left_out.map(|slots| of_questions(slots, questions));
-        let params = &SearchParams { min_competitive, left_out: left_out.as_deref(), ..*params };
+        let params = &SearchParams {
+            min_competitive,
+            left_out: left_out.as_deref(),
+            ..*params
+        };
         let mut missed = Vec::new();
         self.view.search(&queries, params, scratch, |at, result| {
             let Some(question) = questions.get(at) else { return };
@@ -223,8 +262,16 @@ impl<L: SlotLinks + UpperLayers + ?Sized, R: ExactRows + ?Sized> PlannedSearch<'
             let result = question.found(result);
             if too_few && !result.is_cancelled() {
                 let damaged = result.completeness == Completeness::Damaged;
-                let completeness = if damaged { Completeness::Damaged } else { Completeness::Complete };
-                missed.push(PlannedQuestion { cost: result.cost, completeness, ..*question });
+                let completeness = if damaged {
+                    Completeness::Damaged
+                } else {
+                    Completeness::Complete
+                };
+                missed.push(PlannedQuestion {
+                    cost: result.cost,
+                    completeness,
+                    ..*question
+                });
             } else {
                 found(question.number, result);
             }
@@ -240,13 +287,18 @@ impl<L: SlotLinks + UpperLayers + ?Sized, R: ExactRows + ?Sized> PlannedSearch<'
         scratch: &mut SearchScratch,
         found: &mut impl FnMut(usize, SearchHits<Scored>),
     ) -> Vec<PlannedQuestion<'q>> {
-        let Some(allowed) = params.allowed.filter(|allowed| allowed.len() > EXACT.max(params.k.saturating_mul(2)))
+        let Some(allowed) = params
+            .allowed
+            .filter(|allowed| allowed.len() > EXACT.max(params.k.saturating_mul(2)))
         else {
             return questions.to_vec();
         };
         let queries: Vec<&[f32]> = questions.iter().map(|question| question.query).collect();
         let left_out = params.left_out.map(|slots| of_questions(slots, questions));
-        let params = &SearchParams { left_out: left_out.as_deref(), ..*params };
+        let params = &SearchParams {
+            left_out: left_out.as_deref(),
+            ..*params
+        };
         self.view.scan_codes(&queries, allowed, params, scratch, |at, hits| {
             let Some(question) = questions.get(at) else { return };
             found(question.number, question.found(hits));
@@ -268,7 +320,12 @@ impl<L: SlotLinks + UpperLayers + ?Sized, R: ExactRows + ?Sized> PlannedSearch<'
         let planned = adapted(&params, certificate, (k, ef));
         // Without a margin the search goes on until it has `ef` live nodes.
         let ef = if planned.margin.is_some() { wide } else { ef };
-        let planned = SearchParams { ef, max_expansions, allowed: Some(nodes), ..planned };
+        let planned = SearchParams {
+            ef,
+            max_expansions,
+            allowed: Some(nodes),
+            ..planned
+        };
         (scan_cost(count) > wide as f64 * CODES_PER_EXPANSION).then_some(planned)
     }
 
@@ -282,20 +339,38 @@ impl<L: SlotLinks + UpperLayers + ?Sized, R: ExactRows + ?Sized> PlannedSearch<'
         let far_ef = ef.saturating_mul(FAR);
         let share = allowed.len() as f64 / self.nodes() as f64;
         let walks_far = share >= LEAST_AMONG_ALLOWED && far_ef as f64 * CODES_PER_TWO_HOPS < scan_cost(allowed.len());
-        let far = Far { share, ef: walks_far.then_some(far_ef) };
-        let params = SearchParams { k, ef, far: Some(far), ..*params };
+        let far = Far {
+            share,
+            ef: walks_far.then_some(far_ef),
+        };
+        let params = SearchParams {
+            k,
+            ef,
+            far: Some(far),
+            ..*params
+        };
         // The bound is of searches without a filter.
         let expansion_bound = params.expansion_bound;
         let planned = adapted(&params, certificate, (rank(k), rank(ef)));
-        let planned = SearchParams { expansion_bound, ..planned };
+        let planned = SearchParams {
+            expansion_bound,
+            ..planned
+        };
         match FilterPlan::new(ef, allowed.len(), self.nodes()) {
             FilterPlan::Scan => None,
-            FilterPlan::AmongAllowed => Some(SearchParams { two_hop: true, ..planned }),
+            FilterPlan::AmongAllowed => Some(SearchParams {
+                two_hop: true,
+                ..planned
+            }),
             FilterPlan::AmongAll(wide) => {
                 let max_expansions = Some(most_expansions(allowed.len()));
                 // Without a margin the search goes on until it has `ef` allowed nodes.
                 let ef = if planned.margin.is_some() { wide } else { ef };
-                Some(SearchParams { ef, max_expansions, ..planned })
+                Some(SearchParams {
+                    ef,
+                    max_expansions,
+                    ..planned
+                })
             }
         }
     }
@@ -316,7 +391,11 @@ mod tests {
         assert_eq!(FilterPlan::new(64, nodes / 2, nodes), FilterPlan::AmongAll(128));
         assert_eq!(FilterPlan::new(64, nodes / 16, nodes), FilterPlan::AmongAllowed);
         assert_eq!(FilterPlan::new(64, nodes / 128, nodes), FilterPlan::Scan);
-        assert_eq!(FilterPlan::new(16, nodes / 64, nodes), FilterPlan::Scan, "too few to lead to each other");
+        assert_eq!(
+            FilterPlan::new(16, nodes / 64, nodes),
+            FilterPlan::Scan,
+            "too few to lead to each other"
+        );
         assert_eq!(FilterPlan::new(16, nodes, 64 * nodes), FilterPlan::AmongAll(1024));
         for allowed in [0, 1, 1_000, 10_000, 70_000, 300_000, nodes] {
             let scans: Vec<bool> = (0..16).map(|power| filter_scans(1 << power, allowed, nodes)).collect();

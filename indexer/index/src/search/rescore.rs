@@ -6,8 +6,8 @@ use super::{ExactRows, Scored, SlotLinks};
 
 /// Fewest candidates rescored beyond `k`: int8 order and exact order differ by a place or two.
 pub const RESCORED: usize = 4;
-/// Candidates rescored beyond `k`: among many hits more are as near as the last. Of 5,000 Gaussian vectors of 64 values recall@1000 at ef 1,000 is
-/// .9934 with 62 and .9920 with 4.
+/// Candidates rescored beyond `k`: among many hits more are as near as the last. Of 5,000 Gaussian vectors of 64 values
+/// recall@1000 at ef 1,000 is .9934 with 62 and .9920 with 4.
 pub(super) fn rescored(k: usize) -> usize {
     RESCORED.max(k / 16)
 }
@@ -30,7 +30,10 @@ pub fn slots_of_vector<L: SlotLinks + ?Sized>(links: &L, slot: u32) -> impl Iter
 impl<L: SlotLinks + ?Sized, R: ExactRows + ?Sized> ShardView<'_, L, R> {
     /// Prefetches the vectors of slots, and what says whether copies follow.
     pub(super) fn prefetch_vectors(&self, slots: &[Scored]) {
-        slots.iter().filter_map(|slot| self.node(slot.node)).for_each(|node| self.rows.prefetch(node));
+        slots
+            .iter()
+            .filter_map(|slot| self.node(slot.node))
+            .for_each(|node| self.rows.prefetch(node));
         if self.links.has_copies() {
             for slot in slots {
                 self.links.prefetch(slot.node.saturating_add(1));
@@ -38,8 +41,8 @@ impl<L: SlotLinks + ?Sized, R: ExactRows + ?Sized> ShardView<'_, L, R> {
         }
     }
 
-    /// Scores slots from their vectors, and sorts them, best first; those whose score is not a number are dropped. False where one of them has no
-    /// valid vector.
+    /// Scores slots from their vectors, and sorts them, best first; those whose score is not a number are dropped.
+    /// False where one of them has no valid vector.
     pub(super) fn rescore(&self, slots: &mut Vec<Scored>, query: &[f32]) -> bool {
         let mut is_intact = true;
         for slot in slots.iter_mut() {
@@ -55,8 +58,9 @@ impl<L: SlotLinks + ?Sized, R: ExactRows + ?Sized> ShardView<'_, L, R> {
         is_intact
     }
 
-    /// Adds the allowed nodes of slots, of which the best come first, to `hits`, sorted: `wanted` of them, and more that tie with the last. Of more nodes
-    /// with one vector than these, the first by their slots. False where a slot has no node, or a node has two.
+    /// Adds the allowed nodes of slots, of which the best come first, to `hits`, sorted: `wanted` of them, and more
+    /// that tie with the last. Of more nodes with one vector than these, the first by their slots. False where a slot
+    /// has no node, or a node has two.
     pub(super) fn add_hits(
         &self,
         slots: &[Scored],
@@ -77,7 +81,9 @@ impl<L: SlotLinks + ?Sized, R: ExactRows + ?Sized> ShardView<'_, L, R> {
             }
             if has_copies {
                 let documents = slots_of_vector(self.links, best.node).filter(|slot| is_allowed(*slot));
-                documents.take(wanted + SPARE).for_each(|slot| add(slot, best.score, hits));
+                documents
+                    .take(wanted + SPARE)
+                    .for_each(|slot| add(slot, best.score, hits));
             } else if is_allowed(best.node) {
                 add(best.node, best.score, hits);
             }

@@ -1,4 +1,5 @@
-//! The slots that a filter allows: which they are, and block by block with their sketches, as a scan of codes reads them.
+//! The slots that a filter allows: which they are, and block by block with their sketches, as a scan of codes reads
+//! them.
 
 use std::sync::OnceLock;
 
@@ -14,7 +15,8 @@ const WORD: usize = usize::BITS as usize;
 /// The slots of the nodes of a set.
 #[derive(Debug)]
 pub(super) struct SlotSet {
-    /// The slots that searches meet: of nodes with the same vector that of their representative, whether it is in the set or not.
+    /// The slots that searches meet: of nodes with the same vector that of their representative, whether it is in the
+    /// set or not.
     pub(super) bits: FixedBitSet,
     /// Slots that searches meet.
     pub(super) len: usize,
@@ -29,18 +31,34 @@ pub(super) struct SlotSet {
     laid_out: OnceLock<LaidOut>,
 }
 
-/// Slots of which those nearest to a question are entry points: the more, the nearer; all of them cost less than three expansions.
+/// Slots of which those nearest to a question are entry points: the more, the nearer; all of them cost less than three
+/// expansions.
 const SAMPLE: usize = 256;
 
 impl SlotSet {
     /// Of the slots of `nodes` nodes.
     pub(super) fn new<L: SlotLinks + ?Sized>(slots: FixedBitSet, nodes: usize, links: &L) -> Self {
         let is_complete = slots.count_ones(..) == nodes;
-        let (bits, documents) =
-            if links.has_copies() { (representatives(&slots, links), Some(slots)) } else { (slots, None) };
+        let (bits, documents) = if links.has_copies() {
+            (representatives(&slots, links), Some(slots))
+        } else {
+            (slots, None)
+        };
         let len = bits.count_ones(..);
-        let sample = bits.ones().step_by(len.div_ceil(SAMPLE).max(1)).map(|slot| slot as u32).collect();
-        Self { bits, len, documents, is_complete, sample, is_scanned: OnceLock::new(), laid_out: OnceLock::new() }
+        let sample = bits
+            .ones()
+            .step_by(len.div_ceil(SAMPLE).max(1))
+            .map(|slot| slot as u32)
+            .collect();
+        Self {
+            bits,
+            len,
+            documents,
+            is_complete,
+            sample,
+            is_scanned: OnceLock::new(),
+            laid_out: OnceLock::new(),
+        }
     }
 
     /// Whether the node of a slot is in the set.
@@ -56,16 +74,22 @@ impl SlotSet {
     /// Those of sketches that are kept of `allowed` slots: for each the slot, its sketch, and three factors.
     pub(super) fn bytes_kept(allowed: usize, dim: usize) -> usize {
         let of_slot = dim.div_ceil(64) * size_of::<u64>() + 4 * size_of::<u32>();
-        if allowed <= MOST_KEPT { allowed.next_multiple_of(BLOCK_ROWS) * of_slot } else { 0 }
+        if allowed <= MOST_KEPT {
+            allowed.next_multiple_of(BLOCK_ROWS) * of_slot
+        } else {
+            0
+        }
     }
 
-    /// All of them, laid out for a scan of `codes`, where that is worth its memory: there are few enough, and they are scanned for several questions,
-    /// or again.
+    /// All of them, laid out for a scan of `codes`, where that is worth its memory: there are few enough, and they are
+    /// scanned for several questions, or again.
     fn laid_out(&self, codes: &CodesView<'_>, questions: usize) -> Option<&LaidOut> {
         let is_again = self.is_scanned.set(()).is_err() || questions > 1;
         // On disk, reading all of them at once would take long, and could not be cancelled.
         let is_due = is_again && self.len <= MOST_KEPT && !codes.are_on_disk();
-        is_due.then(|| self.laid_out.get_or_init(|| LaidOut::new(self, codes)))?.of(codes)
+        is_due
+            .then(|| self.laid_out.get_or_init(|| LaidOut::new(self, codes)))?
+            .of(codes)
     }
 
     /// Keeps the slots that are in the set, and moves the others to `others`, both in their order.
@@ -92,12 +116,16 @@ impl SlotSet {
 fn representatives<L: SlotLinks + ?Sized>(slots: &FixedBitSet, links: &L) -> FixedBitSet {
     let mut bits = FixedBitSet::with_capacity(slots.len());
     // In an intact shard each of them is one of the slots.
-    let known = slots.ones().map(|slot| links.representative(slot as u32) as usize).filter(|slot| *slot < slots.len());
+    let known = slots
+        .ones()
+        .map(|slot| links.representative(slot as u32) as usize)
+        .filter(|slot| *slot < slots.len());
     bits.extend(known);
     bits
 }
 
-/// Slots that are estimated together. Their sketches are prefetched, and are in the cache for all questions of the scan.
+/// Slots that are estimated together. Their sketches are prefetched, and are in the cache for all questions of the
+/// scan.
 const BLOCK: usize = 256;
 
 /// Words whose slots come one after another, whatever the stride.
@@ -118,9 +146,17 @@ struct SlotIter<'a> {
 }
 
 impl<'a> SlotIter<'a> {
-    /// The bits that are set, in `parts` that are spread over all alike: near each other slots hold vectors near each other.
+    /// The bits that are set, in `parts` that are spread over all alike: near each other slots hold vectors near each
+    /// other.
     fn new(bits: &'a FixedBitSet, parts: usize) -> Self {
-        Self { words: bits.as_slice(), stride: parts.max(1), offset: 0, at: 0, word: 0, start: 0 }
+        Self {
+            words: bits.as_slice(),
+            stride: parts.max(1),
+            offset: 0,
+            at: 0,
+            word: 0,
+            start: 0,
+        }
     }
 
     /// Writes the next slots, at most `count`, over those in `slots`.
@@ -144,7 +180,11 @@ impl<'a> SlotIter<'a> {
         while self.offset < self.stride {
             if let Some(word) = self.words.get(self.at) {
                 (self.word, self.start) = (*word, self.at * WORD);
-                self.at += if (self.at + 1).is_multiple_of(RUN) { RUN * (self.stride - 1) + 1 } else { 1 };
+                self.at += if (self.at + 1).is_multiple_of(RUN) {
+                    RUN * (self.stride - 1) + 1
+                } else {
+                    1
+                };
                 return true;
             }
             self.offset += 1;
@@ -157,7 +197,8 @@ impl<'a> SlotIter<'a> {
 /// Most slots of which sketches are kept: 4 MiB of those of 384 values.
 pub(super) const MOST_KEPT: usize = 1 << 16;
 
-/// The slots of a set and their sketches, kept with the set: what a scan reads one after another, and lays out only once.
+/// The slots of a set and their sketches, kept with the set: what a scan reads one after another, and lays out only
+/// once.
 #[derive(Debug)]
 struct LaidOut {
     slots: Vec<u32>,
@@ -172,7 +213,11 @@ impl LaidOut {
         let (mut slots, mut sketches) = (Vec::with_capacity(set.len), SketchBlocks::default());
         SlotIter::new(&set.bits, parts(set)).next_into(&mut slots, usize::MAX);
         codes.lay_out(&slots, &mut sketches);
-        Self { slots, sketches, of: codes.address() }
+        Self {
+            slots,
+            sketches,
+            of: codes.address(),
+        }
     }
 
     /// This, if it is of these codes.
@@ -181,8 +226,8 @@ impl LaidOut {
     }
 }
 
-/// Slots whose estimates are kept: the best of them are scored first, so that there is a threshold for all others from the start. They are
-/// spread over the shard as all are.
+/// Slots whose estimates are kept: the best of them are scored first, so that there is a threshold for all others from
+/// the start. They are spread over the shard as all are.
 pub(super) const FIRST: usize = 8192;
 
 // Blocks of sketches end where those of slots do, and where the first slots do.
@@ -197,7 +242,8 @@ fn parts(set: &SlotSet) -> usize {
 pub(super) struct SlotBlocks<'a> {
     codes: CodesView<'a>,
     laid_out: Option<&'a LaidOut>,
-    /// Where it is not kept: the slots that are left, and whether sketches are laid out, which a question alone does not pay for.
+    /// Where it is not kept: the slots that are left, and whether sketches are laid out, which a question alone does
+    /// not pay for.
     left: SlotIter<'a>,
     lays_out: bool,
     /// Slots before this block, and those of it and of the next one.
@@ -214,7 +260,16 @@ impl<'a> SlotBlocks<'a> {
         let is_damaged = !set.is_complete || laid_out.is_some_and(|laid_out| laid_out.sketches.is_damaged());
         let (left, lays_out) = (SlotIter::new(&set.bits, parts(set)), questions > 1);
         let (block, next) = (Vec::new(), Vec::new());
-        let mut blocks = Self { codes, laid_out, left, lays_out, before: 0, block, next, is_damaged };
+        let mut blocks = Self {
+            codes,
+            laid_out,
+            left,
+            lays_out,
+            before: 0,
+            block,
+            next,
+            is_damaged,
+        };
         if laid_out.is_none() {
             blocks.fetch_next();
         }
@@ -256,7 +311,8 @@ impl<'a> SlotBlocks<'a> {
         }
     }
 
-    /// Whether a node of the set has no slot, or a slot so far codes that are damaged, as far as laying them out has shown.
+    /// Whether a node of the set has no slot, or a slot so far codes that are damaged, as far as laying them out has
+    /// shown.
     pub(super) fn is_damaged(&self) -> bool {
         self.is_damaged
     }
@@ -288,9 +344,16 @@ mod tests {
             let first = first.unwrap_or_else(|| 1 + all.windows(2).position(|pair| pair[0] > pair[1]).unwrap());
             // There are ten runs: of as many parts, each is one of them.
             assert_eq!(parts == 1 || parts > 9, first == all.len(), "{parts}");
-            assert!(parts > 7 || all[first - 1] as usize + 2 * parts * RUN * WORD > 5000, "{parts}: {first}");
+            assert!(
+                parts > 7 || all[first - 1] as usize + 2 * parts * RUN * WORD > 5000,
+                "{parts}: {first}"
+            );
             all.sort_unstable();
-            assert_eq!(all, set.ones().map(|slot| slot as u32).collect::<Vec<_>>(), "{parts} {count}");
+            assert_eq!(
+                all,
+                set.ones().map(|slot| slot as u32).collect::<Vec<_>>(),
+                "{parts} {count}"
+            );
         }
     }
 
@@ -321,7 +384,11 @@ mod tests {
         let kept = alone.laid_out.get().unwrap();
         let bytes = kept.slots.capacity() * size_of::<u32>() + kept.sketches.bytes();
         let (counted, without) = (SlotSet::bytes(300, 300, dim), SlotSet::bytes(300, 0, dim));
-        assert!(bytes <= counted - without && 2 * bytes > counted - without, "{bytes} of {}", counted - without);
+        assert!(
+            bytes <= counted - without && 2 * bytes > counted - without,
+            "{bytes} of {}",
+            counted - without
+        );
         let many = SlotSet::bytes(1 << 20, MOST_KEPT + 1, dim);
         assert_eq!(many, SlotSet::bytes(1 << 20, 0, dim), "so many are not kept");
     }

@@ -13,7 +13,10 @@ pub struct TopK<T: Ord> {
 impl<T: Ord> TopK<T> {
     /// Room for `k`.
     pub fn new(k: usize) -> Self {
-        Self { k, heap: BinaryHeap::with_capacity(k.min(1 << 16) + 1) }
+        Self {
+            k,
+            heap: BinaryHeap::with_capacity(k.min(1 << 16) + 1),
+        }
     }
 
     /// Empties it and changes `k`; the allocation is kept.
@@ -39,7 +42,9 @@ impl<T: Ord> TopK<T> {
 
     /// The k-th best item, which a new one must beat; none until `k` items are kept.
     pub fn threshold(&self) -> Option<&T> {
-        (self.heap.len() >= self.k).then(|| self.heap.peek().map(|worst| &worst.0)).flatten()
+        (self.heap.len() >= self.k)
+            .then(|| self.heap.peek().map(|worst| &worst.0))
+            .flatten()
     }
 
     /// Best first; leaves it empty.

@@ -30,7 +30,10 @@ impl<L: ?Sized, R: ?Sized> ShardView<'_, L, R> {
     /// The node of a slot; none where a damaged order leads to no row.
     pub(super) fn node(&self, slot: u32) -> Option<u32> {
         match self.order {
-            Some(order) => order.get(slot as usize).copied().filter(|node| (*node as usize) < order.len()),
+            Some(order) => order
+                .get(slot as usize)
+                .copied()
+                .filter(|node| (*node as usize) < order.len()),
             None => Some(slot),
         }
     }

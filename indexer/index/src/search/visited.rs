@@ -1,15 +1,16 @@
 //! The visited set of a search: one bit per slot.
 //!
-//! Not a `FixedBitSet`: that is emptied by writing all of it, a megabyte per search of ten million vectors, where a search visits
-//! thousands; and it marks one bit at a time, where this marks a list of links without a branch. A hash table instead costs
-//! 12 to 20 % of the speed at recall 0.99 over 100,000 and 300,000 vectors, and 10 % over 1,000,000 (`dyad-bench ann`, one
-//! thread).
+//! Not a `FixedBitSet`: that is emptied by writing all of it, a megabyte per search of ten million vectors, where a
+//! search visits thousands; and it marks one bit at a time, where this marks a list of links without a branch. A hash
+//! table instead costs 12 to 20 % of the speed at recall 0.99 over 100,000 and 300,000 vectors, and 10 % over 1,000,000
+//! (`dyad-bench ann`, one thread).
 
 /// Adjacent words that are cleared in the time of one that is looked up by slot.
 const ADJACENT: usize = 8;
 
-/// A set of slots. Clearing it costs either the marked words or all words in use, whichever are fewer. It keeps its memory
-/// for the largest graph: a thread that searches shards of different sizes in turn does not write all of it each time.
+/// A set of slots. Clearing it costs either the marked words or all words in use, whichever are fewer. It keeps its
+/// memory for the largest graph: a thread that searches shards of different sizes in turn does not write all of it each
+/// time.
 #[derive(Debug, Default)]
 pub(super) struct VisitedSet {
     /// All zero beyond those in use.
@@ -128,7 +129,10 @@ mod tests {
         assert!(visited.insert(0) && visited.insert(1) && !visited.has_invalid_link());
         assert!(!visited.insert(100) && visited.has_invalid_link());
         visited.reset(0);
-        assert!(!visited.insert(0) && !visited.has_invalid_link(), "without slots there is none to start from");
+        assert!(
+            !visited.insert(0) && !visited.has_invalid_link(),
+            "without slots there is none to start from"
+        );
     }
 
     #[test]
@@ -139,7 +143,11 @@ mod tests {
             visited.reset(slots);
             assert!((0..slots as u32).all(|slot| visited.insert(slot)), "{slots}");
             assert!(!visited.insert(slots as u32));
-            assert_eq!(visited.words.len(), 1000, "neither given back nor written again for {slots}");
+            assert_eq!(
+                visited.words.len(),
+                1000,
+                "neither given back nor written again for {slots}"
+            );
             kept = if kept.is_null() { visited.words.as_ptr() } else { kept };
             assert_eq!(visited.words.as_ptr(), kept);
         }

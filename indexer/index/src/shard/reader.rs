@@ -41,13 +41,17 @@ pub struct DenseShard {
 }
 
 impl DenseShard {
-    /// Maps a file and checks header, META, CERTIFICATE and the offsets of the arrays. Time does not depend on the number
-    /// of vectors.
+    /// Maps a file and checks header, META, CERTIFICATE and the offsets of the arrays. Time does not depend on the
+    /// number of vectors.
     pub fn open(path: &Path) -> Result<Self> {
         let map = MmapFile::open(path)?;
         let fault = |fault: FormatFault| fault_of(path, fault);
         let header = ShardHeader::parse(&map, map.len() as u64).map_err(|problem| match problem {
-            HeaderFault::Newer(got) => Error::Newer { path: path.to_owned(), got, supported: VERSION },
+            HeaderFault::Newer(got) => Error::Newer {
+                path: path.to_owned(),
+                got,
+                supported: VERSION,
+            },
             HeaderFault::Fault(problem) => fault(problem),
         })?;
         let find = |kind| {
@@ -70,8 +74,11 @@ impl DenseShard {
         KeysView::new(bytes(&map, keys), header.vectors).map_err(fault)?;
         let graph = GraphTable::parse(bytes(&map, links), header.vectors).map_err(fault)?;
         if graph.has_copies() != header.has_copies {
-            let expected =
-                if header.has_copies { "copies, as the version says" } else { "no copies, as the version says" };
+            let expected = if header.has_copies {
+                "copies, as the version says"
+            } else {
+                "no copies, as the version says"
+            };
             return Err(fault(FormatFault::new(
                 "GRAPH, copies",
                 expected,
@@ -114,8 +121,8 @@ impl DenseShard {
         self.map.path()
     }
 
-    /// What is wrong with the file, as far as searches, look-ups or [`Self::check_sums`] have found it. Opening does not read the
-    /// bulk sections; from the first fault on, every search of this shard is
+    /// What is wrong with the file, as far as searches, look-ups or [`Self::check_sums`] have found it. Opening does
+    /// not read the bulk sections; from the first fault on, every search of this shard is
     /// [`Damaged`](crate::search::Completeness::Damaged).
     pub fn damage(&self) -> Option<Error> {
         self.damage.get().map(|fault| fault_of(self.path(), fault.clone()))
@@ -166,7 +173,9 @@ impl DenseShard {
 
     /// The mapped codes.
     pub fn codes(&self) -> CodesView<'_> {
-        self.codes.view(bytes(&self.map, self.quantised)).on_disk(self.on_disk())
+        self.codes
+            .view(bytes(&self.map, self.quantised))
+            .on_disk(self.on_disk())
     }
 
     /// The mapped vectors.
@@ -182,12 +191,13 @@ impl DenseShard {
         (!self.hot_bytes.fit()).then_some(&self.map)
     }
 
-    /// Asks the kernel to read vectors of nodes from disk: a scan needs them soon, in order. For graph searches, whose order
-    /// is random, the advice that nothing is read ahead stays.
+    /// Asks the kernel to read vectors of nodes from disk: a scan needs them soon, in order. For graph searches, whose
+    /// order is random, the advice that nothing is read ahead stays.
     pub(super) fn read_ahead(&self, nodes: std::ops::Range<u64>) {
         let row = self.vectors.len / self.header.vectors.max(1);
         let (start, end) = (nodes.start.min(self.header.vectors), nodes.end.min(self.header.vectors));
-        self.map.advise_needed(self.vectors.offset + start * row, end.saturating_sub(start) * row);
+        self.map
+            .advise_needed(self.vectors.offset + start * row, end.saturating_sub(start) * row);
     }
 
     /// Evicts the vectors' pages from memory; a search that needs them reads them from disk again.
@@ -199,7 +209,11 @@ impl DenseShard {
     pub fn key(&self, node: u32) -> Option<&str> {
         let key = self.keys().key(node);
         if key.is_empty() {
-            self.note_damage(FormatFault::new("KEYS", "a key for each node", format!("none for node {node}")));
+            self.note_damage(FormatFault::new(
+                "KEYS",
+                "a key for each node",
+                format!("none for node {node}"),
+            ));
         }
         Some(key).filter(|key| !key.is_empty())
     }
@@ -247,7 +261,8 @@ impl DenseShard {
 }
 
 fn bytes(map: &MmapFile, entry: SectionEntry) -> &[u8] {
-    map.get(entry.offset as usize..(entry.offset + entry.len) as usize).unwrap_or(&[])
+    map.get(entry.offset as usize..(entry.offset + entry.len) as usize)
+        .unwrap_or(&[])
 }
 
 /// A small section, checked against its checksum, as JSON.
@@ -262,9 +277,19 @@ fn check_sum(bytes: &[u8], entry: SectionEntry) -> std::result::Result<(), Forma
     if got == entry.crc32c {
         return Ok(());
     }
-    Err(FormatFault::new(entry.kind.name(), format!("checksum {:08x}", entry.crc32c), format!("{got:08x}")))
+    Err(FormatFault::new(
+        entry.kind.name(),
+        format!("checksum {:08x}", entry.crc32c),
+        format!("{got:08x}"),
+    ))
 }
 
 pub(super) fn fault_of(path: &Path, fault: FormatFault) -> Error {
-    Error::Format { path: path.to_owned(), part: fault.part, expected: fault.expected, got: fault.got, hint: HINT }
+    Error::Format {
+        path: path.to_owned(),
+        part: fault.part,
+        expected: fault.expected,
+        got: fault.got,
+        hint: HINT,
+    }
 }

@@ -18,15 +18,16 @@ thread_local! {
 
 impl DenseShard {
     /// The `k` nearest by the graph, score descending, then key ascending. `query` holds `dim` finite values. Without a
-    /// margin in `params`, that of the certificate is used; where the filter allows few nodes, those are compared exactly.
+    /// margin in `params`, that of the certificate is used; where the filter allows few nodes, those are compared
+    /// exactly.
     pub fn search(&self, query: &[f32], params: &SearchParams<'_>) -> SearchHits<Scored> {
         let mut hits = SearchHits::default();
         self.search_batch(&[query], params, |_, found| hits = found);
         hits
     }
 
-    /// Searches for many questions on this thread, interleaved to hide the latency of memory. `found` is called once for each
-    /// question, with its number and its hits, in no fixed order.
+    /// Searches for many questions on this thread, interleaved to hide the latency of memory. `found` is called once
+    /// for each question, with its number and its hits, in no fixed order.
     pub fn search_batch(
         &self,
         queries: &[&[f32]],
@@ -47,9 +48,20 @@ impl DenseShard {
         };
         let (links, rows) = (self.graph(), self.rows());
         let (order, metric) = (Some(links.order()), self.meta().model.metric);
-        let view = ShardView { codes: self.codes(), links: &links, order, rows: &rows, metric };
-        let (planned, questions) =
-            (PlannedSearch { view, certificate: self.certificate() }, PlannedQuestion::all(queries));
+        let view = ShardView {
+            codes: self.codes(),
+            links: &links,
+            order,
+            rows: &rows,
+            metric,
+        };
+        let (planned, questions) = (
+            PlannedSearch {
+                view,
+                certificate: self.certificate(),
+            },
+            PlannedQuestion::all(queries),
+        );
         let left = SCRATCH.with(|scratch| match scratch.try_borrow_mut() {
             Ok(mut scratch) => planned.search(&questions, params, &mut scratch, &mut found),
             // `found` itself is searching on this thread.
@@ -65,7 +77,10 @@ impl DenseShard {
     pub fn same_vector(&self, slot: u32) -> Vec<u32> {
         let links = self.graph();
         let slots = slots_of_vector(&links, links.representative(slot));
-        slots.filter_map(|slot| links.order().get(slot as usize)).copied().collect()
+        slots
+            .filter_map(|slot| links.order().get(slot as usize))
+            .copied()
+            .collect()
     }
 
     /// The `k` nearest by comparing with every vector, or with those that are allowed.
@@ -75,8 +90,8 @@ impl DenseShard {
         hits
     }
 
-    /// [`Self::search_exact`] for many questions, cancellable. A cancelled search and a question of another dimension find
-    /// nothing.
+    /// [`Self::search_exact`] for many questions, cancellable. A cancelled search and a question of another dimension
+    /// find nothing.
     pub fn search_exact_batch(
         &self,
         queries: &[&[f32]],
@@ -85,7 +100,11 @@ impl DenseShard {
         cancel: &dyn Cancel,
         mut found: impl FnMut(usize, SearchHits<Scored>),
     ) {
-        let params = SearchParams { allowed, cancel, ..SearchParams::new(k, k) };
+        let params = SearchParams {
+            allowed,
+            cancel,
+            ..SearchParams::new(k, k)
+        };
         self.scan(&PlannedQuestion::all(queries), &params, &mut |number, mut hits| {
             self.keep_top_k(&mut hits, k);
             found(number, self.report_damage(hits));
@@ -97,7 +116,11 @@ impl DenseShard {
         let rows = self.rows();
         let score = rows.score(node, query, self.meta().model.metric);
         if score.is_nan() && !rows.is_valid(node) {
-            self.note_damage(FormatFault::new("VECTORS", "finite values", format!("others for node {node}")));
+            self.note_damage(FormatFault::new(
+                "VECTORS",
+                "finite values",
+                format!("others for node {node}"),
+            ));
         }
         Some(score).filter(|score| !score.is_nan())
     }
@@ -106,7 +129,11 @@ impl DenseShard {
     fn report_damage(&self, mut hits: SearchHits<Scored>) -> SearchHits<Scored> {
         if hits.completeness == Completeness::Damaged {
             let expected = "slots and nodes of this shard, and finite values";
-            self.note_damage(FormatFault::new("GRAPH, CODES or VECTORS", expected, "others, found by a search"));
+            self.note_damage(FormatFault::new(
+                "GRAPH, CODES or VECTORS",
+                expected,
+                "others, found by a search",
+            ));
         }
         if self.is_damaged() {
             hits.worsen(Completeness::Damaged);
@@ -121,8 +148,10 @@ impl DenseShard {
         found: &mut impl FnMut(usize, SearchHits<Scored>),
     ) {
         let (rows, metric) = (self.rows(), self.meta().model.metric);
-        let (valid, mismatched): (Vec<_>, Vec<_>) =
-            questions.iter().copied().partition(|question| question.query.len() == rows.dim());
+        let (valid, mismatched): (Vec<_>, Vec<_>) = questions
+            .iter()
+            .copied()
+            .partition(|question| question.query.len() == rows.dim());
         for question in mismatched {
             found(question.number, SearchHits::default());
         }
@@ -139,8 +168,8 @@ impl DenseShard {
         }
     }
 
-    /// Number of nodes, of all or of the live ones, that rank before a document of score `score` and key `key` in the exact
-    /// ranking; none where the scan was cancelled, or for a question of another dimension.
+    /// Number of nodes, of all or of the live ones, that rank before a document of score `score` and key `key` in the
+    /// exact ranking; none where the scan was cancelled, or for a question of another dimension.
     pub fn ahead_of(
         &self,
         query: &[f32],

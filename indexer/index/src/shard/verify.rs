@@ -1,7 +1,8 @@
 //! Verification of a shard: reads every byte, and checks every invariant.
 //!
-//! Checksums are of bytes that `read` gives, so that a file which was shortened, or a disk that fails, is an error here and
-//! not the end of the process. The content is checked in the map, after the file's length has been compared again; a file that is shortened during that time still ends the process.
+//! Checksums are of bytes that `read` gives, so that a file which was shortened, or a disk that fails, is an error here
+//! and not the end of the process. The content is checked in the map, after the file's length has been compared again;
+//! a file that is shortened during that time still ends the process.
 
 use std::io;
 
@@ -61,14 +62,21 @@ impl From<io::Error> for End {
 }
 
 fn look(cancel: &dyn Cancel) -> Result<(), End> {
-    if cancel.is_cancelled() { Err(End::Stopped) } else { Ok(()) }
+    if cancel.is_cancelled() {
+        Err(End::Stopped)
+    } else {
+        Ok(())
+    }
 }
 
 impl DenseShard {
     /// Reads the whole file: checksums of all sections, then what they mean. A cancelled
     /// check returns what it has found so far.
     pub fn verify(&self, cancel: &dyn Cancel) -> Verified {
-        let mut found = Verified { bytes_read: self.header().file_len, ..Verified::default() };
+        let mut found = Verified {
+            bytes_read: self.header().file_len,
+            ..Verified::default()
+        };
         let mut damaged = Vec::new();
         let whole = self.check_all(cancel, &mut damaged, &mut found.problems);
         match whole {
@@ -81,8 +89,8 @@ impl DenseShard {
     }
 
     /// Reads every section and compares its checksum, where [`Self::verify`] checks their content too. Faults are
-    /// recorded as [`Self::damage`]. False where `cancel`, which is polled before every MiB, ended the work. An error says
-    /// that the file cannot be read, and nothing of what it holds.
+    /// recorded as [`Self::damage`]. False where `cancel`, which is polled before every MiB, ended the work. An error
+    /// says that the file cannot be read, and nothing of what it holds.
     pub fn check_sums(&self, cancel: &dyn Cancel) -> crate::error::Result<bool> {
         for entry in &self.header().sections {
             match check_sum(self.file(), *entry, cancel) {
@@ -121,7 +129,12 @@ impl DenseShard {
         // The content of damaged sections is not checked.
         let intact = |kind| !damaged.contains(&kind);
         if self.certificate().vectors != self.len() as u64 {
-            note(Err(FormatFault::new("CERTIFICATE, vectors", self.len(), self.certificate().vectors).into()))?;
+            note(Err(FormatFault::new(
+                "CERTIFICATE, vectors",
+                self.len(),
+                self.certificate().vectors,
+            )
+            .into()))?;
         }
         if intact(SectionKind::Vectors) {
             note(self.check_vectors(cancel))?;
@@ -157,12 +170,20 @@ impl DenseShard {
             let mut at = end;
             read_range(
                 self.file(),
-                SectionEntry { offset: end, len: entry.offset - end, ..*entry },
+                SectionEntry {
+                    offset: end,
+                    len: entry.offset - end,
+                    ..*entry
+                },
                 cancel,
                 |bytes| {
                     if let Some(place) = bytes.iter().position(|byte| *byte != 0) {
                         let part = format!("padding before {}", entry.kind.name());
-                        return Err(FormatFault::new(part, "zeros", format!("another byte at {}", at + place as u64)));
+                        return Err(FormatFault::new(
+                            part,
+                            "zeros",
+                            format!("another byte at {}", at + place as u64),
+                        ));
                     }
                     at += bytes.len() as u64;
                     Ok(())
@@ -212,7 +233,9 @@ impl DenseShard {
         let (mut row, mut scratch) = (Vec::new(), CheckScratch::default());
         let step = (self.len() / CHECKED_CODES).max(1);
         for slot in (0..self.len() as u32).step_by(step) {
-            let Some(&node) = graph.order().get(slot as usize) else { continue };
+            let Some(&node) = graph.order().get(slot as usize) else {
+                continue;
+            };
             rows.decode(node, &mut row);
             if let Some(part) = codes.differ(slot, &row, rounding, &mut scratch) {
                 let expected = format!("the codes of the vector of node {node} in slot {slot}");
@@ -273,5 +296,10 @@ fn check_sum(file: &fs_err::File, entry: SectionEntry, cancel: &dyn Cancel) -> R
     if got == entry.crc32c {
         return Ok(());
     }
-    Err(FormatFault::new(entry.kind.name(), format!("checksum {:08x}", entry.crc32c), format!("{got:08x}")).into())
+    Err(FormatFault::new(
+        entry.kind.name(),
+        format!("checksum {:08x}", entry.crc32c),
+        format!("{got:08x}"),
+    )
+    .into())
 }

@@ -1,12 +1,13 @@
-//! Read-ahead for exact scans. Vectors are mapped with `MADV_RANDOM`, as graph searches read them, so that the kernel reads
-//! none ahead by itself: a scan of vectors that are not in memory would wait for each page.
+//! Read-ahead for exact scans. Vectors are mapped with `MADV_RANDOM`, as graph searches read them, so that the kernel
+//! reads none ahead by itself: a scan of vectors that are not in memory would wait for each page.
 
 use std::cell::Cell;
 use std::ops::Range;
 
 use crate::search::{NodeSet, ROWS_BETWEEN_CHECKS};
 
-/// A filter that allows less than this share (one in N) of the nodes gets no read-ahead: most of what it read would not be needed.
+/// A filter that allows less than this share (one in N) of the nodes gets no read-ahead: most of what it read would not
+/// be needed.
 const SPARSE: u64 = 8;
 
 /// The read-ahead windows of one scan, from its first node to its last.
@@ -24,11 +25,14 @@ impl Windows {
         let allowed = allowed.map_or(nodes, NodeSet::len).max(1) as u64;
         let nodes = nodes as u64;
         let span = ROWS_BETWEEN_CHECKS * nodes.div_ceil(allowed);
-        Self { span: (nodes < allowed * SPARSE).then_some(span), requested: Cell::new(0) }
+        Self {
+            span: (nodes < allowed * SPARSE).then_some(span),
+            requested: Cell::new(0),
+        }
     }
 
-    /// The nodes to request when the scan reaches `node` at a check for cancellation: those that it will read until the check
-    /// after the next, without those that were requested before.
+    /// The nodes to request when the scan reaches `node` at a check for cancellation: those that it will read until the
+    /// check after the next, without those that were requested before.
     pub(super) fn next(&self, node: u32) -> Option<Range<u64>> {
         let (node, end) = (u64::from(node), u64::from(node) + 2 * self.span?);
         let from = self.requested.replace(end).max(node);
@@ -63,14 +67,21 @@ mod tests {
         for nodes in [1, 1000, 1024, 1025, 50_000] {
             let (unasked, bytes) = scan(nodes, None);
             assert_eq!(unasked, 0, "{nodes}");
-            assert!(bytes <= u64::from(nodes) + 3 * ROWS_BETWEEN_CHECKS, "{bytes} of {nodes}");
+            assert!(
+                bytes <= u64::from(nodes) + 3 * ROWS_BETWEEN_CHECKS,
+                "{bytes} of {nodes}"
+            );
         }
         let mut half = NodeSet::new(50_000);
         half.extend((0..50_000).filter(|node| node % 2 == 0));
         assert_eq!(scan(50_000, Some(&half)).0, 0);
         let mut few = NodeSet::new(50_000);
         few.extend((0..50_000).filter(|node| node % 100 == 0));
-        assert_eq!(scan(50_000, Some(&few)), (500, 0), "for few nodes nothing is read that they do not need");
+        assert_eq!(
+            scan(50_000, Some(&few)),
+            (500, 0),
+            "for few nodes nothing is read that they do not need"
+        );
         assert_eq!(Windows::new(0, None).next(0).map(|window| window.start), Some(0));
     }
 }

@@ -52,7 +52,11 @@ impl std::fmt::Debug for ShardInput<'_> {
 
 #[expect(clippy::needless_pass_by_value, reason = "numbers and texts alike")]
 fn mismatch<T>(what: &'static str, expected: impl ToString, got: impl ToString) -> Result<T> {
-    Err(Error::Mismatch { what, expected: expected.to_string(), got: got.to_string() })
+    Err(Error::Mismatch {
+        what,
+        expected: expected.to_string(),
+        got: got.to_string(),
+    })
 }
 
 fn check(input: &ShardInput<'_>) -> Result<()> {
@@ -61,38 +65,70 @@ fn check(input: &ShardInput<'_>) -> Result<()> {
         return mismatch("keys of a shard", n, input.keys.len());
     }
     if input.vectors.dim() != input.meta.model.dim || input.meta.model.dim == 0 {
-        return mismatch("dimension of a shard's vectors", input.meta.model.dim, input.vectors.dim());
+        return mismatch(
+            "dimension of a shard's vectors",
+            input.meta.model.dim,
+            input.vectors.dim(),
+        );
     }
     if input.meta.model.dim > MAX_DIM as usize {
-        return mismatch("dimension of a shard's vectors", format!("at most {MAX_DIM}"), input.meta.model.dim);
+        return mismatch(
+            "dimension of a shard's vectors",
+            format!("at most {MAX_DIM}"),
+            input.meta.model.dim,
+        );
     }
     if n >= MAX_SLOTS {
         return mismatch("vectors of a shard", format!("fewer than {MAX_SLOTS}"), n);
     }
     if input.arranged.layout.order.len() != n || input.arranged.codes.view().len() != n {
-        let got = format!("{} slots, {} codes", input.arranged.layout.order.len(), input.arranged.codes.view().len());
+        let got = format!(
+            "{} slots, {} codes",
+            input.arranged.layout.order.len(),
+            input.arranged.codes.view().len()
+        );
         return mismatch("slots and codes of a shard", n, got);
     }
     let layout = &input.arranged.layout;
     if layout.degree == 0 || layout.degree > MAX_DEGREE as usize || layout.links.len() != n * layout.degree {
         let got = format!("{} of {} each", layout.links.len(), layout.degree);
-        return mismatch("links of a shard", format!("1 to {MAX_DEGREE} of each of {n} slots"), got);
+        return mismatch(
+            "links of a shard",
+            format!("1 to {MAX_DEGREE} of each of {n} slots"),
+            got,
+        );
     }
     if layout.upper.len() >= MAX_LAYERS as usize {
-        return mismatch("layers of a shard", format!("at most {MAX_LAYERS}"), layout.upper.len() + 1);
+        return mismatch(
+            "layers of a shard",
+            format!("at most {MAX_LAYERS}"),
+            layout.upper.len() + 1,
+        );
     }
     let mut known = std::collections::HashSet::with_capacity(n);
-    if let Some(key) = input.keys.iter().find(|key| key.is_empty() || !known.insert(key.as_str())) {
+    if let Some(key) = input
+        .keys
+        .iter()
+        .find(|key| key.is_empty() || !known.insert(key.as_str()))
+    {
         return mismatch("keys of a shard", "distinct ones, none empty", format!("`{key}`"));
     }
     if !input.certificate.is_finite() {
-        return mismatch("certificate of a shard", "finite numbers", format!("{:?}", input.certificate));
+        return mismatch(
+            "certificate of a shard",
+            "finite numbers",
+            format!("{:?}", input.certificate),
+        );
     }
     let codec = &input.arranged.codes.codec;
     if codec.dim() != input.meta.model.dim || codec.metric() != input.meta.model.metric {
         let say = |dim, metric| format!("{dim} values, {metric:?}");
         let model = &input.meta.model;
-        return mismatch("codes of a shard", say(model.dim, model.metric), say(codec.dim(), codec.metric()));
+        return mismatch(
+            "codes of a shard",
+            say(model.dim, model.metric),
+            say(codec.dim(), codec.metric()),
+        );
     }
     Ok(())
 }
@@ -100,13 +136,23 @@ fn check(input: &ShardInput<'_>) -> Result<()> {
 /// Writes the file and makes its bytes durable; the caller makes its name durable.
 pub fn write(path: &Path, input: &ShardInput<'_>) -> Result<()> {
     check(input)?;
-    let mut file = Blocks { file: fs_err::File::create(path)?, pending: Vec::with_capacity(BLOCK) };
+    let mut file = Blocks {
+        file: fs_err::File::create(path)?,
+        pending: Vec::with_capacity(BLOCK),
+    };
     file.write_all(&[0; HEADER_LEN])?;
-    let mut place = WritePosition { file, end: HEADER_LEN as u64, sections: Vec::new() };
+    let mut place = WritePosition {
+        file,
+        end: HEADER_LEN as u64,
+        sections: Vec::new(),
+    };
 
-    place
-        .section(SectionKind::Meta, |out| Ok(serde_json::to_writer(out, input.meta).map_err(std::io::Error::from)?))?;
-    place.section(SectionKind::Vectors, |out| rows::write(input.vectors, input.row_type, out))?;
+    place.section(SectionKind::Meta, |out| {
+        Ok(serde_json::to_writer(out, input.meta).map_err(std::io::Error::from)?)
+    })?;
+    place.section(SectionKind::Vectors, |out| {
+        rows::write(input.vectors, input.row_type, out)
+    })?;
     place.section(SectionKind::Codes, |out| Ok(codes::write(&input.arranged.codes, out)?))?;
     place.section(SectionKind::Graph, |out| Ok(graph::write(&input.arranged.layout, out)?))?;
     place.section(SectionKind::Keys, |out| Ok(keys::write(input.keys, out)?))?;
@@ -134,8 +180,8 @@ pub fn write(path: &Path, input: &ShardInput<'_>) -> Result<()> {
 /// Bytes of a huge page.
 const BLOCK: usize = 2 << 20;
 
-/// Writes a file in whole aligned blocks of [`BLOCK`] bytes. A file system with large folios (ext4 since Linux 6.16, XFS,
-/// Btrfs) caches each in one huge page, and a search that maps the file then misses the TLB less often.
+/// Writes a file in whole aligned blocks of [`BLOCK`] bytes. A file system with large folios (ext4 since Linux 6.16,
+/// XFS, Btrfs) caches each in one huge page, and a search that maps the file then misses the TLB less often.
 struct Blocks {
     file: fs_err::File,
     pending: Vec<u8>,
@@ -185,7 +231,12 @@ impl WritePosition {
         fill(&mut writer)?;
         let (_, crc32c, len) = writer.finish();
         self.end = offset + len;
-        self.sections.push(SectionEntry { kind, offset, len, crc32c });
+        self.sections.push(SectionEntry {
+            kind,
+            offset,
+            len,
+            crc32c,
+        });
         Ok(())
     }
 }
@@ -200,9 +251,16 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         for piece in [1000, BLOCK - 1, BLOCK, BLOCK + 1, bytes.len()] {
             let path = dir.path().join(piece.to_string());
-            let mut blocks = Blocks { file: fs_err::File::create(&path).unwrap(), pending: Vec::new() };
+            let mut blocks = Blocks {
+                file: fs_err::File::create(&path).unwrap(),
+                pending: Vec::new(),
+            };
             bytes.chunks(piece).for_each(|piece| blocks.write_all(piece).unwrap());
-            assert_eq!(blocks.file.metadata().unwrap().len(), 2 * BLOCK as u64, "only whole blocks before the end");
+            assert_eq!(
+                blocks.file.metadata().unwrap().len(),
+                2 * BLOCK as u64,
+                "only whole blocks before the end"
+            );
             blocks.finish().unwrap();
             assert!(fs_err::read(&path).unwrap() == bytes, "pieces of {piece}");
         }

@@ -23,9 +23,14 @@ impl ShardColumn {
     /// `of` returns the column of a text index, or none where there is none.
     fn new(shard: &Shard, of: impl Fn(&TextShard) -> Result<Option<Arc<FieldColumn>>>) -> Result<Option<Self>> {
         let Some(own) = of(&shard.text)? else { return Ok(None) };
-        let Some(updates) = &shard.updates else { return Ok(Some(Self { own, updated: None })) };
+        let Some(updates) = &shard.updates else {
+            return Ok(Some(Self { own, updated: None }));
+        };
         let updated = of(updates.text())?.map(|column| (Arc::clone(updates), column));
-        Ok(updated.map(|updated| Self { own, updated: Some(updated) }))
+        Ok(updated.map(|updated| Self {
+            own,
+            updated: Some(updated),
+        }))
     }
 
     fn value(&self, node: u32) -> ColumnValue {
@@ -43,9 +48,12 @@ impl ShardColumn {
 }
 
 impl SnapshotColumns {
-    /// What is known of a document's value. Documents of one shard with the same number have the same value; those with different numbers may.
+    /// What is known of a document's value. Documents of one shard with the same number have the same value; those with
+    /// different numbers may.
     pub fn value(&self, shard: usize, node: u32) -> ColumnValue {
-        self.0.get(shard).map_or(ColumnValue::Stored, |column| column.value(node))
+        self.0
+            .get(shard)
+            .map_or(ColumnValue::Stored, |column| column.value(node))
     }
 
     /// Numbers of a shard's own values are below this; those of values that its documents were given later are not.
@@ -62,8 +70,8 @@ impl Snapshot {
         all.ok().flatten().map(SnapshotColumns)
     }
 
-    /// The columns of a field. Those that are not kept in memory are read: an entry of the dictionary for each value, and one of its postings for each
-    /// document. None where the work was cancelled.
+    /// The columns of a field. Those that are not kept in memory are read: an entry of the dictionary for each value,
+    /// and one of its postings for each document. None where the work was cancelled.
     pub fn columns(&self, field: &str, cancel: &dyn Cancel) -> Result<Option<SnapshotColumns>> {
         let of = |shard| ShardColumn::new(shard, |text| text.column(field, cancel));
         let all: Result<Option<Vec<_>>> = self.shards.iter().map(of).collect();

@@ -21,7 +21,9 @@ impl Snapshot {
     /// Which passages are of one document, by their metadata's field `document`. `cancel` is polled between passages.
     fn documents(&self, cancel: &dyn Cancel) -> Result<FoundDocuments> {
         let found = |documents: &Option<Arc<PassageDocuments>>| {
-            documents.clone().map_or(FoundDocuments::Absent, FoundDocuments::Documents)
+            documents
+                .clone()
+                .map_or(FoundDocuments::Absent, FoundDocuments::Documents)
         };
         if let Some(known) = self.documents.found.get() {
             return Ok(found(known));
@@ -32,7 +34,9 @@ impl Snapshot {
             return Ok(found(known));
         }
         let made = if self.has_documents()? {
-            let Some(documents) = self.find_documents(cancel)? else { return Ok(FoundDocuments::Cancelled) };
+            let Some(documents) = self.find_documents(cancel)? else {
+                return Ok(FoundDocuments::Cancelled);
+            };
             Some(Arc::new(documents))
         } else {
             None
@@ -53,7 +57,8 @@ impl Snapshot {
         Ok(false)
     }
 
-    /// What the documents of passages add to their scores for a question, with the statistics by which it was weighed; see [`Weighed::document_scores`].
+    /// What the documents of passages add to their scores for a question, with the statistics by which it was weighed;
+    /// see [`Weighed::document_scores`].
     pub fn document_scores(
         &self,
         weighed: &Weighed<'_>,
@@ -76,17 +81,26 @@ impl Snapshot {
     }
 
     fn find_documents(&self, cancel: &dyn Cancel) -> Result<Option<PassageDocuments>> {
-        let Some(columns) = self.columns(DOCUMENT_FIELD, cancel)? else { return Ok(None) };
-        let Some(stored) = self.stored_documents(&columns, cancel)? else { return Ok(None) };
+        let Some(columns) = self.columns(DOCUMENT_FIELD, cancel)? else {
+            return Ok(None);
+        };
+        let Some(stored) = self.stored_documents(&columns, cancel)? else {
+            return Ok(None);
+        };
         let texts: Vec<&TextShard> = self.texts().collect();
         let wanted = stored.values().flatten().cloned();
-        let Some(joint) = JointValues::read(&texts, DOCUMENT_FIELD, wanted, cancel)? else { return Ok(None) };
+        let Some(joint) = JointValues::read(&texts, DOCUMENT_FIELD, wanted, cancel)? else {
+            return Ok(None);
+        };
         let (mut of_passages, mut text) = (Vec::with_capacity(self.shards.len()), 0);
         for (number, shard) in self.shards.iter().enumerate() {
             let own_values = columns.own_values(number);
             let value = |node: u32| match columns.value(number, node) {
                 ColumnValue::Absent => None,
-                ColumnValue::Stored => stored.get(&(number, node))?.as_ref().and_then(|value| joint.of_wanted(value)),
+                ColumnValue::Stored => stored
+                    .get(&(number, node))?
+                    .as_ref()
+                    .and_then(|value| joint.of_wanted(value)),
                 ColumnValue::Shared(value) => match value.checked_sub(own_values) {
                     None => joint.of_column(text, value),
                     Some(of_updates) => joint.of_column(text + 1, of_updates),
@@ -99,12 +113,17 @@ impl Snapshot {
         let passages = of_passages.iter().map(Vec::len).sum::<usize>();
         if passages >= NO_DOCUMENT as usize {
             let (expected, got) = (format!("below {NO_DOCUMENT}"), passages.to_string());
-            return Err(Error::Mismatch { what: "passages of an index with documents", expected, got });
+            return Err(Error::Mismatch {
+                what: "passages of an index with documents",
+                expected,
+                got,
+            });
         }
         Ok(Some(PassageDocuments::new(of_passages, joint.len())))
     }
 
-    /// The documents of passages that only what is stored of them tells, by shard and node: of several the first. Nothing for passages without one.
+    /// The documents of passages that only what is stored of them tells, by shard and node: of several the first.
+    /// Nothing for passages without one.
     fn stored_documents(&self, columns: &SnapshotColumns, cancel: &dyn Cancel) -> Result<Option<StoredDocuments>> {
         let mut stored = HashMap::new();
         for (number, shard) in self.shards.iter().enumerate() {

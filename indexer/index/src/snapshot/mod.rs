@@ -35,10 +35,10 @@ use shared_documents::SharedDocuments;
 
 /// A shard is small next to one of this many times as many documents.
 const SMALL: usize = 4;
-/// Small shards are searched as far below the k-th hit of the others as the largest shard's hits fall from rank `k` to rank
-/// `16 k`, or to `2 ef` where that is more. Of 45,000 and 5,000 MiniLM sentences at k 10 and ef 64, recall@10 is .987 with the fall to
-/// rank 64, .991 with 1.25 times that fall, .993 with 1.5 times (about rank 160), and .9945 in one shard of all.
-/// `dyad-bench churn --workload benches/workloads/minilm-100k.toml --engines dyad-index --cycles 2`
+/// Small shards are searched as far below the k-th hit of the others as the largest shard's hits fall from rank `k` to
+/// rank `16 k`, or to `2 ef` where that is more. Of 45,000 and 5,000 MiniLM sentences at k 10 and ef 64, recall@10 is
+/// .987 with the fall to rank 64, .991 with 1.25 times that fall, .993 with 1.5 times (about rank 160), and .9945 in
+/// one shard of all. `dyad-bench churn --workload benches/workloads/minilm-100k.toml --engines dyad-index --cycles 2`
 const SMALL_RANKS: (usize, usize) = (16, 2);
 
 /// One generation. Immutable: readers share it and drop it when they are done. As long as it is open, `dyad-indexer gc`
@@ -55,8 +55,8 @@ pub struct Snapshot {
     _lock: ReaderLock,
 }
 
-/// The score of a question's k-th hit in these shards together; negative infinity where there are fewer, and for a question that is out of
-/// distribution, of which margins say nothing.
+/// The score of a question's k-th hit in these shards together; negative infinity where there are fewer, and for a
+/// question that is out of distribution, of which margins say nothing.
 fn kth_score(found: &[Vec<SearchHits<Scored>>], number: usize, k: usize) -> f32 {
     let of_question = || found.iter().filter_map(|shard| shard.get(number));
     if of_question().any(|found| found.cost.out_of_distribution > 0) {
@@ -65,7 +65,9 @@ fn kth_score(found: &[Vec<SearchHits<Scored>>], number: usize, k: usize) -> f32 
     let hits = of_question().flat_map(|found| &found.hits);
     let mut scores: Vec<f32> = hits.map(|hit| hit.score).collect();
     scores.sort_unstable_by(|a, b| b.total_cmp(a));
-    k.checked_sub(1).and_then(|last| scores.get(last).copied()).unwrap_or(f32::NEG_INFINITY)
+    k.checked_sub(1)
+        .and_then(|last| scores.get(last).copied())
+        .unwrap_or(f32::NEG_INFINITY)
 }
 
 /// A document and its score. Its key is [`Snapshot::key`].
@@ -98,7 +100,8 @@ impl Snapshot {
         Self::open_after(index, None)
     }
 
-    /// Opens the generation that `CURRENT` names; shards that it has in common with `before` are shared and not opened again.
+    /// Opens the generation that `CURRENT` names; shards that it has in common with `before` are shared and not opened
+    /// again.
     pub fn open_after(index: &Path, before: Option<&Self>) -> Result<Self> {
         let mut current = manifest::current(index)?;
         loop {
@@ -121,22 +124,34 @@ impl Snapshot {
         }
     }
 
-    /// Opens a generation: maps every shard that it does not have in common with `before`, and checks that its parts belong
-    /// together. Time depends on the number of shards, and of deleted documents.
+    /// Opens a generation: maps every shard that it does not have in common with `before`, and checks that its parts
+    /// belong together. Time depends on the number of shards, and of deleted documents.
     pub fn open_manifest(index: &Path, manifest: Manifest, before: Option<&Self>) -> Result<Self> {
         let lock = ReaderLock::acquire(index, manifest.generation)?;
         let known = |id: &str| {
             let number = before?.manifest.shards.iter().position(|entry| entry.id == id)?;
             before?.shards.get(number)
         };
-        let shards = manifest.shards.iter().map(|entry| Shard::open(index, &manifest, entry, known(&entry.id)));
+        let shards = manifest
+            .shards
+            .iter()
+            .map(|entry| Shard::open(index, &manifest, entry, known(&entry.id)));
         let shards = shards.collect::<Result<Vec<_>>>()?;
         let statistics = CorpusStatistics::new(shards.iter().map(|shard| &*shard.text))
             .without(shards.iter().map(|shard| shard.deletions.clone()));
         let fusion = FusionRecord::load(index, &manifest.model.fingerprint)?;
         let reranking = RerankRecord::load(index, &manifest.model.fingerprint)?;
         let documents = SharedDocuments::new(&shards, before.map(|before| (&*before.shards, &before.documents)));
-        Ok(Self { index: index.to_owned(), manifest, shards, statistics, fusion, reranking, documents, _lock: lock })
+        Ok(Self {
+            index: index.to_owned(),
+            manifest,
+            shards,
+            statistics,
+            fusion,
+            reranking,
+            documents,
+            _lock: lock,
+        })
     }
 
     /// The index's directory.
@@ -171,7 +186,9 @@ impl Snapshot {
 
     /// What the cross encoder with this fingerprint has brought it, where that was measured.
     pub fn reranking(&self, reranker_fingerprint: &str) -> Option<&RerankRecord> {
-        self.reranking.as_ref().filter(|record| record.is_of(reranker_fingerprint))
+        self.reranking
+            .as_ref()
+            .filter(|record| record.is_of(reranker_fingerprint))
     }
 
     /// Documents that are not deleted.
@@ -186,27 +203,45 @@ impl Snapshot {
 
     /// The live nodes that a filter allows, one set per shard in their order; none where the work was cancelled.
     pub fn allowed(&self, filter: &DocumentFilter, cancel: &dyn Cancel) -> Result<Option<Vec<NodeSet>>> {
-        self.shards.par_iter().map(|shard| shard.allowed(filter, cancel)).collect()
+        self.shards
+            .par_iter()
+            .map(|shard| shard.allowed(filter, cancel))
+            .collect()
     }
 
     /// Notes on fields and types of a filter that no document has: see [`DocumentFilter::notes`].
     pub fn filter_notes(&self, filter: &DocumentFilter) -> Result<Vec<String>> {
-        let updates = self.shards.iter().filter_map(|shard| shard.updates.as_ref()).map(|updates| updates.text());
-        filter.notes(&self.shards.iter().map(|shard| &*shard.text).chain(updates).collect::<Vec<_>>())
+        let updates = self
+            .shards
+            .iter()
+            .filter_map(|shard| shard.updates.as_ref())
+            .map(|updates| updates.text());
+        filter.notes(
+            &self
+                .shards
+                .iter()
+                .map(|shard| &*shard.text)
+                .chain(updates)
+                .collect::<Vec<_>>(),
+        )
     }
 
     /// Checks that there is one set per shard.
     fn check_allowed(&self, allowed: Option<&[NodeSet]>) -> Result<()> {
         if let Some(allowed) = allowed.filter(|allowed| allowed.len() != self.shards.len()) {
             let (expected, got) = (self.shards.len().to_string(), allowed.len().to_string());
-            return Err(Error::Mismatch { what: "filter's sets, one per shard", expected, got });
+            return Err(Error::Mismatch {
+                what: "filter's sets, one per shard",
+                expected,
+                got,
+            });
         }
         Ok(())
     }
 
     /// The nearest of all shards for each question: shards in parallel, and in each of them the questions interleaved.
-    /// `queries` hold finite values of the model's dimension. With `allowed`, as [`Self::allowed`] returns it, only those nodes
-    /// can be hits.
+    /// `queries` hold finite values of the model's dimension. With `allowed`, as [`Self::allowed`] returns it, only
+    /// those nodes can be hits.
     pub fn search_dense(
         &self,
         queries: &[&[f32]],
@@ -217,44 +252,76 @@ impl Snapshot {
         let dim = self.manifest.model.dim;
         if let Some(query) = queries.iter().find(|query| query.len() != dim) {
             let (expected, got) = (dim.to_string(), query.len().to_string());
-            return Err(Error::Mismatch { what: "dimension of the question's vector", expected, got });
+            return Err(Error::Mismatch {
+                what: "dimension of the question's vector",
+                expected,
+                got,
+            });
         }
         self.check_allowed(allowed)?;
         let one = |(at, shard): (usize, &Shard), others| {
             shard.search_dense(queries, params, allowed.and_then(|all| all.get(at)), others, cancel)
         };
-        let small = if allowed.is_none() { self.small_shards(params) } else { None };
+        let small = if allowed.is_none() {
+            self.small_shards(params)
+        } else {
+            None
+        };
         let is_small = |shard: &Shard| small.is_some_and(|(most, _)| shard.len() <= most);
         let shards = || self.shards.par_iter().enumerate();
-        let large = shards().map(|shard| if is_small(shard.1) { Vec::new() } else { one(shard, None) });
+        let large = shards().map(|shard| {
+            if is_small(shard.1) {
+                Vec::new()
+            } else {
+                one(shard, None)
+            }
+        });
         let mut found: Vec<Vec<SearchHits<Scored>>> = large.collect();
         if let Some((_, margin)) = small {
-            let scores: Vec<f32> = (0..queries.len()).map(|number| kth_score(&found, number, params.k)).collect();
-            let others = Some(MinCompetitive { scores: &scores, margin, own_margin: None });
-            let small: Vec<_> = shards().map(|shard| is_small(shard.1).then(|| one(shard, others))).collect();
+            let scores: Vec<f32> = (0..queries.len())
+                .map(|number| kth_score(&found, number, params.k))
+                .collect();
+            let others = Some(MinCompetitive {
+                scores: &scores,
+                margin,
+                own_margin: None,
+            });
+            let small: Vec<_> = shards()
+                .map(|shard| is_small(shard.1).then(|| one(shard, others)))
+                .collect();
             for (place, small) in found.iter_mut().zip(small) {
                 *place = small.unwrap_or_else(|| std::mem::take(place));
             }
         }
         let mut found: Vec<_> = found.into_iter().map(Vec::into_iter).collect();
-        let merged = queries.iter().map(|_| self.merge(found.iter_mut().map(Iterator::next), params.k));
+        let merged = queries
+            .iter()
+            .map(|_| self.merge(found.iter_mut().map(Iterator::next), params.k));
         Ok(merged.collect())
     }
 
-    /// The shards with at most that many documents are searched after the others, and no further below their hits than by that
-    /// margin. None where there are no such shards, or each is to be searched as its certificate was measured.
+    /// The shards with at most that many documents are searched after the others, and no further below their hits than
+    /// by that margin. None where there are no such shards, or each is to be searched as its certificate was measured.
     fn small_shards(&self, params: &DenseParams) -> Option<(usize, f32)> {
-        let SearchMode::Adaptive { ef } = params.mode else { return None };
+        let SearchMode::Adaptive { ef } = params.mode else {
+            return None;
+        };
         let largest = self.shards.iter().max_by_key(|shard| shard.len())?;
         let most = largest.len() / SMALL;
         let (by_k, by_ef) = SMALL_RANKS;
         let rank = params.k.saturating_mul(by_k).max(ef.saturating_mul(by_ef));
-        let margin = largest.certificate().margin(params.k, rank).filter(|margin| *margin > 0.0)?;
-        self.shards.iter().any(|shard| shard.len() <= most).then_some((most, margin))
+        let margin = largest
+            .certificate()
+            .margin(params.k, rank)
+            .filter(|margin| *margin > 0.0)?;
+        self.shards
+            .iter()
+            .any(|shard| shard.len() <= most)
+            .then_some((most, margin))
     }
 
-    /// The `k` best of all shards by BM25, with [`Self::statistics`] of the whole corpus, whatever part of it is allowed, or with
-    /// those of a part. `allowed` as in [`Self::search_dense`].
+    /// The `k` best of all shards by BM25, with [`Self::statistics`] of the whole corpus, whatever part of it is
+    /// allowed, or with those of a part. `allowed` as in [`Self::search_dense`].
     pub fn search_text(
         &self,
         question: &AnalyzedQuestion,
@@ -269,7 +336,8 @@ impl Snapshot {
         }
     }
 
-    /// The same for a question whose terms have been looked up, with what the documents of passages add to their scores, where they do.
+    /// The same for a question whose terms have been looked up, with what the documents of passages add to their
+    /// scores, where they do.
     pub fn search_weighed(
         &self,
         weighed: &Weighed<'_>,
@@ -295,12 +363,20 @@ impl Snapshot {
     fn merge(&self, shards: impl Iterator<Item = Option<SearchHits<Scored>>>, k: usize) -> SearchHits<DocumentHit> {
         let mut all = SearchHits::default();
         for (shard, found) in shards.enumerate() {
-            all.append(found.unwrap_or_default(), |Scored { node, score }| DocumentHit { score, shard, node });
+            all.append(found.unwrap_or_default(), |Scored { node, score }| DocumentHit {
+                score,
+                shard,
+                node,
+            });
         }
         if self.shards.iter().any(|shard| shard.dense.is_damaged()) {
             all.worsen(Completeness::Damaged);
         }
-        all.keep_top_k(k, |hit| hit.score, |hit| self.key(hit.shard, hit.node).unwrap_or_default());
+        all.keep_top_k(
+            k,
+            |hit| hit.score,
+            |hit| self.key(hit.shard, hit.node).unwrap_or_default(),
+        );
         all
     }
 
@@ -309,7 +385,8 @@ impl Snapshot {
         self.shards.get(shard)?.dense.key(node)
     }
 
-    /// Shard and node of a document that is not deleted. An error where it is not found, and the keys of a shard are damaged.
+    /// Shard and node of a document that is not deleted. An error where it is not found, and the keys of a shard are
+    /// damaged.
     pub fn find(&self, key: &str) -> Result<Option<(usize, u32)>> {
         let mut unknown = None;
         for (at, shard) in self.shards.iter().enumerate() {
@@ -326,7 +403,10 @@ impl Snapshot {
     pub fn passages(&self, document: &str, from: u64) -> Result<Vec<(usize, u32, u64)>> {
         let mut found = Vec::new();
         for (at, shard) in self.shards.iter().enumerate() {
-            let passages = shard.passages(document, from)?.into_iter().filter(|(node, _)| shard.is_live(*node));
+            let passages = shard
+                .passages(document, from)?
+                .into_iter()
+                .filter(|(node, _)| shard.is_live(*node));
             found.extend(passages.map(|(node, number)| (at, node, number)));
         }
         Ok(found)
@@ -334,7 +414,10 @@ impl Snapshot {
 
     /// What a search is of.
     pub fn coverage(&self) -> Coverage {
-        let mut coverage = Coverage { shards: self.shards.len() as u32, ..Coverage::default() };
+        let mut coverage = Coverage {
+            shards: self.shards.len() as u32,
+            ..Coverage::default()
+        };
         for shard in &self.shards {
             let (documents, damaged) = (shard.len() as u64, shard.dense.is_damaged());
             coverage.documents += documents;
@@ -353,7 +436,11 @@ impl Snapshot {
     pub fn document(&self, shard: usize, node: u32) -> Result<StoredDocument> {
         let found = self.shards.get(shard).map(|shard| shard.document(node));
         let (expected, got) = (format!("below {}", self.shards.len()), shard.to_string());
-        found.unwrap_or(Err(Error::Mismatch { what: "shard of a document", expected, got }))
+        found.unwrap_or(Err(Error::Mismatch {
+            what: "shard of a document",
+            expected,
+            got,
+        }))
     }
 
     /// Where a document stands in the one of which it is a passage: see [`Shard::place`].

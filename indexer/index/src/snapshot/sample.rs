@@ -10,8 +10,9 @@ use crate::error::Result;
 use crate::search::NodeSet;
 
 impl Snapshot {
-    /// Shards and nodes of `count` documents that are not deleted, each once and in random order; all of them where there are fewer. With
-    /// `allowed`, as [`Self::allowed`] returns it, they are chosen from those. The same for the same documents and seed.
+    /// Shards and nodes of `count` documents that are not deleted, each once and in random order; all of them where
+    /// there are fewer. With `allowed`, as [`Self::allowed`] returns it, they are chosen from those. The same for the
+    /// same documents and seed.
     pub fn sample(&self, count: usize, seed: u64, allowed: Option<&[NodeSet]>) -> Result<Vec<(usize, u32)>> {
         self.check_allowed(allowed)?;
         let sets = self.shards.iter().enumerate().map(|(at, shard)| {
@@ -43,7 +44,8 @@ impl Snapshot {
     }
 }
 
-/// `count` different numbers below `total` in random order: the beginning of a Fisher-Yates shuffle that keeps only what has moved.
+/// `count` different numbers below `total` in random order: the beginning of a Fisher-Yates shuffle that keeps only
+/// what has moved.
 fn places(total: usize, count: usize, seed: u64) -> Vec<usize> {
     let mut random = SplitMix64::seed_from_u64(seed);
     let mut moved = HashMap::new();
@@ -51,7 +53,11 @@ fn places(total: usize, count: usize, seed: u64) -> Vec<usize> {
         let below = (total - at) as u128;
         let other = at + ((u128::from(random.next_u64()) * below) >> u64::BITS) as usize;
         let here = moved.remove(&at).unwrap_or(at);
-        if other == at { here } else { moved.insert(other, here).unwrap_or(other) }
+        if other == at {
+            here
+        } else {
+            moved.insert(other, here).unwrap_or(other)
+        }
     };
     (0..count.min(total)).map(place).collect()
 }
@@ -83,6 +89,9 @@ mod tests {
             }
         }
         // 1000 expected, with a standard deviation of 28.
-        assert!(counts.iter().flatten().all(|count| (850..1150).contains(count)), "{counts:?}");
+        assert!(
+            counts.iter().flatten().all(|count| (850..1150).contains(count)),
+            "{counts:?}"
+        );
     }
 }

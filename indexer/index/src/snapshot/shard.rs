@@ -1,4 +1,5 @@
-//! One shard of an open generation. Its files are shared by all generations that name it; its deletions are those of one.
+//! One shard of an open generation. Its files are shared by all generations that name it; its deletions are those of
+//! one.
 
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt as _;
@@ -25,8 +26,8 @@ pub enum SearchMode {
         /// That width.
         ef: usize,
     },
-    /// By the graph, with beams as wide as the question needs: see [`SearchParams::adaptive`]. Shards that are small next to others are searched
-    /// only as far as they are likely to have better hits.
+    /// By the graph, with beams as wide as the question needs: see [`SearchParams::adaptive`]. Shards that are small
+    /// next to others are searched only as far as they are likely to have better hits.
     Adaptive {
         /// Mean width of the beams; that of questions which are out of distribution.
         ef: usize,
@@ -68,7 +69,8 @@ pub struct Shard {
     pub dense: Arc<DenseShard>,
     /// Stored fields and terms.
     pub text: Arc<TextShard>,
-    /// Where its documents stand in others, of which they are passages; none where none is, and in shards of earlier releases.
+    /// Where its documents stand in others, of which they are passages; none where none is, and in shards of earlier
+    /// releases.
     pub places: Option<Arc<PassagePlaces>>,
     /// The documents that are deleted in this generation; none where there are none.
     pub deletions: Option<Arc<Deletions>>,
@@ -92,7 +94,11 @@ impl OpenShardFiles {
         let dense = DenseShard::open(&dir.join(DENSE_FILE))?;
         let text = TextShard::open(&dir.join(TEXT_DIR))?;
         let places = PassagePlaces::open(&dir.join(DOCUMENTS_DIR), dense.len())?;
-        Ok(Self { dense: Arc::new(dense), text: Arc::new(text), places: places.map(Arc::new) })
+        Ok(Self {
+            dense: Arc::new(dense),
+            text: Arc::new(text),
+            places: places.map(Arc::new),
+        })
     }
 }
 
@@ -106,21 +112,33 @@ impl Shard {
             let path = dir.join(&file.path);
             let found: Metadata = fs_err::metadata(&path)?;
             if found.len() != file.bytes {
-                return Err(unlike(path, "length", format!("{} bytes", file.bytes), format!("{} bytes", found.len())));
+                return Err(unlike(
+                    path,
+                    "length",
+                    format!("{} bytes", file.bytes),
+                    format!("{} bytes", found.len()),
+                ));
             }
             files.push((found.dev(), found.ino(), found.mtime()));
         }
         let known_files = known.filter(|known| known.files == files && known.dense.damage().is_none());
         let OpenShardFiles { dense, text, places } = match known_files {
-            Some(Self { dense, text, places, .. }) => {
-                OpenShardFiles { dense: Arc::clone(dense), text: Arc::clone(text), places: places.clone() }
-            }
+            Some(Self {
+                dense, text, places, ..
+            }) => OpenShardFiles {
+                dense: Arc::clone(dense),
+                text: Arc::clone(text),
+                places: places.clone(),
+            },
             None => OpenShardFiles::open(&dir)?,
         };
         let found = &dense.meta().model;
         if !found.same_space(model) {
             let say = |model: &ModelRecord| {
-                format!("`{}` {} of {} values, {}", model.name, model.fingerprint, model.dim, model.metric)
+                format!(
+                    "`{}` {} of {} values, {}",
+                    model.name, model.fingerprint, model.dim, model.metric
+                )
             };
             return Err(unlike(dense.path().to_owned(), "META, model", say(model), say(found)));
         }
@@ -133,32 +151,62 @@ impl Shard {
             let got = format!("{} vectors and {} texts", counts.0, counts.1);
             return Err(unlike(dir, "documents", entry.documents.to_string(), got));
         }
-        let deletions = entry.deleted.as_ref().map(|deleted| Deletions::open(index, deleted, entry.documents));
+        let deletions = entry
+            .deleted
+            .as_ref()
+            .map(|deleted| Deletions::open(index, deleted, entry.documents));
         let updates = entry.metadata.as_ref().map(|updates| {
             // The whole set of a generation has a name of its own, which is never used again.
-            let known = known.and_then(|known| known.updates.as_ref()).filter(|known| known.dir_is(&updates.id));
+            let known = known
+                .and_then(|known| known.updates.as_ref())
+                .filter(|known| known.dir_is(&updates.id));
             match known {
                 Some(known) => Ok(Arc::clone(known)),
                 None => open_updates(index, updates, dense.len()).map(Arc::new),
             }
         });
         let (deletions, updates) = (deletions.transpose()?.map(Arc::new), updates.transpose()?);
-        let calibration = entry.calibration.as_ref().map(|calibration| Calibration::open(index, calibration));
+        let calibration = entry
+            .calibration
+            .as_ref()
+            .map(|calibration| Calibration::open(index, calibration));
         let calibration = calibration.transpose()?.map(Arc::new);
-        Ok(Self { dense, text, places, deletions, calibration, updates, files })
+        Ok(Self {
+            dense,
+            text,
+            places,
+            deletions,
+            calibration,
+            updates,
+            files,
+        })
     }
 
     /// Opens a complete shard that no generation names yet.
     pub fn open_dir(dir: &Path) -> Result<Self> {
         let OpenShardFiles { dense, text, places } = OpenShardFiles::open(dir)?;
-        Ok(Self { dense, text, places, deletions: None, calibration: None, updates: None, files: Vec::new() })
+        Ok(Self {
+            dense,
+            text,
+            places,
+            deletions: None,
+            calibration: None,
+            updates: None,
+            files: Vec::new(),
+        })
     }
 
-    /// The passages that `build --split` has made of a document, from a number on: nodes whose keys are its key, `#` and a number, and whose stored
-    /// metadata name it as their `document`. Deleted ones are among them. An error where keys or stored fields are damaged.
+    /// The passages that `build --split` has made of a document, from a number on: nodes whose keys are its key, `#`
+    /// and a number, and whose stored metadata name it as their `document`. Deleted ones are among them. An error where
+    /// keys or stored fields are damaged.
     pub fn passages(&self, document: &str, from: u64) -> Result<Vec<(u32, u64)>> {
         let mut found = Vec::new();
-        for (node, number) in self.dense.numbered(document)?.into_iter().filter(|(_, number)| *number >= from) {
+        for (node, number) in self
+            .dense
+            .numbered(document)?
+            .into_iter()
+            .filter(|(_, number)| *number >= from)
+        {
             let metadata: serde_json::Value =
                 serde_json::from_str(&self.text.document(node)?.metadata_json).unwrap_or_default();
             if metadata.get("document").and_then(serde_json::Value::as_str) == Some(document) {
@@ -197,8 +245,8 @@ impl Shard {
         }
     }
 
-    /// The file of the questions that [`Self::certificate`] was measured by, and of their exact nearest nodes. Shards of earlier releases have
-    /// none.
+    /// The file of the questions that [`Self::certificate`] was measured by, and of their exact nearest nodes. Shards
+    /// of earlier releases have none.
     pub fn ground_truth_path(&self) -> PathBuf {
         match &self.calibration {
             Some(calibration) => calibration.ground_truth_path(),
@@ -209,21 +257,31 @@ impl Shard {
     /// Stored fields of a node, with the metadata of this generation.
     pub fn document(&self, node: u32) -> Result<StoredDocument> {
         let stored = self.text.document(node)?;
-        let updated = self.updates.as_ref().map(|updates| updates.document(node)).transpose()?.flatten();
+        let updated = self
+            .updates
+            .as_ref()
+            .map(|updates| updates.document(node))
+            .transpose()?
+            .flatten();
         Ok(match updated {
-            Some(StoredDocument { metadata_json, .. }) => StoredDocument { metadata_json, ..stored },
+            Some(StoredDocument { metadata_json, .. }) => StoredDocument {
+                metadata_json,
+                ..stored
+            },
             None => stored,
         })
     }
 
-    /// Where a node stands in the document of which it is a passage, without what only deleted passages have; none where it is none, or where that was
-    /// not stored.
+    /// Where a node stands in the document of which it is a passage, without what only deleted passages have; none
+    /// where it is none, or where that was not stored.
     pub fn place(&self, node: u32) -> Result<Option<StoredPlace>> {
-        self.places.as_ref().map_or(Ok(None), |places| places.place(node, &|node| self.is_live(node)))
+        self.places
+            .as_ref()
+            .map_or(Ok(None), |places| places.place(node, &|node| self.is_live(node)))
     }
 
-    /// The live nodes that a filter allows; none where the work was cancelled. Deletions come last, so that `not` cannot
-    /// bring them back.
+    /// The live nodes that a filter allows; none where the work was cancelled. Deletions come last, so that `not`
+    /// cannot bring them back.
     pub(super) fn allowed(&self, filter: &DocumentFilter, cancel: &dyn Cancel) -> Result<Option<NodeSet>> {
         let mut allowed = filter.nodes(&self.text, cancel)?;
         if let (Some(nodes), Some(updates)) = (&mut allowed, &self.updates)
@@ -254,12 +312,15 @@ impl Shard {
         };
         match params.mode {
             SearchMode::Exact => {
-                self.dense.search_exact_batch(queries, params.k, allowed.or(self.live()), cancel, found);
+                self.dense
+                    .search_exact_batch(queries, params.k, allowed.or(self.live()), cancel, found);
             }
             SearchMode::Beam { ef } | SearchMode::Adaptive { ef } | SearchMode::Certified { ef, .. } => {
                 let adaptive = !matches!(params.mode, SearchMode::Beam { .. });
                 let out_of_distribution_ef = match params.mode {
-                    SearchMode::Certified { out_of_distribution_ef, .. } => Some(out_of_distribution_ef),
+                    SearchMode::Certified {
+                        out_of_distribution_ef, ..
+                    } => Some(out_of_distribution_ef),
                     _ => None,
                 };
                 let params = SearchParams {
@@ -284,12 +345,22 @@ fn open_updates(index: &Path, entry: &MetadataEntry, documents: usize) -> Result
     for file in &entry.files {
         let (path, got) = (dir.join(&file.path), fs_err::metadata(dir.join(&file.path))?.len());
         if got != file.bytes {
-            return Err(unlike(path, "length", format!("{} bytes", file.bytes), format!("{got} bytes")));
+            return Err(unlike(
+                path,
+                "length",
+                format!("{} bytes", file.bytes),
+                format!("{got} bytes"),
+            ));
         }
     }
     let updates = MetadataUpdates::open(&dir, documents)?;
     if updates.len() as u64 != entry.documents {
-        return Err(unlike(dir, "documents", entry.documents.to_string(), updates.len().to_string()));
+        return Err(unlike(
+            dir,
+            "documents",
+            entry.documents.to_string(),
+            updates.len().to_string(),
+        ));
     }
     Ok(updates)
 }
@@ -297,5 +368,11 @@ fn open_updates(index: &Path, entry: &MetadataEntry, documents: usize) -> Result
 fn unlike(path: PathBuf, part: &str, expected: String, got: String) -> Error {
     let hint = "The files do not belong together: write intact copies under other names and `mv` them there, or build the \
                 index again";
-    Error::Format { path, part: part.to_owned(), expected, got, hint }
+    Error::Format {
+        path,
+        part: part.to_owned(),
+        expected,
+        got,
+        hint,
+    }
 }

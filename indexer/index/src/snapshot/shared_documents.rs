@@ -15,12 +15,15 @@ pub(super) struct SharedDocuments {
 }
 
 impl SharedDocuments {
-    /// For a generation with these shards: those of the generation `before`, of which the shards are given, where these are the same.
+    /// For a generation with these shards: those of the generation `before`, of which the shards are given, where these
+    /// are the same.
     pub(super) fn new(shards: &[Shard], before: Option<(&[Shard], &Arc<Self>)>) -> Arc<Self> {
         let has_same = |(others, _): &(&[Shard], &Arc<Self>)| {
             others.len() == shards.len() && others.iter().zip(shards).all(have_same_passages)
         };
-        before.filter(has_same).map_or_else(Arc::default, |(_, shared)| Arc::clone(shared))
+        before
+            .filter(has_same)
+            .map_or_else(Arc::default, |(_, shared)| Arc::clone(shared))
     }
 }
 

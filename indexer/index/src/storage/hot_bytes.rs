@@ -1,8 +1,9 @@
 //! Whether what searches read at random of all open shards fits into memory: it decides how the kernel is to cache it.
 //!
-//! Where it fits, huge pages save TLB misses. Where it does not, each of them that is read from the disk drives two megabytes out for the few
-//! hundred bytes that are needed: a third of the memory of an index of 300,000 vectors answered a question in 77 ms with huge pages, with small
-//! ones in 5 ms, and in 2.5 where rows are asked for before they are read (`dyad-bench ann --memory-limit`, see `benches/README.md`).
+//! Where it fits, huge pages save TLB misses. Where it does not, each of them that is read from the disk drives two
+//! megabytes out for the few hundred bytes that are needed: a third of the memory of an index of 300,000 vectors
+//! answered a question in 77 ms with huge pages, with small ones in 5 ms, and in 2.5 where rows are asked for before
+//! they are read (`dyad-bench ann --memory-limit`, see `benches/README.md`).
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -51,7 +52,11 @@ mod tests {
 
     #[test]
     fn what_others_hold_and_a_quarter_are_left_free() {
-        let limit = ProcessMemoryLimit { bytes: 1_000, source: String::new(), others: 200 };
+        let limit = ProcessMemoryLimit {
+            bytes: 1_000,
+            source: String::new(),
+            others: 200,
+        };
         assert!(fit(600, &limit) && !fit(601, &limit));
         assert!(!fit(1, &ProcessMemoryLimit { others: 2_000, ..limit }));
     }

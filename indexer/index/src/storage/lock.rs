@@ -42,7 +42,12 @@ mod tests {
     fn a_second_writer_is_told_who_writes() {
         let dir = tempfile::tempdir().unwrap();
         let _first = WriteLock::acquire(dir.path()).unwrap();
-        let error = WriteLock::acquire_within(dir.path(), Duration::from_millis(20)).unwrap_err().to_string();
-        assert!(error.contains(&format!("written by process {}", std::process::id())), "{error}");
+        let error = WriteLock::acquire_within(dir.path(), Duration::from_millis(20))
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains(&format!("written by process {}", std::process::id())),
+            "{error}"
+        );
     }
 }

@@ -1,9 +1,9 @@
 //! The only place that maps a file into memory.
 //!
-//! A map is only as intact as its file. One that is shortened or overwritten in place, or whose disk fails, ends a process
-//! that reads the map there (SIGBUS), and nothing short of a signal handler can make an error of it. So files are written
-//! once under a new name and replaced by `rename`, lengths are compared before a map is made, and `verify` reads with
-//! `read` what it checks, before it reads the map.
+//! A map is only as intact as its file. One that is shortened or overwritten in place, or whose disk fails, ends a
+//! process that reads the map there (SIGBUS), and nothing short of a signal handler can make an error of it. So files
+//! are written once under a new name and replaced by `rename`, lengths are compared before a map is made, and `verify`
+//! reads with `read` what it checks, before it reads the map.
 
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
@@ -25,17 +25,28 @@ pub struct MmapFile {
 impl MmapFile {
     /// Maps a whole file. Only for files that are no longer changed: those of a shard, which are written once, and a
     /// [`ScratchFile`](super::ScratchFile), which has no name left.
-    #[expect(unsafe_code, reason = "mapping a file is unsafe because another process could change it")]
+    #[expect(
+        unsafe_code,
+        reason = "mapping a file is unsafe because another process could change it"
+    )]
     pub(crate) fn open(path: &Path) -> Result<Self> {
         let file = fs_err::File::open(path)?;
         // SAFETY: this is not public, and its callers map files that nothing in this workspace opens for writing again:
-        // `dense.dyad`, which is immutable once it is complete (see `storage::atomic`), parts of text indexes, which are
-        // complete, and scratch files, which are unlinked before they are read. Every value read from the map is treated as untrusted.
+        // `dense.dyad`, which is immutable once it is complete (see `storage::atomic`), parts of text indexes, which
+        // are complete, and scratch files, which are unlinked before they are read. Every value read from the map is
+        // treated as untrusted.
         let map = unsafe { Mmap::map(file.file()) };
         let map = map.map_err(|error| {
-            std::io::Error::new(error.kind(), format!("failed to map file `{}`: {error}", path.display()))
+            std::io::Error::new(
+                error.kind(),
+                format!("failed to map file `{}`: {error}", path.display()),
+            )
         })?;
-        Ok(Self { map, file, path: path.to_owned() })
+        Ok(Self {
+            map,
+            file,
+            path: path.to_owned(),
+        })
     }
 
     /// The file.
@@ -48,8 +59,8 @@ impl MmapFile {
         &self.file
     }
 
-    /// Advises the kernel that a range will be read in random order. A kernel that cannot take advice changes nothing; neither
-    /// does a range that reaches beyond the file.
+    /// Advises the kernel that a range will be read in random order. A kernel that cannot take advice changes nothing;
+    /// neither does a range that reaches beyond the file.
     pub fn advise_random(&self, offset: u64, len: u64) {
         self.advise(Advice::Random, offset, len);
     }
@@ -59,15 +70,16 @@ impl MmapFile {
         self.advise(Advice::WillNeed, offset, len);
     }
 
-    /// Asks the kernel to read a part of the map from the disk, and does not wait for it; what is in memory already costs a system call.
+    /// Asks the kernel to read a part of the map from the disk, and does not wait for it; what is in memory already
+    /// costs a system call.
     pub fn read_soon(&self, part: &[u8]) {
         if let Some(offset) = part.as_ptr().addr().checked_sub(self.map.as_ptr().addr()) {
             self.advise_needed(offset as u64, part.len() as u64);
         }
     }
 
-    /// Asks for huge pages for a range, where the file system has them for files: tmpfs, and those with large folios, for
-    /// what is read from the disk after this advice or was written in blocks of 2 MiB.
+    /// Asks for huge pages for a range, where the file system has them for files: tmpfs, and those with large folios,
+    /// for what is read from the disk after this advice or was written in blocks of 2 MiB.
     pub fn advise_huge(&self, offset: u64, len: u64) {
         self.advise(Advice::HugePage, offset, len);
     }
@@ -122,7 +134,8 @@ impl Deref for SharedMap {
     }
 }
 
-// SAFETY: the bytes are those of the map, which stay where they are while it is shared by any clone, wherever those are moved.
+// SAFETY: the bytes are those of the map, which stay where they are while it is shared by any clone, wherever those are
+// moved.
 #[expect(unsafe_code, reason = "the trait promises what the compiler cannot check")]
 unsafe impl StableDeref for SharedMap {}
 

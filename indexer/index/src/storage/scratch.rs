@@ -21,7 +21,10 @@ impl ScratchFile {
     /// Starts a new file; one that already exists is an error.
     pub fn create(path: &Path) -> Result<Self> {
         let file = fs_err::OpenOptions::new().write(true).create_new(true).open(path)?;
-        Ok(Self { file: BufWriter::with_capacity(BUFFER, file), path: path.to_owned() })
+        Ok(Self {
+            file: BufWriter::with_capacity(BUFFER, file),
+            path: path.to_owned(),
+        })
     }
 
     /// All that was written, mapped; the name is gone.

@@ -39,7 +39,8 @@ pub(super) struct BulkArguments {
 
 #[derive(Debug, Subcommand)]
 enum BulkStep {
-    /// Cut the inputs into partitions and shards, estimate what they take by a sample, and put plan.json where there is none
+    /// Cut the inputs into partitions and shards, estimate what they take by a sample, and put plan.json where there is
+    /// none
     Plan(Box<plan::BulkPlanArguments>),
     /// Embed one partition; nothing is done where that is done already
     Embed(Box<EmbedArguments>),
@@ -61,8 +62,8 @@ struct EmbedArguments {
     /// Number of the partition, from 0
     #[arg(long, value_name = "I")]
     partition: usize,
-    /// Encoder services, http://HOST:PORT between commas: each gets batches in turn, and those of one that fails go to the others. Neither these nor
-    /// `--model` are needed where the inputs hold the vectors
+    /// Encoder services, http://HOST:PORT between commas: each gets batches in turn, and those of one that fails go to
+    /// the others. Neither these nor `--model` are needed where the inputs hold the vectors
     #[arg(long, value_name = "URL", value_delimiter = ',')]
     encoder: Vec<String>,
     #[command(flatten)]
@@ -119,7 +120,8 @@ struct BulkGcArguments {
     /// The job, as given by `plan --out`
     #[arg(long, value_name = "URL")]
     plan: String,
-    /// Least age of what is removed, such as `12h` or `7d`: longer than any task takes. Of the index, only what tasks of this job have put and no generation names
+    /// Least age of what is removed, such as `12h` or `7d`: longer than any task takes. Of the index, only what tasks
+    /// of this job have put and no generation names
     #[arg(long, value_name = "AGE", default_value = "7d", value_parser = parse_age)]
     older_than: Duration,
     /// Remove nothing
@@ -130,7 +132,10 @@ struct BulkGcArguments {
 pub(super) fn run(arguments: BulkArguments) -> anyhow::Result<ExitCode> {
     let cancel = cancel_on_signal()?;
     let bar = ProgressReporter::default();
-    let control = JobControl { progress: &bar, cancel: &cancel };
+    let control = JobControl {
+        progress: &bar,
+        cancel: &cancel,
+    };
     match arguments.step {
         BulkStep::Plan(arguments) => plan::run(*arguments, control)?,
         BulkStep::Embed(arguments) => embed(&arguments, control)?,
@@ -146,14 +151,26 @@ pub(super) fn run(arguments: BulkArguments) -> anyhow::Result<ExitCode> {
                     "published generation {generation} of {index}: {documents} documents in {shards} shards"
                 )?;
             } else {
-                writeln!(out, "nothing to do: generation {generation} of {index} was published before")?;
+                writeln!(
+                    out,
+                    "nothing to do: generation {generation} of {index} was published before"
+                )?;
             }
         }
         BulkStep::Status(arguments) => status(&arguments, control)?,
-        BulkStep::Gc(BulkGcArguments { plan, older_than, dry_run }) => {
+        BulkStep::Gc(BulkGcArguments {
+            plan,
+            older_than,
+            dry_run,
+        }) => {
             let swept = bulk::gc(&plan, older_than, dry_run, control)?;
             let did = if dry_run { "would remove" } else { "removed" };
-            writeln!(io::stdout().lock(), "{did} {} objects of {}", swept.files, ByteSize(swept.bytes))?;
+            writeln!(
+                io::stdout().lock(),
+                "{did} {} objects of {}",
+                swept.files,
+                ByteSize(swept.bytes)
+            )?;
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -167,9 +184,14 @@ fn embed(arguments: &EmbedArguments, control: JobControl<'_>) -> anyhow::Result<
         if own.is_none() {
             own = arguments.model.start()?;
         }
-        let urls =
-            own.as_ref().map_or_else(|| arguments.encoder.clone(), |own: &OwnEncoder| vec![own.url().to_owned()]);
-        anyhow::ensure!(!urls.is_empty(), "`--encoder` or `--model` is needed: the inputs do not hold the vectors");
+        let urls = own.as_ref().map_or_else(
+            || arguments.encoder.clone(),
+            |own: &OwnEncoder| vec![own.url().to_owned()],
+        );
+        anyhow::ensure!(
+            !urls.is_empty(),
+            "`--encoder` or `--model` is needed: the inputs do not hold the vectors"
+        );
         let calls = ServiceCalls {
             urls: &urls,
             tower: v1::Tower::Answer,
@@ -187,7 +209,13 @@ fn embed(arguments: &EmbedArguments, control: JobControl<'_>) -> anyhow::Result<
             Err(dyad_indexer::Error::NoVectors)
         }
     };
-    let embedded = bulk::embed(&arguments.plan, arguments.partition, &arguments.scratch.path(), &mut open, control);
+    let embedded = bulk::embed(
+        &arguments.plan,
+        arguments.partition,
+        &arguments.scratch.path(),
+        &mut open,
+        control,
+    );
     if let Some(failure) = failure {
         return Err(failure);
     }
@@ -195,9 +223,17 @@ fn embed(arguments: &EmbedArguments, control: JobControl<'_>) -> anyhow::Result<
     let mut out = io::stdout().lock();
     if is_new {
         let (documents, rejected) = (done.documents, done.rejected);
-        let rejected = if rejected > 0 { format!(", {rejected} bad records") } else { String::new() };
+        let rejected = if rejected > 0 {
+            format!(", {rejected} bad records")
+        } else {
+            String::new()
+        };
         let seconds = began.elapsed().as_secs_f64();
-        writeln!(out, "partition {}: {documents} documents{rejected}; {seconds:.1} s", arguments.partition)?;
+        writeln!(
+            out,
+            "partition {}: {documents} documents{rejected}; {seconds:.1} s",
+            arguments.partition
+        )?;
     } else {
         writeln!(out, "nothing to do: partition {} is done", arguments.partition)?;
     }
@@ -206,11 +242,19 @@ fn embed(arguments: &EmbedArguments, control: JobControl<'_>) -> anyhow::Result<
 
 fn shard(arguments: &ShardArguments, control: JobControl<'_>) -> anyhow::Result<()> {
     let threads = thread_count(arguments.threads)?;
-    let built = bulk::shard(&arguments.plan, arguments.shard, &arguments.scratch.path(), threads, control)?;
+    let built = bulk::shard(
+        &arguments.plan,
+        arguments.shard,
+        &arguments.scratch.path(),
+        threads,
+        control,
+    )?;
     let mut out = io::stdout().lock();
     if built.is_new {
         let done = &built.done;
-        let peak = done.peak_memory_bytes.map_or_else(String::new, |peak| format!(", peak memory {}", ByteSize(peak)));
+        let peak = done
+            .peak_memory_bytes
+            .map_or_else(String::new, |peak| format!(", peak memory {}", ByteSize(peak)));
         writeln!(
             out,
             "shard {}: {} documents, recall@10 {:.4} at ef 64{peak}; {:.1} s",
@@ -234,14 +278,26 @@ fn status(arguments: &StatusArguments, control: JobControl<'_>) -> anyhow::Resul
         writeln!(out, "{}", serde_json::to_string_pretty(&record)?)?;
         return Ok(());
     }
-    writeln!(out, "partitions: {} of {} embedded", status.partitions_done, status.partitions)?;
+    writeln!(
+        out,
+        "partitions: {} of {} embedded",
+        status.partitions_done, status.partitions
+    )?;
     writeln!(out, "shards: {} of {} built", status.shards_done, status.shards)?;
-    writeln!(out, "records: {} read, {} documents, {} bad", status.read, status.documents, status.rejected)?;
+    writeln!(
+        out,
+        "records: {} read, {} documents, {} bad",
+        status.read, status.documents, status.rejected
+    )?;
     for (partition, rejected) in &status.rejected_by_partition {
         writeln!(out, "  partition {partition}: {rejected} bad records")?;
     }
     let (generation, index) = (status.generation, &plan.job.index);
-    let published = if status.committed { "is published" } else { "is not published" };
+    let published = if status.committed {
+        "is published"
+    } else {
+        "is not published"
+    };
     writeln!(out, "generation {generation} of {index} {published}")?;
     Ok(())
 }

@@ -36,10 +36,12 @@ pub(super) struct BulkPlanArguments {
     encoder: Vec<String>,
     #[command(flatten)]
     model: ModelArguments,
-    /// The inputs are Parquet files that hold the vectors, in a column `vector`, and this is the name of the model that made them
+    /// The inputs are Parquet files that hold the vectors, in a column `vector`, and this is the name of the model that
+    /// made them
     #[arg(long, value_name = "NAME")]
     model_name: Option<String>,
-    /// Fingerprint of that model, as `dyad-encoder inspect` prints it, so that a searcher with this model answers from the index
+    /// Fingerprint of that model, as `dyad-encoder inspect` prints it, so that a searcher with this model answers from
+    /// the index
     #[arg(long, value_name = "HEX", requires = "model_name")]
     fingerprint: Option<String>,
     /// How the vectors of the inputs are compared
@@ -56,8 +58,8 @@ pub(super) struct BulkPlanArguments {
     /// Bad records to skip, of all inputs together; with more the job fails
     #[arg(long, value_name = "N", default_value_t = 0)]
     max_bad: u64,
-    /// Documents that are longer than the model reads: `error` fails and names the first, `truncate` embeds their beginnings, `split` makes passages of them
-    /// that the model reads whole, and leaves others as they are
+    /// Documents that are longer than the model reads: `error` fails and names the first, `truncate` embeds their
+    /// beginnings, `split` makes passages of them that the model reads whole, and leaves others as they are
     #[arg(long, value_enum, value_name = "WHAT", default_value_t = LongDocumentPolicy::Truncate, conflicts_with = "model_name")]
     on_long: LongDocumentPolicy,
     #[command(flatten)]
@@ -110,7 +112,11 @@ pub(super) fn run(arguments: BulkPlanArguments, control: JobControl<'_>) -> anyh
             !arguments.read.splits(),
             "`--split` needs `--encoder` or `--model`: vectors of the inputs are of whole documents"
         );
-        VectorOrigin::Input(DeclaredModel { name, fingerprint: arguments.fingerprint.as_deref(), metric })
+        VectorOrigin::Input(DeclaredModel {
+            name,
+            fingerprint: arguments.fingerprint.as_deref(),
+            metric,
+        })
     } else {
         let urls = own.as_ref().map_or(arguments.encoder, |own| vec![own.url().to_owned()]);
         let calls = ServiceCalls {
@@ -131,7 +137,11 @@ pub(super) fn run(arguments: BulkPlanArguments, control: JobControl<'_>) -> anyh
         return Ok(());
     }
     let (partitions, shards) = (plan.job.partitions.len(), plan.job.shards.len());
-    let did = if planned.is_new { "planned" } else { "nothing to do: the plan is there already:" };
+    let did = if planned.is_new {
+        "planned"
+    } else {
+        "nothing to do: the plan is there already:"
+    };
     writeln!(
         out,
         "{did} generation {} of {}: {partitions} partitions (`bulk embed --partition 0` to {}), {shards} shards (`bulk shard --shard 0` to {})",

@@ -19,7 +19,10 @@ pub(super) fn select_diverse(
             break;
         }
         codes.prepare_exact(candidate.node, prepared);
-        if !kept.iter().any(|link| codes.score(prepared, link.node) >= candidate.score) {
+        if !kept
+            .iter()
+            .any(|link| codes.score(prepared, link.node) >= candidate.score)
+        {
             kept.push(*candidate);
         } else if rejected.len() < cap {
             rejected.push(*candidate);

@@ -20,10 +20,12 @@ use crate::graph_build::initial::InitialGraph;
 pub(super) const INTERLEAVED: usize = 8;
 /// Nodes that one thread inserts one by one before others join: parallel insertion into a tiny graph leaves orphans.
 const SERIAL_START: usize = 1_024;
-/// Nodes from which on layer 0 is built from leaves: fewer are inserted in seconds, and the more there are, the farther insertion has to search.
+/// Nodes from which on layer 0 is built from leaves: fewer are inserted in seconds, and the more there are, the farther
+/// insertion has to search.
 const PARTITIONED: usize = 32 * LEAF;
-/// Eighths of the beam of an insertion with which each node searches the graph of the leaves. With `ef_construction` 200, 50,000 sentences by an ADE
-/// tower (questions by its other tower, beams of 64; in brackets 100,000 MiniLM sentences) and the time of the whole build:
+/// Eighths of the beam of an insertion with which each node searches the graph of the leaves. With `ef_construction`
+/// 200, 50,000 sentences by an ADE tower (questions by its other tower, beams of 64; in brackets 100,000 MiniLM
+/// sentences) and the time of the whole build:
 ///
 /// | eighths | links per node | recall@10 | recall@10 of a margin of .07 | time of such a search | build, CPU seconds |
 /// |---|---|---|---|---|---|
@@ -33,8 +35,8 @@ const PARTITIONED: usize = 32 * LEAF;
 /// | 6 | 22.2 (26.5) | .9881 (.9837) | .9883 (.9826) | 1.03 (1.01) | 10.6 (24.1) |
 /// | 8 | 24.1 | .9894 | .9898 | 1.06 | 12.6 |
 ///
-/// One graph each; times are minima of three passes next to other programs, and differ by a few hundredths for that alone. 5 was not measured on MiniLM.
-/// hnswlib has 21.2 links per node there (ADE), and a recall of .984.
+/// One graph each; times are minima of three passes next to other programs, and differ by a few hundredths for that
+/// alone. 5 was not measured on MiniLM. hnswlib has 21.2 links per node there (ADE), and a recall of .984.
 const SEARCHED: usize = 5;
 /// Nodes between two checks for cancellation.
 const BLOCK: usize = 1_024;
@@ -91,23 +93,35 @@ struct InsertScratch {
 }
 
 impl LayerBuild<'_> {
-    /// Builds the layer of the initial graph's members and of `new`, of which the first `above` are members of the layer
-    /// above too.
+    /// Builds the layer of the initial graph's members and of `new`, of which the first `above` are members of the
+    /// layer above too.
     pub(super) fn build(&self, new: &[u32], above: usize) -> Result<GraphLayer, Error> {
         let cap = self.params.cap(self.number);
-        let known = self.initial.map_or_else(Vec::new, |initial| initial.members(self.number));
+        let known = self
+            .initial
+            .map_or_else(Vec::new, |initial| initial.members(self.number));
         let mut nodes = [known.as_slice(), new].concat();
         nodes.sort_unstable();
-        let places = if self.number == 0 { Members::All } else { Members::Some(nodes.clone()) };
+        let places = if self.number == 0 {
+            Members::All
+        } else {
+            Members::Some(nodes.clone())
+        };
         // Capacity for half as many links again: see the header of `native`.
         let lists = LinkLists::new(places, nodes.len(), cap + cap / 2);
         self.adopt(&known, &lists)?;
-        // Nodes of the layer above find themselves there. They start at their best neighbour on it that has links here, or else at
-        // the entry point.
-        let (count, entry) = self.initial.map_or((0, self.upper.entry), |initial| (initial.len(), initial.entry()));
+        // Nodes of the layer above find themselves there. They start at their best neighbour on it that has links here,
+        // or else at the entry point.
+        let (count, entry) = self
+            .initial
+            .map_or((0, self.upper.entry), |initial| (initial.len(), initial.entry()));
         let above_of = |node: u32| self.upper.layers.last().map_or(&[][..], |layer| layer.neighbours(node));
         let start = |node: u32, _: &PreparedQuery| {
-            above_of(node).iter().copied().find(|other| (*other as usize) < count).unwrap_or(entry)
+            above_of(node)
+                .iter()
+                .copied()
+                .find(|other| (*other as usize) < count)
+                .unwrap_or(entry)
         };
         let partitioned = self.number == 0 && known.is_empty() && nodes.len() >= PARTITIONED;
         if !partitioned || !self.insert_partitioned(new, &lists)? {
@@ -133,31 +147,44 @@ impl LayerBuild<'_> {
 
     /// Fills the lists of the initial graph's members. New links go in both directions, as those of an insertion do.
     fn adopt(&self, known: &[u32], lists: &LinkLists) -> Result<(), Error> {
-        let (Some(initial), cap) = (self.initial, self.params.cap(self.number)) else { return Ok(()) };
-        known.par_chunks(BLOCK).try_for_each_init(PreparedQuery::default, |prepared, block| {
-            for node in block {
-                let candidates = initial.candidates(self.number, *node);
-                self.codes.prepare_exact(*node, prepared);
-                let scored =
-                    candidates.iter().map(|node| Scored { node: *node, score: self.codes.score(prepared, *node) });
-                let mut links: Vec<Scored> = scored.collect();
-                links.sort_unstable_by(|a, b| b.cmp(a));
-                if links.len() > cap {
-                    links = select_diverse(&self.codes, &links, cap, true, prepared);
+        let (Some(initial), cap) = (self.initial, self.params.cap(self.number)) else {
+            return Ok(());
+        };
+        known
+            .par_chunks(BLOCK)
+            .try_for_each_init(PreparedQuery::default, |prepared, block| {
+                for node in block {
+                    let candidates = initial.candidates(self.number, *node);
+                    self.codes.prepare_exact(*node, prepared);
+                    let scored = candidates.iter().map(|node| Scored {
+                        node: *node,
+                        score: self.codes.score(prepared, *node),
+                    });
+                    let mut links: Vec<Scored> = scored.collect();
+                    links.sort_unstable_by(|a, b| b.cmp(a));
+                    if links.len() > cap {
+                        links = select_diverse(&self.codes, &links, cap, true, prepared);
+                    }
+                    let mut prune = |links: Vec<Scored>| select_diverse(&self.codes, &links, cap, false, prepared);
+                    lists.add(*node, &links, &mut prune);
+                    let old_links = initial.links(self.number, *node);
+                    for link in links.iter().filter(|link| !old_links.contains(&link.node)) {
+                        lists.add(
+                            link.node,
+                            &[Scored {
+                                node: *node,
+                                score: link.score,
+                            }],
+                            &mut prune,
+                        );
+                    }
                 }
-                let mut prune = |links: Vec<Scored>| select_diverse(&self.codes, &links, cap, false, prepared);
-                lists.add(*node, &links, &mut prune);
-                let old_links = initial.links(self.number, *node);
-                for link in links.iter().filter(|link| !old_links.contains(&link.node)) {
-                    lists.add(link.node, &[Scored { node: *node, score: link.score }], &mut prune);
-                }
-            }
-            self.advance(block.len())
-        })
+                self.advance(block.len())
+            })
     }
 
-    /// Links each node with its nearest ones in overlapping leaves, then with what a search of that graph finds: most of what a search
-    /// from far away would find, in a fraction of its time (`PiPNN`: arXiv:2602.21247).
+    /// Links each node with its nearest ones in overlapping leaves, then with what a search of that graph finds: most
+    /// of what a search from far away would find, in a fraction of its time (`PiPNN`: arXiv:2602.21247).
     ///
     /// False, with empty lists, where the rows do not suit that.
     fn insert_partitioned(&self, nodes: &[u32], lists: &LinkLists) -> Result<bool, Error> {
@@ -167,43 +194,68 @@ impl LayerBuild<'_> {
             return Ok(false);
         }
         // All lists in one direction before any gets links of the other: those are not candidates.
-        nodes.par_chunks(BLOCK).try_for_each_init(PreparedQuery::default, |prepared, block| {
-            for node in block {
-                let mut best = lists.links(*node);
-                let ties = |link: &Scored| hash_preference(*node, link.node);
-                best.sort_unstable_by(|a, b| b.score.total_cmp(&a.score).then(ties(b).cmp(&ties(a))));
-                lists.replace(*node, &select_diverse(&codes, &best, cap, false, prepared));
-            }
-            self.control.check()
-        })?;
-        nodes.par_chunks(BLOCK).try_for_each_init(PreparedQuery::default, |prepared, block| {
-            let mut prune = |links: Vec<Scored>| select_diverse(&codes, &links, cap, false, prepared);
-            for node in block {
-                for link in lists.links(*node) {
-                    lists.add(link.node, &[Scored { node: *node, score: link.score }], &mut prune);
-                }
-            }
-            self.control.check()
-        })?;
-        // Leaves know nothing far away: members of the layer above keep their links there.
-        let above = self.upper.layers.last();
-        above.map_or(&[][..], |layer| &layer.nodes).par_chunks(BLOCK).try_for_each_init(
-            || (PreparedQuery::default(), PreparedQuery::default()),
-            |(row, prepared), block| {
-                let mut prune = |links: Vec<Scored>| select_diverse(&codes, &links, cap, false, prepared);
+        nodes
+            .par_chunks(BLOCK)
+            .try_for_each_init(PreparedQuery::default, |prepared, block| {
                 for node in block {
-                    codes.prepare_exact(*node, row);
-                    let links = above.map_or(&[][..], |layer| layer.neighbours(*node)).iter();
-                    let links: Vec<Scored> =
-                        links.map(|other| Scored { node: *other, score: codes.score(row, *other) }).collect();
-                    lists.add(*node, &links, &mut prune);
+                    let mut best = lists.links(*node);
+                    let ties = |link: &Scored| hash_preference(*node, link.node);
+                    best.sort_unstable_by(|a, b| b.score.total_cmp(&a.score).then(ties(b).cmp(&ties(a))));
+                    lists.replace(*node, &select_diverse(&codes, &best, cap, false, prepared));
                 }
                 self.control.check()
-            },
-        )?;
+            })?;
+        nodes
+            .par_chunks(BLOCK)
+            .try_for_each_init(PreparedQuery::default, |prepared, block| {
+                let mut prune = |links: Vec<Scored>| select_diverse(&codes, &links, cap, false, prepared);
+                for node in block {
+                    for link in lists.links(*node) {
+                        lists.add(
+                            link.node,
+                            &[Scored {
+                                node: *node,
+                                score: link.score,
+                            }],
+                            &mut prune,
+                        );
+                    }
+                }
+                self.control.check()
+            })?;
+        // Leaves know nothing far away: members of the layer above keep their links there.
+        let above = self.upper.layers.last();
+        above
+            .map_or(&[][..], |layer| &layer.nodes)
+            .par_chunks(BLOCK)
+            .try_for_each_init(
+                || (PreparedQuery::default(), PreparedQuery::default()),
+                |(row, prepared), block| {
+                    let mut prune = |links: Vec<Scored>| select_diverse(&codes, &links, cap, false, prepared);
+                    for node in block {
+                        codes.prepare_exact(*node, row);
+                        let links = above.map_or(&[][..], |layer| layer.neighbours(*node)).iter();
+                        let links: Vec<Scored> = links
+                            .map(|other| Scored {
+                                node: *other,
+                                score: codes.score(row, *other),
+                            })
+                            .collect();
+                        lists.add(*node, &links, &mut prune);
+                    }
+                    self.control.check()
+                },
+            )?;
         let ef_construction = (self.params.ef_construction * SEARCHED).div_ceil(8);
-        let params = BuildParams { ef_construction, ..*self.params };
-        LayerBuild { params: &params, ..*self }.insert(nodes, lists, nodes.len(), |node, _| node)?;
+        let params = BuildParams {
+            ef_construction,
+            ..*self.params
+        };
+        LayerBuild {
+            params: &params,
+            ..*self
+        }
+        .insert(nodes, lists, nodes.len(), |node, _| node)?;
         Ok(true)
     }
 
@@ -234,7 +286,10 @@ impl LayerBuild<'_> {
                 self.advance(batch.len())?;
             }
         };
-        (0..self.params.threads).into_par_iter().with_max_len(1).try_for_each(work)
+        (0..self.params.threads)
+            .into_par_iter()
+            .with_max_len(1)
+            .try_for_each(work)
     }
 
     fn advance(&self, nodes: usize) -> Result<(), Error> {
@@ -252,8 +307,15 @@ impl LayerBuild<'_> {
         scratch: &mut InsertScratch,
     ) {
         let cap = self.params.cap(self.number);
-        let search = NeighbourSearch { codes: self.codes, links: lists };
-        let InsertScratch { search: memory, prepared, found } = scratch;
+        let search = NeighbourSearch {
+            codes: self.codes,
+            links: lists,
+        };
+        let InsertScratch {
+            search: memory,
+            prepared,
+            found,
+        } = scratch;
         found.clear();
         search.nearest(nodes, self.params.ef_construction, memory, start, |node, hits| {
             found.push((node, hits.to_vec()));
@@ -263,7 +325,14 @@ impl LayerBuild<'_> {
             let mut prune = |links: Vec<Scored>| select_diverse(&self.codes, &links, cap, false, prepared);
             lists.add(*node, &kept, &mut prune);
             for link in &kept {
-                lists.add(link.node, &[Scored { node: *node, score: link.score }], &mut prune);
+                lists.add(
+                    link.node,
+                    &[Scored {
+                        node: *node,
+                        score: link.score,
+                    }],
+                    &mut prune,
+                );
             }
         }
     }

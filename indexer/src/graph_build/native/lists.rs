@@ -58,13 +58,20 @@ impl LinkLists {
 
     /// The links of a node with their scores, as they are now.
     pub(super) fn links(&self, node: u32) -> Vec<Scored> {
-        let targets = self.row(&self.targets, node).iter().map(|target| target.load(Ordering::Acquire));
-        let scores = self.row(&self.scores, node).iter().map(|score| f32::from_bits(score.load(Ordering::Relaxed)));
+        let targets = self
+            .row(&self.targets, node)
+            .iter()
+            .map(|target| target.load(Ordering::Acquire));
+        let scores = self
+            .row(&self.scores, node)
+            .iter()
+            .map(|score| f32::from_bits(score.load(Ordering::Relaxed)));
         let links = targets.zip(scores).take_while(|(target, _)| *target != EMPTY);
         links.map(|(node, score)| Scored { node, score }).collect()
     }
 
-    /// Keeps the best of a list and `links`, as many as there is room for. What is kept of several calls does not depend on their order.
+    /// Keeps the best of a list and `links`, as many as there is room for. What is kept of several calls does not
+    /// depend on their order.
     pub(super) fn keep_best(&self, node: u32, links: &[Scored]) {
         let Some(mut count) = self.lock(node) else { return };
         let mut all = self.links(node);
@@ -85,7 +92,10 @@ impl LinkLists {
     }
 
     fn lock(&self, node: u32) -> Option<MutexGuard<'_, u32>> {
-        let count = self.members.position(node).and_then(|position| self.counts.get(position))?;
+        let count = self
+            .members
+            .position(node)
+            .and_then(|position| self.counts.get(position))?;
         // A writer that panicked has left a list of valid links.
         Some(count.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -108,7 +118,10 @@ impl LinkLists {
         let (targets, scores) = (self.row(&self.targets, node), self.row(&self.scores, node));
         for link in links {
             let used = *count as usize;
-            let known = targets.iter().take(used).any(|target| target.load(Ordering::Relaxed) == link.node);
+            let known = targets
+                .iter()
+                .take(used)
+                .any(|target| target.load(Ordering::Relaxed) == link.node);
             if known || link.node == node {
                 continue;
             }
@@ -128,7 +141,10 @@ impl LinkLists {
 
 impl SlotLinks for LinkLists {
     fn append(&self, slot: u32, links: &mut Vec<u32>) {
-        let targets = self.row(&self.targets, slot).iter().map(|target| target.load(Ordering::Acquire));
+        let targets = self
+            .row(&self.targets, slot)
+            .iter()
+            .map(|target| target.load(Ordering::Acquire));
         links.extend(targets.take_while(|target| *target != EMPTY));
     }
 
@@ -151,7 +167,11 @@ mod tests {
     fn lists_take_each_link_once_and_are_pruned_when_full() {
         let lists = LinkLists::new(Members::Some(vec![3, 8]), 2, 3);
         let never = |_| unreachable!("there is room");
-        lists.add(8, &[scored(1, 0.1), scored(2, 0.9), scored(1, 0.1), scored(8, 1.0)], never);
+        lists.add(
+            8,
+            &[scored(1, 0.1), scored(2, 0.9), scored(1, 0.1), scored(8, 1.0)],
+            never,
+        );
         assert_eq!(lists.links(8), [scored(1, 0.1), scored(2, 0.9)]);
         lists.add(8, &[scored(4, 0.5)], never);
         lists.add(8, &[scored(5, 0.7)], |mut all| {
@@ -169,8 +189,11 @@ mod tests {
 
     #[test]
     fn the_best_are_kept_in_whatever_order_they_come() {
-        let offered =
-            [vec![scored(1, 0.1), scored(2, 0.9)], vec![scored(4, 0.5), scored(2, 0.9)], vec![scored(5, 0.7)]];
+        let offered = [
+            vec![scored(1, 0.1), scored(2, 0.9)],
+            vec![scored(4, 0.5), scored(2, 0.9)],
+            vec![scored(5, 0.7)],
+        ];
         for order in [[0usize, 1, 2], [2, 1, 0], [1, 0, 2]] {
             let lists = LinkLists::new(Members::All, 9, 3);
             for at in order {

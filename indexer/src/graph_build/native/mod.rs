@@ -12,13 +12,16 @@
 //!
 //! * Distances are those of int8 codes, and most candidates are dismissed by their sketches: a sixth of the memory
 //!   traffic of f32 vectors, which is what bounds insertion.
-//! * Layers are built from the highest down, each complete before the next begins, so that every search of a layer starts
-//!   from a finished one above.
-//! * Layer 0 of 16,384 nodes or more is not built by insertion, unless it starts from a graph or has many equal rows. Its nodes are linked with their nearest ones in overlapping leaves of 512, where comparing all pairs
-//!   costs little (`PiPNN`: arXiv:2602.21247); then each searches that graph from its own place, with 5/8 of the beam of an insertion, and is linked
-//!   with what it finds (with 3/8 of it, of 100,000 MiniLM sentences, that took under half of the time of insertions).
+//! * Layers are built from the highest down, each complete before the next begins, so that every search of a layer
+//!   starts from a finished one above.
+//! * Layer 0 of 16,384 nodes or more is not built by insertion, unless it starts from a graph or has many equal rows.
+//!   Its nodes are linked with their nearest ones in overlapping leaves of 512, where comparing all pairs costs little
+//!   (`PiPNN`: arXiv:2602.21247); then each searches that graph from its own place, with 5/8 of the beam of an
+//!   insertion, and is linked with what it finds (with 3/8 of it, of 100,000 MiniLM sentences, that took under half of
+//!   the time of insertions).
 //! * Each thread inserts several nodes at once; their searches are interleaved, as those for a batch of questions are.
-//! * A build may start from the graph of an existing shard ([`super::initial`]): only what that does not hold is inserted.
+//! * A build may start from the graph of an existing shard ([`super::initial`]): only what that does not hold is
+//!   inserted.
 //! * Lists have capacity for half as many links again, and are pruned to their cap when they are full: pruning at every
 //!   link would cost as much as the search. At the end every list is pruned to its cap.
 
@@ -62,8 +65,16 @@ impl GraphBuilder for Native {
             return Err(Error::NoVectors);
         }
         if let Some(initial) = input.initial.filter(|initial| initial.len() > n) {
-            let (what, expected) = ("rows of a build that starts from a graph", format!("at least {}", initial.len()));
-            return Err(dyad_index::Error::Mismatch { what, expected, got: n.to_string() }.into());
+            let (what, expected) = (
+                "rows of a build that starts from a graph",
+                format!("at least {}", initial.len()),
+            );
+            return Err(dyad_index::Error::Mismatch {
+                what,
+                expected,
+                got: n.to_string(),
+            }
+            .into());
         }
         let limit = dyad_index::search::MAX_SLOTS - 1;
         if n > limit {
@@ -117,7 +128,8 @@ fn build(input: &BuildInput<'_>, params: &BuildParams, control: JobControl<'_>) 
     Ok(Graph { entry, layers })
 }
 
-/// Bytes at the peak, which is where the finished lists of layer 0 are pruned to their caps, or with few links where they get their candidates.
+/// Bytes at the peak, which is where the finished lists of layer 0 are pruned to their caps, or with few links where
+/// they get their candidates.
 fn memory(nodes: u64, dim: usize, params: &BuildParams) -> u64 {
     let (m, ef) = (params.m as u64, params.ef_construction as u64);
     // Order, number and level of each node, and the keys that the order is sorted by.
@@ -131,7 +143,8 @@ fn memory(nodes: u64, dim: usize, params: &BuildParams) -> u64 {
     // The share of nodes above layer 0 is 1 / M, above layer 1 1 / M^2 and so on.
     let upper = (growing(m) + pruned(m)) / m.saturating_sub(1).max(1);
     let node = order + initial + growing(2 * m) + pruned(2 * m).max(partition::NODE_BYTES) + upper;
-    // Each search: a question's codes and planes, candidates, hits, a bit for each node, whose words are listed as well.
+    // Each search: a question's codes and planes, candidates, hits, a bit for each node, whose words are listed as
+    // well.
     let search = 8 * dim as u64 + 64 * ef + nodes / 8 + nodes / 16;
     let leaves = partition::scratch_memory(dim, params.threads);
     nodes
@@ -140,8 +153,9 @@ fn memory(nodes: u64, dim: usize, params: &BuildParams) -> u64 {
         .saturating_add(search.saturating_mul((layer::INTERLEAVED * params.threads) as u64))
 }
 
-/// Highest layer of each node: geometric with mean 1 / ln M, from a seeded hash of the node's number. `salt` is another one for each
-/// initial graph: what is added to a shard of constant size would have the same numbers, and so levels, each time.
+/// Highest layer of each node: geometric with mean 1 / ln M, from a seeded hash of the node's number. `salt` is another
+/// one for each initial graph: what is added to a shard of constant size would have the same numbers, and so levels,
+/// each time.
 fn levels(n: usize, params: &BuildParams, salt: u64) -> Vec<u8> {
     let scale = 1.0 / (params.m as f64).ln();
     let level = |node: u32| {

@@ -1,9 +1,10 @@
 //! Candidates for the links of all nodes: their nearest ones in overlapping leaves (`PiPNN`: arXiv:2602.21247).
 //!
-//! Leaves are made by randomized ball carving: each node goes to the clusters of its nearest leaders, which are sampled, and each cluster is
-//! carved again until it is a leaf. In a leaf, every node is compared with every other.
+//! Leaves are made by randomized ball carving: each node goes to the clusters of its nearest leaders, which are
+//! sampled, and each cluster is carved again until it is a leaf. In a leaf, every node is compared with every other.
 //!
-//! A tenth of the time of a build goes into the leaves (100,000 MiniLM sentences), and a seventh into comparing what each holds.
+//! A tenth of the time of a build goes into the leaves (100,000 MiniLM sentences), and a seventh into comparing what
+//! each holds.
 
 use dyad_index::search::Scored;
 use rayon::prelude::*;
@@ -18,8 +19,8 @@ use crate::error::Error;
 pub(super) const LEAF: usize = 512;
 /// Nodes that a cluster is meant to have: sizes vary so much that most clusters are then leaves.
 const MEANT: usize = LEAF / 2;
-/// Clusters that a node goes to, and so its leaves. With 8, and two in the cluster's own clusters, a build takes an eighth longer, for
-/// recall that a wider search of the refinement gives in less time (100,000 MiniLM sentences).
+/// Clusters that a node goes to, and so its leaves. With 8, and two in the cluster's own clusters, a build takes an
+/// eighth longer, for recall that a wider search of the refinement gives in less time (100,000 MiniLM sentences).
 const FANOUT: usize = 6;
 /// Most leaders of a cluster: every node of it is compared with each.
 const LEADERS: usize = 1_000;
@@ -42,8 +43,8 @@ struct PartitionScratch {
     best: Vec<BestNeighbours>,
 }
 
-/// Fills empty lists with the best candidates that there is room for, best first: the same for any number of threads. False where too many rows
-/// are equal: candidates that are all as near say nothing about what is around them.
+/// Fills empty lists with the best candidates that there is room for, best first: the same for any number of threads.
+/// False where too many rows are equal: candidates that are all as near say nothing about what is around them.
 pub(super) fn find_candidates(
     scores: &PairScores<'_>,
     lists: &LinkLists,
@@ -58,12 +59,16 @@ pub(super) fn find_candidates(
         }
         control.check().map(|()| equal)
     };
-    let equal = leaves.par_iter().map_init(PartitionScratch::default, compare).try_reduce(|| 0, |a, b| Ok(a + b))?;
+    let equal = leaves
+        .par_iter()
+        .map_init(PartitionScratch::default, compare)
+        .try_reduce(|| 0, |a, b| Ok(a + b))?;
     let all: usize = leaves.iter().map(Vec::len).sum();
     Ok((equal as f64) < MOST_EQUAL * all as f64)
 }
 
-/// Bytes per node of [`find_candidates`]: all nodes, and for each its nearest leaders, its places in clusters and those in leaves.
+/// Bytes per node of [`find_candidates`]: all nodes, and for each its nearest leaders, its places in clusters and those
+/// in leaves.
 pub(super) const NODE_BYTES: u64 = 4 + 3 * 4 * FANOUT as u64;
 
 /// Bytes of [`find_candidates`] for any number of nodes: the leaders' rows; each thread's rows, scores and best.
@@ -73,7 +78,8 @@ pub(super) fn scratch_memory(dim: usize, threads: usize) -> u64 {
     LEADERS as u64 * row + threads as u64 * (LEAF as u64 * (row + best) + 4 * LEADERS as u64)
 }
 
-/// The best others of each node of a leaf. Every pair is compared once. Returns the number of nodes whose best are all equal to them.
+/// The best others of each node of a leaf. Every pair is compared once. Returns the number of nodes whose best are all
+/// equal to them.
 fn compare_all(scores: &PairScores<'_>, leaf: &[u32], scratch: &mut PartitionScratch) -> usize {
     let PartitionScratch { block, row, best } = scratch;
     scores.gather(leaf, block);
@@ -84,8 +90,10 @@ fn compare_all(scores: &PairScores<'_>, leaf: &[u32], scratch: &mut PartitionScr
     let mut equal = 0;
     for (at, node) in leaf.iter().enumerate() {
         scores.score(block, at, block, at, row);
-        let Some(((of_node, after), (itself, row))) =
-            best.get_mut(at..).and_then(<[BestNeighbours]>::split_first_mut).zip(row.split_first())
+        let Some(((of_node, after), (itself, row))) = best
+            .get_mut(at..)
+            .and_then(<[BestNeighbours]>::split_first_mut)
+            .zip(row.split_first())
         else {
             return equal;
         };
@@ -93,7 +101,12 @@ fn compare_all(scores: &PairScores<'_>, leaf: &[u32], scratch: &mut PartitionScr
             of_node.offer(*other, *score);
             of_other.offer(*node, *score);
         }
-        equal += usize::from(of_node.found().get(LEAF_NEIGHBOURS - 1).is_some_and(|last| last.score >= *itself));
+        equal += usize::from(
+            of_node
+                .found()
+                .get(LEAF_NEIGHBOURS - 1)
+                .is_some_and(|last| last.score >= *itself),
+        );
     }
     equal
 }
@@ -101,7 +114,14 @@ fn compare_all(scores: &PairScores<'_>, leaf: &[u32], scratch: &mut PartitionScr
 /// The leaves of all nodes of `scores`: the same for any number of threads.
 fn leaves(scores: &PairScores<'_>, seed: u64, control: JobControl<'_>) -> Result<Vec<Vec<u32>>, Error> {
     let mut leaves = Vec::new();
-    carve(scores, (0..scores.len() as u32).collect(), 0, seed, control, &mut leaves)?;
+    carve(
+        scores,
+        (0..scores.len() as u32).collect(),
+        0,
+        seed,
+        control,
+        &mut leaves,
+    )?;
     Ok(leaves)
 }
 
@@ -123,7 +143,11 @@ fn carve(
         return Ok(());
     }
     let fanout = if depth == 0 { FANOUT } else { 1 };
-    let leaders = leaders(&nodes, (nodes.len() * fanout / MEANT).clamp(2, LEADERS), seed ^ depth as u64);
+    let leaders = leaders(
+        &nodes,
+        (nodes.len() * fanout / MEANT).clamp(2, LEADERS),
+        seed ^ depth as u64,
+    );
     let mut clusters = vec![Vec::new(); leaders.len()];
     let nearest = nearest(scores, &nodes, &leaders, fanout);
     for (node, nearest) in nodes.iter().zip(nearest.chunks_exact(fanout)) {
@@ -135,7 +159,9 @@ fn carve(
     }
     // Before its clusters take memory.
     drop((nodes, nearest));
-    clusters.into_iter().try_for_each(|cluster| carve(scores, cluster, depth + 1, seed, control, leaves))
+    clusters
+        .into_iter()
+        .try_for_each(|cluster| carve(scores, cluster, depth + 1, seed, control, leaves))
 }
 
 /// `wanted` of the nodes, by a seeded hash.
@@ -151,20 +177,25 @@ fn nearest(scores: &PairScores<'_>, nodes: &[u32], leaders: &[u32], fanout: usiz
     let mut to = RowBlock::default();
     scores.gather(leaders, &mut to);
     let mut nearest = vec![u32::MAX; nodes.len() * fanout];
-    nodes.par_chunks(BLOCK).zip(nearest.par_chunks_mut(BLOCK * fanout)).for_each_init(
-        || (RowBlock::default(), BestNeighbours::new(fanout), Vec::new()),
-        |(rows, best, row), (nodes, nearest)| {
-            scores.gather(nodes, rows);
-            for (at, nearest) in nearest.chunks_exact_mut(fanout).enumerate() {
-                scores.score(rows, at, &to, 0, row);
-                best.start(nodes.get(at).copied().unwrap_or(0));
-                (0..).zip(row.iter()).for_each(|(leader, score)| best.offer(leader, *score));
-                for (place, leader) in nearest.iter_mut().zip(best.found()) {
-                    *place = leader.node;
+    nodes
+        .par_chunks(BLOCK)
+        .zip(nearest.par_chunks_mut(BLOCK * fanout))
+        .for_each_init(
+            || (RowBlock::default(), BestNeighbours::new(fanout), Vec::new()),
+            |(rows, best, row), (nodes, nearest)| {
+                scores.gather(nodes, rows);
+                for (at, nearest) in nearest.chunks_exact_mut(fanout).enumerate() {
+                    scores.score(rows, at, &to, 0, row);
+                    best.start(nodes.get(at).copied().unwrap_or(0));
+                    (0..)
+                        .zip(row.iter())
+                        .for_each(|(leader, score)| best.offer(leader, *score));
+                    for (place, leader) in nearest.iter_mut().zip(best.found()) {
+                        *place = leader.node;
+                    }
                 }
-            }
-        },
-    );
+            },
+        );
     nearest
 }
 
@@ -198,7 +229,9 @@ mod tests {
         let shared = (0..100u32).filter(|node| {
             let nearest = dyad_index::search::flat(&rows, rows.row(*node), 2, Metric::Cosine, None);
             let other = nearest.iter().find(|hit| hit.node != *node).unwrap().node;
-            of_node[*node as usize].iter().any(|leaf| of_node[other as usize].contains(leaf))
+            of_node[*node as usize]
+                .iter()
+                .any(|leaf| of_node[other as usize].contains(leaf))
         });
         assert!(shared.count() >= 97);
         assert_eq!(leaves, of(&rows, 1));
@@ -221,7 +254,10 @@ mod tests {
             let found = lists.links(node);
             assert_eq!(found.len(), 4);
             for (link, expected) in found.iter().zip(expected) {
-                assert!((link.score - expected).abs() < 1e-5 && link.node != node, "{node}: {link:?}, {expected}");
+                assert!(
+                    (link.score - expected).abs() < 1e-5 && link.node != node,
+                    "{node}: {link:?}, {expected}"
+                );
             }
         }
     }
@@ -256,7 +292,13 @@ mod tests {
     fn carving_can_be_cancelled() {
         let rows = Rows::clustered(600, 8, 2, 0.5, 1);
         let codes = Codes::encode(&rows, Codec::fit(&rows, Metric::L2, 3));
-        let control = JobControl { cancel: &cancelled(), ..JobControl::silent() };
-        assert!(matches!(leaves(&PairScores::new(&codes), 1, control), Err(Error::Cancelled)));
+        let control = JobControl {
+            cancel: &cancelled(),
+            ..JobControl::silent()
+        };
+        assert!(matches!(
+            leaves(&PairScores::new(&codes), 1, control),
+            Err(Error::Cancelled)
+        ));
     }
 }

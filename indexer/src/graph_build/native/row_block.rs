@@ -39,8 +39,19 @@ impl<'a> PairScores<'a> {
     pub(super) fn new(codes: &'a Codes) -> Self {
         let (dim, centre, kernels) = (codes.codec.dim(), codes.codec.centre(), kernels::kernels());
         // For inner products, with residuals r of the centre c: <a, b> = <ra, rb> + <a, c> + <b, c> - <c, c>.
-        let base = if codes.codec.metric() == Metric::L2 { 0.0 } else { -(kernels.dot)(centre, centre) };
-        Self { codes, width: row_bytes(dim), words: line_words(dim), bits: dim.div_ceil(64), base, kernels }
+        let base = if codes.codec.metric() == Metric::L2 {
+            0.0
+        } else {
+            -(kernels.dot)(centre, centre)
+        };
+        Self {
+            codes,
+            width: row_bytes(dim),
+            words: line_words(dim),
+            bits: dim.div_ceil(64),
+            base,
+            kernels,
+        }
     }
 
     /// Rows that can be scored: all of the codes.
@@ -56,14 +67,27 @@ impl<'a> PairScores<'a> {
         for node in nodes {
             let from = block.codes.len();
             let at = *node as usize * self.width;
-            block.codes.extend_from_slice(self.codes.rows.get(at..at + self.width).unwrap_or(&[]));
+            block
+                .codes
+                .extend_from_slice(self.codes.rows.get(at..at + self.width).unwrap_or(&[]));
             block.codes.resize(from + self.width, 128);
-            block.signed.extend(block.codes.iter().skip(from).map(|code| (code ^ 0x80).cast_signed()));
+            block
+                .signed
+                .extend(block.codes.iter().skip(from).map(|code| (code ^ 0x80).cast_signed()));
             let sum: i32 = block.signed.iter().skip(from).map(|value| i32::from(*value)).sum();
             // `Codes::lines`: bits, then sketch factor and error, then scale and bias.
-            let word = self.codes.lines.get(*node as usize * self.words + self.bits + 1).copied().unwrap_or(0);
+            let word = self
+                .codes
+                .lines
+                .get(*node as usize * self.words + self.bits + 1)
+                .copied()
+                .unwrap_or(0);
             let (scale, bias) = (f32::from_bits(word as u32), f32::from_bits((word >> 32) as u32));
-            block.factors.push(RowFactors { scale, bias, offset: 128 * sum });
+            block.factors.push(RowFactors {
+                scale,
+                bias,
+                offset: 128 * sum,
+            });
         }
     }
 
@@ -86,7 +110,12 @@ impl<'a> PairScores<'a> {
             let (ab, cd) = codes.split_at(2 * width);
             let ((a, b), (c, d)) = (ab.split_at(width), cd.split_at(width));
             let products = (self.kernels.dot_i8_x4)(row, [a, b, c, d]);
-            scores.extend(products.into_iter().zip(factors).map(|(product, factors)| score(product, factors)));
+            scores.extend(
+                products
+                    .into_iter()
+                    .zip(factors)
+                    .map(|(product, factors)| score(product, factors)),
+            );
         }
         let last = factors.chunks_exact(4).remainder();
         let last = rest.chunks_exact(width).zip(last);
@@ -94,8 +123,8 @@ impl<'a> PairScores<'a> {
     }
 }
 
-/// The best of the scores offered, at most `most`, best first. Of many equal ones, those that a hash of the row and the other prefers:
-/// if all rows of equal vectors took the first ones, no links would lead to the others.
+/// The best of the scores offered, at most `most`, best first. Of many equal ones, those that a hash of the row and the
+/// other prefers: if all rows of equal vectors took the first ones, no links would lead to the others.
 #[derive(Debug, Clone)]
 pub(super) struct BestNeighbours {
     most: usize,
@@ -113,7 +142,12 @@ pub(super) fn hash_preference(row: u32, other: u32) -> u32 {
 
 impl BestNeighbours {
     pub(super) fn new(most: usize) -> Self {
-        Self { most, row: 0, found: Vec::with_capacity(most), worst: f32::NEG_INFINITY }
+        Self {
+            most,
+            row: 0,
+            found: Vec::with_capacity(most),
+            worst: f32::NEG_INFINITY,
+        }
     }
 
     /// Starts again, for `row`.
@@ -155,7 +189,12 @@ mod tests {
 
     #[test]
     fn scores_are_those_of_the_codes_bit_by_bit() {
-        for (dim, metric) in [(8, Metric::Cosine), (63, Metric::L2), (64, Metric::Cosine), (100, Metric::L2)] {
+        for (dim, metric) in [
+            (8, Metric::Cosine),
+            (63, Metric::L2),
+            (64, Metric::Cosine),
+            (100, Metric::L2),
+        ] {
             let rows = Rows::clustered(40, dim, 5, 0.6, 1);
             let codes = Codes::encode(&rows, Codec::fit(&rows, metric, 3));
             let pairs = PairScores::new(&codes);
@@ -170,7 +209,10 @@ mod tests {
                     assert_eq!(scores.len(), nodes.len() - from);
                     for (score, other) in scores.iter().zip(nodes.iter().skip(from)) {
                         let expected = codes.view().score(&prepared, *other);
-                        assert!((score - expected).abs() < 1e-5, "dim {dim}: {score}, expected {expected}");
+                        assert!(
+                            (score - expected).abs() < 1e-5,
+                            "dim {dim}: {score}, expected {expected}"
+                        );
                     }
                 }
             }
@@ -197,7 +239,9 @@ mod tests {
         let mut best = BestNeighbours::new(6);
         for row in 0..100 {
             best.start(row);
-            (0..100).filter(|other| *other != row).for_each(|other| best.offer(other, 1.0));
+            (0..100)
+                .filter(|other| *other != row)
+                .for_each(|other| best.offer(other, 1.0));
             assert_eq!(best.found().len(), 6);
             for found in best.found() {
                 chosen[found.node as usize] += 1;

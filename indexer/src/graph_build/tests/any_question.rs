@@ -1,4 +1,5 @@
-//! Beams and adaptive searches find what a plain beam over the vectors finds on the same graph, whatever the question is like.
+//! Beams and adaptive searches find what a plain beam over the vectors finds on the same graph, whatever the question
+//! is like.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -64,7 +65,10 @@ fn cases() -> impl Strategy<Value = Case> {
         prop_oneof![Just(0.2), Just(2.0), Just(5.0)].prop_map(Kind::Out),
         Just(Kind::Between),
     ];
-    let (k, ef) = (prop_oneof![Just(1usize), Just(10), Just(60)], prop_oneof![Just(64usize), Just(128), Just(256)]);
+    let (k, ef) = (
+        prop_oneof![Just(1usize), Just(10), Just(60)],
+        prop_oneof![Just(64usize), Just(128), Just(256)],
+    );
     let allowed = prop_oneof![2 => Just(None), 1 => Just(Some(0.5)), 1 => Just(Some(0.1))];
     let deleted = prop_oneof![2 => Just(None), 1 => Just(Some(5u32))];
     let repeats = prop_oneof![
@@ -92,7 +96,8 @@ fn length(row: &[f32]) -> f32 {
     row.iter().map(|value| value * value).sum::<f32>().sqrt()
 }
 
-/// Documents around centres that are not around the origin; of length 1 for the cosine, of any other for the inner product.
+/// Documents around centres that are not around the origin; of length 1 for the cosine, of any other for the inner
+/// product.
 fn documents(case: &Case, random: &mut Normal) -> Vec<Vec<f32>> {
     let mut vector = |scale: f32| -> Vec<f32> { (0..DIM).map(|_| scale * random.draw()).collect() };
     let middle = vector(0.5);
@@ -100,7 +105,11 @@ fn documents(case: &Case, random: &mut Normal) -> Vec<Vec<f32>> {
     let mut one = |number: usize| -> Vec<f32> {
         let own = vector(0.5);
         let centre = &centres[number % centres.len()];
-        own.iter().zip(centre).zip(&middle).map(|((own, centre), middle)| own + centre + middle).collect()
+        own.iter()
+            .zip(centre)
+            .zip(&middle)
+            .map(|((own, centre), middle)| own + centre + middle)
+            .collect()
     };
     let mut rows: Vec<Vec<f32>> = (0..DOCUMENTS + QUESTIONS).map(&mut one).collect();
     if case.metric == Metric::Cosine {
@@ -134,9 +143,16 @@ fn question(case: &Case, rows: &[Vec<f32>], number: usize, direction: &[f32]) ->
         Kind::Out(times) => own.iter().map(|value| times * value).collect(),
         Kind::Behind(gap) => {
             let moved = gap * length(own) / length(direction);
-            own.iter().zip(direction).map(|(value, direction)| value + moved * direction).collect()
+            own.iter()
+                .zip(direction)
+                .map(|(value, direction)| value + moved * direction)
+                .collect()
         }
-        Kind::Between => own.iter().zip(&rows[number]).map(|(one, other)| f32::midpoint(*one, *other)).collect(),
+        Kind::Between => own
+            .iter()
+            .zip(&rows[number])
+            .map(|(one, other)| f32::midpoint(*one, *other))
+            .collect(),
     };
     if case.metric == Metric::Cosine {
         let length = length(&row);
@@ -158,15 +174,27 @@ struct PlainBeam<'a> {
 
 impl<'a> PlainBeam<'a> {
     fn new(shard: &'a DenseShard, rows: &'a Rows, metric: Metric) -> Self {
-        let bits = |node: u32| rows.row(node).iter().map(|value| (value + 0.0).to_bits()).collect::<Vec<u32>>();
+        let bits = |node: u32| {
+            rows.row(node)
+                .iter()
+                .map(|value| (value + 0.0).to_bits())
+                .collect::<Vec<u32>>()
+        };
         let mut by_vector: HashMap<Vec<u32>, Vec<u32>> = HashMap::new();
         (0..DOCUMENTS as u32).for_each(|node| by_vector.entry(bits(node)).or_default().push(node));
-        let groups = (0..DOCUMENTS as u32).map(|node| by_vector[&bits(node)].clone()).collect();
-        Self { shard, rows, metric, groups }
+        let groups = (0..DOCUMENTS as u32)
+            .map(|node| by_vector[&bits(node)].clone())
+            .collect();
+        Self {
+            shard,
+            rows,
+            metric,
+            groups,
+        }
     }
 
-    /// The nearest allowed nodes that a beam of width `ef` finds, which keeps the best vectors of allowed nodes, compares vectors, and follows every
-    /// link that is better than its worst.
+    /// The nearest allowed nodes that a beam of width `ef` finds, which keeps the best vectors of allowed nodes,
+    /// compares vectors, and follows every link that is better than its worst.
     fn search(&self, query: &[f32], ef: usize, allowed: &NodeSet) -> Vec<Scored> {
         let links = self.shard.graph();
         let nodes = |slot: u32| &self.groups[links.order()[slot as usize] as usize];
@@ -175,9 +203,18 @@ impl<'a> PlainBeam<'a> {
         let start = links.entry();
         let mut visited = vec![false; self.shard.len()];
         visited[start as usize] = true;
-        let mut candidates = BinaryHeap::from([Scored { node: start, score: score(start) }]);
+        let mut candidates = BinaryHeap::from([Scored {
+            node: start,
+            score: score(start),
+        }]);
         let mut best: BinaryHeap<Reverse<Scored>> = BinaryHeap::new();
-        best.extend(candidates.iter().copied().filter(|entry| is_allowed(entry.node)).map(Reverse));
+        best.extend(
+            candidates
+                .iter()
+                .copied()
+                .filter(|entry| is_allowed(entry.node))
+                .map(Reverse),
+        );
         let mut near = Vec::new();
         while let Some(next) = candidates.pop() {
             if best.len() >= ef && best.peek().is_some_and(|worst| next.score < worst.0.score) {
@@ -189,7 +226,10 @@ impl<'a> PlainBeam<'a> {
                 if std::mem::replace(&mut visited[slot as usize], true) {
                     continue;
                 }
-                let found = Scored { node: slot, score: score(slot) };
+                let found = Scored {
+                    node: slot,
+                    score: score(slot),
+                };
                 if best.len() < ef || best.peek().is_some_and(|worst| found.score > worst.0.score) {
                     candidates.push(found);
                     if is_allowed(slot) {
@@ -204,7 +244,9 @@ impl<'a> PlainBeam<'a> {
         let sorted = best.into_sorted_vec().into_iter();
         let documents = sorted.flat_map(|Reverse(found)| {
             let allowed = nodes(found.node).iter().filter(|node| allowed.contains(**node));
-            allowed.map(move |node| Scored { node: *node, ..found }).collect::<Vec<_>>()
+            allowed
+                .map(move |node| Scored { node: *node, ..found })
+                .collect::<Vec<_>>()
         });
         documents.collect()
     }
@@ -215,7 +257,10 @@ fn share(hits: &[Scored], nearest: &[Scored], k: usize) -> f64 {
     let nearest = &nearest[..k.min(nearest.len())];
     let Some(last) = nearest.last() else { return 1.0 };
     // Scores of the shard are those of its rows, which it stores as they were given.
-    let near = hits.iter().take(nearest.len()).filter(|hit| hit.score >= last.score - 1e-6 * last.score.abs());
+    let near = hits
+        .iter()
+        .take(nearest.len())
+        .filter(|hit| hit.score >= last.score - 1e-6 * last.score.abs());
     near.count() as f64 / nearest.len() as f64
 }
 
@@ -224,11 +269,18 @@ fn check(case: &Case) -> Result<(), TestCaseError> {
     let all = documents(case, &mut random);
     let rows = Rows::of(all[..DOCUMENTS].concat(), DIM);
     let direction: Vec<f32> = (0..DIM).map(|_| random.draw()).collect();
-    let params = BuildParams { m: 12, ef_construction: 60, seed: case.seed, threads: 2 };
+    let params = BuildParams {
+        m: 12,
+        ef_construction: 60,
+        seed: case.seed,
+        threads: 2,
+    };
     let (_dir, shard) = served_by(&rows, case.metric, &params);
     let mut live = NodeSet::all(DOCUMENTS);
     let gone = |node: &u32| case.deleted.is_some_and(|step| node.is_multiple_of(step));
-    (0..DOCUMENTS as u32).filter(gone).for_each(|node| _ = live.remove(node));
+    (0..DOCUMENTS as u32)
+        .filter(gone)
+        .for_each(|node| _ = live.remove(node));
     let measured = case.deleted.map(|_| {
         let truth = stored_ground_truth(&shard, &shard.path().with_file_name(dyad_index::GROUND_TRUTH_FILE)).unwrap();
         certify_live(&shard, &truth, &live, JobControl::silent()).unwrap()
@@ -236,7 +288,9 @@ fn check(case: &Case) -> Result<(), TestCaseError> {
     let mut filter = live.clone();
     if let Some(share) = case.allowed {
         let is_out = |node: &u32| f64::from(node.wrapping_mul(2_654_435_761)) > share * f64::from(u32::MAX);
-        (0..DOCUMENTS as u32).filter(is_out).for_each(|node| _ = filter.remove(node));
+        (0..DOCUMENTS as u32)
+            .filter(is_out)
+            .for_each(|node| _ = filter.remove(node));
     }
     let beam = SearchParams {
         live: case.deleted.map(|_| &live),
@@ -257,7 +311,10 @@ fn check(case: &Case) -> Result<(), TestCaseError> {
     let [plain, fixed, adapted] = [plain, fixed, adapted].map(|sum| sum / QUESTIONS as f64);
     prop_assert!(fixed >= plain - LESS, "beam {fixed}, plain {plain}");
     // Adaptive searches are as good at the width that is taken where a request names none.
-    prop_assert!(case.ef < 128 || adapted >= plain - LESS, "adaptive {adapted}, plain {plain}");
+    prop_assert!(
+        case.ef < 128 || adapted >= plain - LESS,
+        "adaptive {adapted}, plain {plain}"
+    );
     Ok(())
 }
 
@@ -273,8 +330,12 @@ proptest! {
 #[test]
 #[ignore = "takes minutes"]
 fn searches_find_what_a_plain_beam_finds_in_many_cases() {
-    let config =
-        ProptestConfig { cases: 400, max_shrink_iters: 0, failure_persistence: None, ..ProptestConfig::default() };
+    let config = ProptestConfig {
+        cases: 400,
+        max_shrink_iters: 0,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    };
     proptest!(config, |(case in cases())| check(&case)?);
 }
 
@@ -293,10 +354,18 @@ fn the_hits_of_a_question_do_not_depend_on_its_length_where_inner_products_rank(
     };
     let all = documents(&case, &mut Normal::new(case.seed));
     let rows = Rows::of(all[..DOCUMENTS].concat(), DIM);
-    let params = BuildParams { m: 12, ef_construction: 60, seed: 1, threads: 2 };
+    let params = BuildParams {
+        m: 12,
+        ef_construction: 60,
+        seed: 1,
+        threads: 2,
+    };
     let (_dir, shard) = served_by(&rows, case.metric, &params);
     for adaptive in [false, true] {
-        let params = SearchParams { adaptive, ..SearchParams::new(case.k, case.ef) };
+        let params = SearchParams {
+            adaptive,
+            ..SearchParams::new(case.k, case.ef)
+        };
         for row in &all[DOCUMENTS..] {
             let nodes = |times: f32| {
                 let query: Vec<f32> = row.iter().map(|value| times * value).collect();

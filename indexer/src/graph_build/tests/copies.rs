@@ -1,4 +1,5 @@
-//! Documents with the same vector: all of them are found, in the order of their keys, whatever the filter and whichever way a search goes.
+//! Documents with the same vector: all of them are found, in the order of their keys, whatever the filter and whichever
+//! way a search goes.
 
 use std::collections::HashSet;
 
@@ -14,7 +15,12 @@ use crate::graph_build::{BuildParams, InitialGraph, certify_live, stored_ground_
 
 const DOCUMENTS: usize = 3_000;
 const DIM: usize = 24;
-const PARAMS: BuildParams = BuildParams { m: 12, ef_construction: 80, seed: 5, threads: 2 };
+const PARAMS: BuildParams = BuildParams {
+    m: 12,
+    ef_construction: 80,
+    seed: 5,
+    threads: 2,
+};
 
 /// Of every ten documents one has the vector of document 7, and two have that of an earlier one.
 fn original(document: usize) -> usize {
@@ -27,11 +33,14 @@ fn original(document: usize) -> usize {
 
 fn rows() -> Rows {
     let distinct = Rows::clustered(DOCUMENTS, DIM, 60, 0.8, 4);
-    let values = (0..DOCUMENTS).flat_map(|document| distinct.row(original(document) as u32).to_vec()).collect();
+    let values = (0..DOCUMENTS)
+        .flat_map(|document| distinct.row(original(document) as u32).to_vec())
+        .collect();
     Rows::of(values, DIM)
 }
 
-/// Hits of a beam that is wide enough to find all that there is are those of the exact scan; a scan of codes may lose a vector, and all of its documents.
+/// Hits of a beam that is wide enough to find all that there is are those of the exact scan; a scan of codes may lose a
+/// vector, and all of its documents.
 fn assert_exact(shard: &DenseShard, rows: &Rows, params: &SearchParams<'_>, among: &NodeSet) -> usize {
     let mut scans = 0;
     for node in (0..DOCUMENTS as u32).step_by(41).chain([7, 13, 23]) {
@@ -42,12 +51,22 @@ fn assert_exact(shard: &DenseShard, rows: &Rows, params: &SearchParams<'_>, amon
         if found.cost.scans > 0 {
             scans += 1;
             let (all, some) = (vectors(&exact), vectors(&found.hits));
-            assert!(all.difference(&some).count() <= 1, "a scan loses {:?}", all.difference(&some));
+            assert!(
+                all.difference(&some).count() <= 1,
+                "a scan loses {:?}",
+                all.difference(&some)
+            );
             exact = shard.search_exact(query, DOCUMENTS, Some(among)).hits;
             exact.retain(|hit| some.contains(&hit.score.to_bits()));
             exact.truncate(params.k);
         }
-        assert_eq!(found.hits, exact, "{} hits of document {node} among {}", params.k, among.len());
+        assert_eq!(
+            found.hits,
+            exact,
+            "{} hits of document {node} among {}",
+            params.k,
+            among.len()
+        );
     }
     scans
 }
@@ -59,25 +78,46 @@ fn every_document_of_a_vector_is_found() {
     for metric in [Metric::Cosine, Metric::Dot, Metric::L2] {
         let (_dir, shard) = served_by(&rows, metric, &PARAMS);
         let links = shard.graph();
-        let copies = (0..DOCUMENTS as u32).filter(|slot| links.representative(*slot) != *slot).count();
-        assert_eq!(copies, (0..DOCUMENTS).filter(|document| original(*document) != *document).count());
+        let copies = (0..DOCUMENTS as u32)
+            .filter(|slot| links.representative(*slot) != *slot)
+            .count();
+        assert_eq!(
+            copies,
+            (0..DOCUMENTS)
+                .filter(|document| original(*document) != *document)
+                .count()
+        );
         assert_eq!(links.unreached(&dyad_index::Never), Some(0));
         for k in [1, 10, 40] {
             let all = NodeSet::all(DOCUMENTS);
-            assert_eq!(assert_exact(&shard, &rows, &SearchParams::new(k, 600), &all), 0, "no scan");
-            // Half of them, whether by a filter or because the others are deleted; few enough for a scan; and copies without what they are copies of.
+            assert_eq!(
+                assert_exact(&shard, &rows, &SearchParams::new(k, 600), &all),
+                0,
+                "no scan"
+            );
+            // Half of them, whether by a filter or because the others are deleted; few enough for a scan; and copies
+            // without what they are copies of.
             for divisor in [2, 6] {
                 let mut some = NodeSet::new(DOCUMENTS);
                 some.extend((0..DOCUMENTS as u32).filter(|node| hash(*node) % divisor == 0));
-                let filtered = SearchParams { allowed: Some(&some), ..SearchParams::new(k, 600) };
+                let filtered = SearchParams {
+                    allowed: Some(&some),
+                    ..SearchParams::new(k, 600)
+                };
                 let scans = assert_exact(&shard, &rows, &filtered, &some);
                 assert!(divisor == 2 || scans > 0, "{scans}");
-                let live = SearchParams { live: Some(&some), ..SearchParams::new(k, 600) };
+                let live = SearchParams {
+                    live: Some(&some),
+                    ..SearchParams::new(k, 600)
+                };
                 assert_exact(&shard, &rows, &live, &some);
             }
             let mut copies = NodeSet::new(DOCUMENTS);
             copies.extend((0..DOCUMENTS as u32).filter(|node| original(*node as usize) != *node as usize));
-            let filtered = SearchParams { allowed: Some(&copies), ..SearchParams::new(k, 600) };
+            let filtered = SearchParams {
+                allowed: Some(&copies),
+                ..SearchParams::new(k, 600)
+            };
             assert_exact(&shard, &rows, &filtered, &copies);
         }
     }
@@ -88,7 +128,13 @@ fn the_certificate_of_a_build_is_what_the_shard_serves() {
     // One document in a hundred is zero, as the nearest of many questions under Euclidean distance.
     let mut rows = rows();
     let zeros = |node: &u32| node % 100 == 1;
-    let row = |node: u32| if zeros(&node) { vec![0.0; DIM] } else { rows.row(node).to_vec() };
+    let row = |node: u32| {
+        if zeros(&node) {
+            vec![0.0; DIM]
+        } else {
+            rows.row(node).to_vec()
+        }
+    };
     rows = Rows::of((0..DOCUMENTS as u32).flat_map(row).collect(), DIM);
     for metric in [Metric::Dot, Metric::L2] {
         let (_dir, shard) = served_by(&rows, metric, &PARAMS);
@@ -110,12 +156,17 @@ fn a_build_starts_from_a_graph_whose_representatives_are_deleted() {
     let rows = rows();
     let (_dir, shard) = served_by(&rows, Metric::Cosine, &PARAMS);
     // Of most vectors with copies the first document is gone, and another has its links.
-    let kept: Vec<u32> = (0..DOCUMENTS as u32).filter(|node| *node != 7 && node % 20 != 0).collect();
+    let kept: Vec<u32> = (0..DOCUMENTS as u32)
+        .filter(|node| *node != 7 && node % 20 != 0)
+        .collect();
     let values = kept.iter().flat_map(|node| rows.row(*node).to_vec()).collect();
     let left = Rows::of(values, DIM);
     let initial = InitialGraph::new(shard.graph(), &kept).unwrap();
     let (grown, fresh) = (make(&left, Some(&initial), None), make(&left, None, None));
-    assert_eq!((grown.certificate.unreachable, grown.certificate.vectors), (0, kept.len() as u64));
+    assert_eq!(
+        (grown.certificate.unreachable, grown.certificate.vectors),
+        (0, kept.len() as u64)
+    );
     assert_eq!(grown.arranged.layout.copies, fresh.arranged.layout.copies);
     for (grown, fresh) in grown.certificate.recall.iter().zip(&fresh.certificate.recall) {
         let at = (grown.recall_at_10, fresh.recall_at_10);

@@ -20,10 +20,16 @@ struct SearchedWidth {
     adaptive: bool,
 }
 
-/// Recall of adaptive searches for the shard's questions among live nodes, served with the certificate of the whole shard; and whether nearly
-/// all of them walked the graph.
+/// Recall of adaptive searches for the shard's questions among live nodes, served with the certificate of the whole
+/// shard; and whether nearly all of them walked the graph.
 fn recall(shard: &DenseShard, questions: &[u32], live: &NodeSet, k: usize, ef: usize) -> (f64, bool) {
-    recall_by(shard, shard.certificate(), questions, live, SearchedWidth { k, ef, adaptive: true })
+    recall_by(
+        shard,
+        shard.certificate(),
+        questions,
+        live,
+        SearchedWidth { k, ef, adaptive: true },
+    )
 }
 
 /// The same, served with a certificate.
@@ -57,18 +63,28 @@ fn recall_by(
     let all: Vec<(f64, bool)> = questions.par_iter().map(one).collect();
     let walked = all.iter().filter(|one| one.1).count();
     // One whose nearest are all deleted may be given up for a scan.
-    (all.iter().map(|one| one.0).sum::<f64>() / all.len() as f64, walked as f64 > 0.99 * all.len() as f64)
+    (
+        all.iter().map(|one| one.0).sum::<f64>() / all.len() as f64,
+        walked as f64 > 0.99 * all.len() as f64,
+    )
 }
 
 #[test]
 fn recall_falls_by_no_more_than_the_share_of_the_nearest_that_was_deleted() {
     let rows = Rows::clustered(60_000, 8, 200, 0.7, 2);
-    let params = BuildParams { m: 6, ef_construction: 12, seed: 3, threads: 2 };
+    let params = BuildParams {
+        m: 6,
+        ef_construction: 12,
+        seed: 3,
+        threads: 2,
+    };
     let (_dir, shard) = served(&rows, &params);
     let path = shard.path().with_file_name(GROUND_TRUTH_FILE);
     let truth = GroundTruth::open(&path, 8, shard.len()).unwrap();
     let nearest = NearestNodes::open(&path, 8, shard.len()).unwrap();
-    let CertificateQuestions::Nodes(questions) = &truth.questions else { panic!("documents are the questions") };
+    let CertificateQuestions::Nodes(questions) = &truth.questions else {
+        panic!("documents are the questions")
+    };
     let list = |at: usize| &truth.neighbours[at * truth.depth()..(at + 1) * truth.depth()];
     let every = |step: usize| (0..shard.len() as u32).step_by(step).collect::<Vec<u32>>();
     let first_of_many: Vec<u32> = (0..60).flat_map(|at| list(at)[..3].to_vec()).collect();
@@ -88,7 +104,10 @@ fn recall_falls_by_no_more_than_the_share_of_the_nearest_that_was_deleted() {
         assert!(lost > 0.0 && lost <= steps + 1e-9, "{count}: {lost} and {steps}");
         for (k, ef) in [(10, 16), (10, 32), (100, 128)] {
             let [(before, _), (after, walked)] = [&whole, &live].map(|live| recall(&shard, questions, live, k, ef));
-            assert!(after >= before - lost - 1e-9, "{count}, k {k}, ef {ef}: {before} {after} {lost}");
+            assert!(
+                after >= before - lost - 1e-9,
+                "{count}, k {k}, ef {ef}: {before} {after} {lost}"
+            );
             assert!(ef > 16 || (walked && before < 0.99), "{count}: {before}, {walked}");
         }
     }
@@ -98,20 +117,42 @@ fn recall_falls_by_no_more_than_the_share_of_the_nearest_that_was_deleted() {
 #[test]
 fn each_width_has_the_recall_that_is_served_whether_it_walks_or_scans() {
     let rows = Rows::clustered(20_000, 8, 100, 0.7, 2);
-    let params = BuildParams { m: 6, ef_construction: 12, seed: 3, threads: 2 };
+    let params = BuildParams {
+        m: 6,
+        ef_construction: 12,
+        seed: 3,
+        threads: 2,
+    };
     let (_dir, shard) = served(&rows, &params);
     let truth = GroundTruth::open(&shard.path().with_file_name(GROUND_TRUTH_FILE), 8, shard.len()).unwrap();
-    let CertificateQuestions::Nodes(questions) = &truth.questions else { panic!("documents are the questions") };
+    let CertificateQuestions::Nodes(questions) = &truth.questions else {
+        panic!("documents are the questions")
+    };
     let mut live = NodeSet::new(shard.len());
     live.extend((0..shard.len() as u32).filter(|node| node % 9 != 4));
     let certificate = certify_live(&shard, &truth, &live, JobControl::silent()).unwrap();
     // As it was measured, and not as a beam where that is better.
-    let measured_by = Certificate { recall: Vec::new(), adaptive: Vec::new(), ..certificate.clone() };
+    let measured_by = Certificate {
+        recall: Vec::new(),
+        adaptive: Vec::new(),
+        ..certificate.clone()
+    };
     for (points, adaptive) in [(&certificate.recall, false), (&certificate.adaptive, true)] {
         let mut walks = 0;
         for point in points {
-            let served =
-                |k| recall_by(&shard, &measured_by, questions, &live, SearchedWidth { k, ef: point.ef, adaptive });
+            let served = |k| {
+                recall_by(
+                    &shard,
+                    &measured_by,
+                    questions,
+                    &live,
+                    SearchedWidth {
+                        k,
+                        ef: point.ef,
+                        adaptive,
+                    },
+                )
+            };
             let (at_10, walked) = served(10);
             assert!((at_10 - point.recall_at_10).abs() < 1e-9, "{point:?}: {at_10}");
             if let Some(at_100) = point.recall_at_100 {
@@ -130,8 +171,17 @@ fn where_the_nearest_are_not_known_all_that_was_deleted_was_near() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join(GROUND_TRUTH_FILE);
     let lost = |neighbours: Vec<u32>, nodes: usize, deleted: &[u32]| {
-        let questions = CertificateQuestions::Vectors { dim: 1, values: vec![0.0; 2] };
-        GroundTruth { questions, neighbours, nodes }.write(&path).unwrap();
+        let questions = CertificateQuestions::Vectors {
+            dim: 1,
+            values: vec![0.0; 2],
+        };
+        GroundTruth {
+            questions,
+            neighbours,
+            nodes,
+        }
+        .write(&path)
+        .unwrap();
         let nearest = NearestNodes::open(&path, 1, nodes).unwrap();
         let mut live = NodeSet::new(nodes);
         live.extend((0..nodes as u32).filter(|node| !deleted.contains(node)));
@@ -143,5 +193,8 @@ fn where_the_nearest_are_not_known_all_that_was_deleted_was_near() {
     close(lost(Vec::new(), 1000, &(0..200).collect::<Vec<_>>()), 1.0);
     close(lost(vec![0, 1, 2, 7, 8, 9], 1000, &[1, 2]), 0.2);
     close(lost(vec![0, 1, 2, 2, 1, 0], 3, &[1]), 1.0 / 3.0);
-    close(lost((0..200).chain(400..600).collect(), 1000, &[3, 50, 150, 401, 402, 999]), 0.15);
+    close(
+        lost((0..200).chain(400..600).collect(), 1000, &[3, 50, 150, 401, 402, 999]),
+        0.15,
+    );
 }

@@ -18,8 +18,8 @@ const NEAR_OF_NARROW: f64 = 0.035;
 /// Recall from which on nothing is left to be off.
 const ALL: f64 = 0.995;
 
-/// Each document is searched for as if the graph had been built without it: not with the links that lead from its neighbours to it and on to each
-/// other, nor with those neighbours' links missing.
+/// Each document is searched for as if the graph had been built without it: not with the links that lead from its
+/// neighbours to it and on to each other, nor with those neighbours' links missing.
 #[test]
 fn documents_find_what_other_questions_like_them_find() {
     let mut random = Normal::new(11);
@@ -31,10 +31,20 @@ fn documents_find_what_other_questions_like_them_find() {
             _ => Rows::of(values.to_vec(), DIM),
         };
         let (rows, asked) = (of_length(documents), of_length(questions));
-        let params = BuildParams { m: 12, ef_construction: 60, seed: 3, threads: 2 };
+        let params = BuildParams {
+            m: 12,
+            ef_construction: 60,
+            seed: 3,
+            threads: 2,
+        };
         let (_dir, shard) = served_by(&rows, metric, &params);
         let mut widths = 0;
-        for point in shard.certificate().recall.iter().filter(|point| point.recall_at_10 < ALL) {
+        for point in shard
+            .certificate()
+            .recall
+            .iter()
+            .filter(|point| point.recall_at_10 < ALL)
+        {
             let recall_of = |number: u32| {
                 let question = asked.row(number);
                 let last = shard.search_exact(question, 10, None).hits[9].score;
@@ -45,7 +55,11 @@ fn documents_find_what_other_questions_like_them_find() {
             let truth = all.iter().sum::<f64>() / all.len() as f64;
             let said = point.recall_at_10;
             let near = if point.ef < 64 { NEAR_OF_NARROW } else { NEAR };
-            assert!((said - truth).abs() < near, "{metric:?}, ef {}: {said} said, {truth} found", point.ef);
+            assert!(
+                (said - truth).abs() < near,
+                "{metric:?}, ef {}: {said} said, {truth} found",
+                point.ef
+            );
             widths += usize::from(point.ef >= 64);
         }
         assert!(widths > 0, "{metric:?}: nearly all is found at ef 64");

@@ -34,7 +34,10 @@ fn of_skewed_lengths() -> Vec<f32> {
     let unit = Rows::clustered(N, DIM, 40, 0.6, 5);
     let scaled = |node: usize| {
         let share = (node * 37 % N) as f32 / N as f32;
-        unit.row(node as u32).iter().map(move |value| value * (1.0 + 3.0 * share.powi(4))).collect::<Vec<f32>>()
+        unit.row(node as u32)
+            .iter()
+            .map(move |value| value * (1.0 + 3.0 * share.powi(4)))
+            .collect::<Vec<f32>>()
     };
     (0..N).flat_map(scaled).collect()
 }
@@ -43,20 +46,39 @@ fn of_skewed_lengths() -> Vec<f32> {
 fn a_graph_of_evened_lengths_finds_more_than_one_by_inner_product_alone() {
     let values = of_skewed_lengths();
     let (rows, questions, control) = (DenseRows::new(&values, DIM), questions(), JobControl::silent());
-    let gate = RecallGate { questions: Some(&questions), ..RecallGate::default() };
+    let gate = RecallGate {
+        questions: Some(&questions),
+        ..RecallGate::default()
+    };
     let made = make(&rows, Metric::Dot, &params(2), gate).unwrap().certificate;
 
     let codes = Codes::encode(&rows, Codec::fit(&rows, Metric::Dot, 7));
-    let input = BuildInput { rows: &rows, codes: &codes, initial: None };
+    let input = BuildInput {
+        rows: &rows,
+        codes: &codes,
+        initial: None,
+    };
     let graph = Native.build(&input, &params(2), control).unwrap();
     let repaired = repair(graph, &rows, Metric::Dot, &params(2), control).unwrap();
     let arranged = Arranged::new(&repaired.graph, &codes).unwrap();
-    let served = ShardVectors { given: &rows, served_as: RowType::F32, groups: None };
-    let other = certify(&repaired, &arranged, served, &gate, 7, control).unwrap().certificate;
+    let served = ShardVectors {
+        given: &rows,
+        served_as: RowType::F32,
+        groups: None,
+    };
+    let other = certify(&repaired, &arranged, served, &gate, 7, control)
+        .unwrap()
+        .certificate;
     let (made, other) = (at(&made, 32), at(&other, 32));
     // Measured: .993 for 479 scores, and .964 for 494.
-    assert!(made.recall_at_10 >= 0.98 && made.recall_at_10 >= other.recall_at_10 + 0.01, "{made:?} {other:?}");
-    assert!(made.distance_computations < 1.1 * other.distance_computations, "{made:?} {other:?}");
+    assert!(
+        made.recall_at_10 >= 0.98 && made.recall_at_10 >= other.recall_at_10 + 0.01,
+        "{made:?} {other:?}"
+    );
+    assert!(
+        made.distance_computations < 1.1 * other.distance_computations,
+        "{made:?} {other:?}"
+    );
 }
 
 #[test]

@@ -48,9 +48,27 @@ pub(super) fn served_by(rows: &Rows, metric: Metric, params: &BuildParams) -> (t
     };
     let mut made = build.run().unwrap();
     let (name, fingerprint) = ("m".into(), "f00d".into());
-    let model = ModelRecord { name, fingerprint, dim: rows.dim(), metric, max_tokens: 64 };
-    let BuildParams { m, ef_construction, seed, threads } = *params;
-    let build = BuildRecord { builder: "native".into(), m, ef_construction, seed, threads, tool: "test".into() };
+    let model = ModelRecord {
+        name,
+        fingerprint,
+        dim: rows.dim(),
+        metric,
+        max_tokens: 64,
+    };
+    let BuildParams {
+        m,
+        ef_construction,
+        seed,
+        threads,
+    } = *params;
+    let build = BuildRecord {
+        builder: "native".into(),
+        m,
+        ef_construction,
+        seed,
+        threads,
+        tool: "test".into(),
+    };
     let keys: Vec<String> = (0..rows.len()).map(|node| format!("{node:06}")).collect();
     made.arranged.layout.sort_copies(|node| &keys[node as usize]);
     let input = ShardInput {
@@ -81,13 +99,18 @@ fn recall(shard: &DenseShard, asked: &[u32], params: &SearchParams<'_>) -> (f64,
         (near as f64 / params.k as f64, found.cost.scans == 1)
     };
     let all: Vec<(f64, bool)> = asked.par_iter().map(one).collect();
-    (all.iter().map(|one| one.0).sum::<f64>() / all.len() as f64, all.iter().all(|one| one.1))
+    (
+        all.iter().map(|one| one.0).sum::<f64>() / all.len() as f64,
+        all.iter().all(|one| one.1),
+    )
 }
 
 /// Checks every point of the table, and returns the widths measured for each share.
 fn check(shard: &DenseShard, certificate: &Certificate, live: &NodeSet) -> Vec<Vec<usize>> {
     let truth = GroundTruth::open(&shard.path().with_file_name(GROUND_TRUTH_FILE), 8, shard.len()).unwrap();
-    let CertificateQuestions::Nodes(all) = &truth.questions else { panic!("documents are the questions") };
+    let CertificateQuestions::Nodes(all) = &truth.questions else {
+        panic!("documents are the questions")
+    };
     let step = all.len().div_ceil(QUESTIONS);
     let asked: Vec<(usize, u32)> = all.iter().copied().enumerate().step_by(step).collect();
     let mut widths = Vec::new();
@@ -119,14 +142,25 @@ fn check(shard: &DenseShard, certificate: &Certificate, live: &NodeSet) -> Vec<V
                 recall(shard, &of, &params)
             };
             let (at_10, scanned) = measured(10);
-            assert!((at_10 - point.recall_at_10).abs() < 1e-9, "{share} at {point:?}: {at_10}");
+            assert!(
+                (at_10 - point.recall_at_10).abs() < 1e-9,
+                "{share} at {point:?}: {at_10}"
+            );
             if let Some(at_100) = point.recall_at_100 {
                 assert!((measured(100).0 - at_100).abs() < 1e-9, "{share} at {point:?}");
             }
             let last = place + 1 == table.recall.len();
-            assert!(!scanned || last, "{share}: wider beams than {} are scanned too", point.ef);
+            assert!(
+                !scanned || last,
+                "{share}: wider beams than {} are scanned too",
+                point.ef
+            );
             assert!(scanned || !last || point.ef == 512, "{share}: the last point is a scan");
-            assert_eq!(point.recall_at_100.is_some(), point.ef > 100 || scanned, "{share}: {point:?}");
+            assert_eq!(
+                point.recall_at_100.is_some(),
+                point.ef > 100 || scanned,
+                "{share}: {point:?}"
+            );
         }
         widths.push(table.recall.iter().map(|point| point.ef).collect());
     }
@@ -136,7 +170,12 @@ fn check(shard: &DenseShard, certificate: &Certificate, live: &NodeSet) -> Vec<V
 #[test]
 fn recall_through_filters_is_what_the_shard_serves_with_and_without_deletions() {
     let rows = Rows::clustered(90_000, 8, 300, 0.7, 2);
-    let params = BuildParams { m: 6, ef_construction: 12, seed: SEED, threads: 2 };
+    let params = BuildParams {
+        m: 6,
+        ef_construction: 12,
+        seed: SEED,
+        threads: 2,
+    };
     let (_dir, shard) = served(&rows, &params);
     let mut live = NodeSet::new(shard.len());
     live.extend(0..shard.len() as u32);
@@ -147,14 +186,22 @@ fn recall_through_filters_is_what_the_shard_serves_with_and_without_deletions() 
     assert!(wide.recall_at_10 > 0.99, "{wide:?}");
 
     let truth = GroundTruth::open(&shard.path().with_file_name(GROUND_TRUTH_FILE), 8, shard.len()).unwrap();
-    (0..shard.len() as u32).filter(|node| node % 5 == 0).for_each(|node| _ = live.remove(node));
+    (0..shard.len() as u32)
+        .filter(|node| node % 5 == 0)
+        .for_each(|node| _ = live.remove(node));
     let certificate = certify_live(&shard, &truth, &live, JobControl::silent()).unwrap();
     let widths = check(&shard, &certificate, &live);
-    assert_eq!(widths.first().map(Vec::as_slice), Some([16, 32, 64].as_slice()), "{widths:?}");
+    assert_eq!(
+        widths.first().map(Vec::as_slice),
+        Some([16, 32, 64].as_slice()),
+        "{widths:?}"
+    );
 
     // Nearly all that is near one question is deleted: the margins of the others reach as far as before.
     live.extend(0..shard.len() as u32);
-    truth.neighbours[150..truth.depth()].iter().for_each(|node| _ = live.remove(*node));
+    truth.neighbours[150..truth.depth()]
+        .iter()
+        .for_each(|node| _ = live.remove(*node));
     let certificate = certify_live(&shard, &truth, &live, JobControl::silent()).unwrap();
     let deepest = certificate.calibration.last().unwrap().rank;
     assert!(deepest >= truth.depth() / 4, "{deepest} of {}", truth.depth());
@@ -163,17 +210,31 @@ fn recall_through_filters_is_what_the_shard_serves_with_and_without_deletions() 
 #[test]
 fn the_same_graph_has_the_same_certificate_for_any_number_of_threads() {
     let rows = Rows::clustered(26_000, 8, 80, 0.7, 2);
-    let params = BuildParams { m: 6, ef_construction: 12, seed: SEED, threads: 1 };
+    let params = BuildParams {
+        m: 6,
+        ef_construction: 12,
+        seed: SEED,
+        threads: 1,
+    };
     let codes = Codes::encode(&rows, Codec::fit(&rows, Metric::Cosine, 0));
-    let input = BuildInput { rows: &rows, codes: &codes, initial: None };
+    let input = BuildInput {
+        rows: &rows,
+        codes: &codes,
+        initial: None,
+    };
     let graph = Native.build(&input, &params, JobControl::silent()).unwrap();
     let repaired = repair(graph, &rows, Metric::Cosine, &params, JobControl::silent()).unwrap();
     let arranged = Arranged::new(&repaired.graph, &codes).unwrap();
-    let rows = ShardVectors { given: &rows, served_as: RowType::F16, groups: None };
+    let rows = ShardVectors {
+        given: &rows,
+        served_as: RowType::F16,
+        groups: None,
+    };
     let [one, three] = [1, 3].map(|threads| {
         let pool = ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
         let gate = RecallGate::default();
-        pool.install(|| certify(&repaired, &arranged, rows, &gate, SEED, JobControl::silent())).unwrap()
+        pool.install(|| certify(&repaired, &arranged, rows, &gate, SEED, JobControl::silent()))
+            .unwrap()
     });
     assert_eq!(one, three);
     let filtered = one.certificate.filtered.unwrap();
@@ -185,20 +246,33 @@ fn the_same_graph_has_the_same_certificate_for_any_number_of_threads() {
 #[ignore = "a measurement"]
 fn what_filters_add_to_a_build_and_to_a_delete() {
     let Some(real) = real::minilm(100_000) else { return };
-    let params = BuildParams { m: 16, ef_construction: 200, seed: SEED, threads: 2 };
+    let params = BuildParams {
+        m: 16,
+        ef_construction: 200,
+        seed: SEED,
+        threads: 2,
+    };
     let pool = ThreadPoolBuilder::new().num_threads(2).build().unwrap();
     let started = Instant::now();
     let (_dir, shard) = pool.install(|| served(&real.rows, &params));
     let built = started.elapsed();
     let truth = GroundTruth::open(&shard.path().with_file_name(GROUND_TRUTH_FILE), 384, shard.len()).unwrap();
-    let CertificateQuestions::Nodes(nodes) = &truth.questions else { panic!("documents are the questions") };
+    let CertificateQuestions::Nodes(nodes) = &truth.questions else {
+        panic!("documents are the questions")
+    };
     let lists: Vec<Vec<Scored>> = truth
         .neighbours
         .chunks(truth.depth())
         .zip(nodes)
         .map(|(nearest, own)| {
             let score = |&node: &u32| Metric::Cosine.score(real.rows.row(*own), real.rows.row(node));
-            nearest.iter().map(|node| Scored { node: *node, score: score(node) }).collect()
+            nearest
+                .iter()
+                .map(|node| Scored {
+                    node: *node,
+                    score: score(node),
+                })
+                .collect()
         })
         .collect();
     let asked: Vec<FilteredQuestion<'_>> = nodes
@@ -215,14 +289,22 @@ fn what_filters_add_to_a_build_and_to_a_delete() {
         shard.search_batch(queries, params, |number, hits| all[number] = hits);
         all
     };
-    let searched = SearchedShard { nodes: shard.len(), live: None, certificate: shard.certificate(), seed: SEED };
+    let searched = SearchedShard {
+        nodes: shard.len(),
+        live: None,
+        certificate: shard.certificate(),
+        seed: SEED,
+    };
     let started = Instant::now();
-    let filtered = pool.install(|| certify_filtered(&asked, &searched, search, JobControl::silent())).unwrap();
+    let filtered = pool
+        .install(|| certify_filtered(&asked, &searched, search, JobControl::silent()))
+        .unwrap();
     let through_filters = started.elapsed();
     let mut live = NodeSet::new(shard.len());
     live.extend((0..shard.len() as u32).filter(|node| node % 10 > 0));
     let started = Instant::now();
-    pool.install(|| certify_live(&shard, &truth, &live, JobControl::silent())).unwrap();
+    pool.install(|| certify_live(&shard, &truth, &live, JobControl::silent()))
+        .unwrap();
     let deleted = started.elapsed();
     eprintln!("built in {built:?}, of which {through_filters:?} through filters; measured again in {deleted:?}");
     eprintln!("{:?}", shard.certificate().recall);

@@ -15,14 +15,22 @@ fn link(layer: u8, target: u32) -> Link {
 }
 
 fn params(m: usize) -> BuildParams {
-    BuildParams { m, ef_construction: 10, seed: 0, threads: 1 }
+    BuildParams {
+        m,
+        ef_construction: 10,
+        seed: 0,
+        threads: 1,
+    }
 }
 
 /// Whether a link of the layer joins two nodes, straight from the definition.
 fn joined(lists: &NeighbourLists, layer: u8, one: u32, other: u32) -> bool {
     let reaches = |node: u32| lists.levels[node as usize] >= layer;
-    let lists_it =
-        |from: u32, to: u32| lists.links[from as usize].iter().any(|link| link.target == to && link.layer >= layer);
+    let lists_it = |from: u32, to: u32| {
+        lists.links[from as usize]
+            .iter()
+            .any(|link| link.target == to && link.layer >= layer)
+    };
     one != other && reaches(one) && reaches(other) && (lists_it(one, other) || lists_it(other, one))
 }
 
@@ -31,10 +39,16 @@ fn assert_matches_oracle(lists: &NeighbourLists, graph: &Graph) {
     graph.validate(n as usize).unwrap();
     for layer in 0..graph.layers.len() {
         for node in 0..n {
-            let expected: BTreeSet<u32> = (0..n).filter(|&other| joined(lists, layer as u8, node, other)).collect();
+            let expected: BTreeSet<u32> = (0..n)
+                .filter(|&other| joined(lists, layer as u8, node, other))
+                .collect();
             let got: BTreeSet<u32> = graph.neighbours(layer, node).iter().copied().collect();
             assert_eq!(got, expected, "layer {layer}, node {node}");
-            assert_eq!(got.len(), graph.neighbours(layer, node).len(), "duplicates at {layer}, {node}");
+            assert_eq!(
+                got.len(),
+                graph.neighbours(layer, node).len(),
+                "duplicates at {layer}, {node}"
+            );
         }
     }
 }
@@ -58,7 +72,11 @@ fn lost_reverse_links_come_back() {
     assert_eq!(graph.layers.len(), 2);
     assert_eq!(graph.layers[1].nodes, [0, 1]);
     assert_eq!(graph.neighbours(1, 0), [1]);
-    assert_eq!(graph.neighbours(1, 1), [0], "made symmetric, and 3 does not reach layer 1");
+    assert_eq!(
+        graph.neighbours(1, 1),
+        [0],
+        "made symmetric, and 3 does not reach layer 1"
+    );
     let sorted = |node| {
         let mut links = graph.neighbours(0, node).to_vec();
         links.sort_unstable();
@@ -73,7 +91,10 @@ fn lost_reverse_links_come_back() {
 
 #[test]
 fn the_entry_point_is_on_the_highest_layer() {
-    let lists = NeighbourLists { levels: vec![0, 2, 0], links: vec![vec![link(0, 1)], vec![], vec![link(0, 1)]] };
+    let lists = NeighbourLists {
+        levels: vec![0, 2, 0],
+        links: vec![vec![link(0, 1)], vec![], vec![link(0, 1)]],
+    };
     let graph = freeze(&lists, &Rows::clustered(3, 4, 3, 0.1, 0), &params(4));
     assert_eq!((graph.entry, graph.layers.len()), (1, 3));
     graph.validate(3).unwrap();

@@ -16,13 +16,27 @@ use crate::graph_build::repair::{Repaired, repair};
 use crate::graph_build::{BuildInput, BuildParams, GraphBuilder};
 
 fn params(threads: usize) -> BuildParams {
-    BuildParams { m: 16, ef_construction: 100, seed: 7, threads }
+    BuildParams {
+        m: 16,
+        ef_construction: 100,
+        seed: 7,
+        threads,
+    }
 }
 
 fn build(rows: &dyn VectorRows, params: &BuildParams) -> Repaired {
     let codes = Codes::encode(rows, Codec::fit(rows, Metric::Cosine, 0));
-    let graph =
-        HnswRsBuilder.build(&BuildInput { rows, codes: &codes, initial: None }, params, JobControl::silent()).unwrap();
+    let graph = HnswRsBuilder
+        .build(
+            &BuildInput {
+                rows,
+                codes: &codes,
+                initial: None,
+            },
+            params,
+            JobControl::silent(),
+        )
+        .unwrap();
     repair(graph, rows, Metric::Cosine, params, JobControl::silent()).unwrap()
 }
 
@@ -70,8 +84,16 @@ fn assert_no_worse_than_the_crate(all: &Rows, n: usize, params: &BuildParams) {
             by_us += hits.iter().take(10).filter(|hit| exact.contains(&hit.node)).count();
         }
         let share = |found: usize| found as f64 / (10 * questions.len()) as f64;
-        println!("ef {ef}: recall@10 {:.4} frozen, {:.4} by hnsw_rs", share(by_us), share(by_crate));
-        assert!(by_us >= by_crate, "ef {ef}: {by_us} of {}, hnsw_rs {by_crate}", 10 * questions.len());
+        println!(
+            "ef {ef}: recall@10 {:.4} frozen, {:.4} by hnsw_rs",
+            share(by_us),
+            share(by_crate)
+        );
+        assert!(
+            by_us >= by_crate,
+            "ef {ef}: {by_us} of {}, hnsw_rs {by_crate}",
+            10 * questions.len()
+        );
     }
 }
 
@@ -91,7 +113,11 @@ fn recall_is_no_worse_than_the_crates_own_on_real_embeddings() {
 fn int8_scores_cost_next_to_no_recall() {
     let rows = Rows::clustered(4_000, 32, 60, 0.6, 3);
     let codes = Codes::encode(&rows, Codec::fit(&rows, Metric::Cosine, 0));
-    let input = BuildInput { rows: &rows, codes: &codes, initial: None };
+    let input = BuildInput {
+        rows: &rows,
+        codes: &codes,
+        initial: None,
+    };
     let recall = |builder: &dyn GraphBuilder| {
         let graph = builder.build(&input, &params(1), JobControl::silent()).unwrap();
         let repaired = repair(graph, &rows, Metric::Cosine, &params(1), JobControl::silent()).unwrap();
@@ -115,9 +141,20 @@ fn other_metrics_are_refused_by_name() {
     let builders: [&dyn GraphBuilder; 2] = [&HnswRsBuilder, &HnswRsInt8];
     for builder in builders {
         let refused = builder
-            .build(&BuildInput { rows: &rows, codes: &codes, initial: None }, &params(1), JobControl::silent())
+            .build(
+                &BuildInput {
+                    rows: &rows,
+                    codes: &codes,
+                    initial: None,
+                },
+                &params(1),
+                JobControl::silent(),
+            )
             .unwrap_err();
-        assert!(refused.to_string().contains(&format!("`{}`", builder.name())), "{refused}");
+        assert!(
+            refused.to_string().contains(&format!("`{}`", builder.name())),
+            "{refused}"
+        );
     }
 }
 
@@ -142,7 +179,14 @@ fn the_largest_m_and_the_smallest_graphs() {
     for n in [1, 2, 3] {
         for m in [2, 256] {
             let rows = Rows::clustered(n, 4, 2, 0.3, 1);
-            let repaired = build(&rows, &BuildParams { m, ef_construction: 1, ..params(2) });
+            let repaired = build(
+                &rows,
+                &BuildParams {
+                    m,
+                    ef_construction: 1,
+                    ..params(2)
+                },
+            );
             repaired.graph.validate(n).unwrap();
             assert!(repaired.graph.reachable().iter().all(|reached| *reached));
         }
@@ -155,11 +199,27 @@ fn bad_input_and_cancelling_are_errors() {
     let run = |params: BuildParams, cancel: bool, n: usize| {
         let rows = rows.first(n);
         let codes = Codes::encode(&rows, Codec::fit(&rows, Metric::Cosine, 0));
-        let input = BuildInput { rows: &rows, codes: &codes, initial: None };
+        let input = BuildInput {
+            rows: &rows,
+            codes: &codes,
+            initial: None,
+        };
         let stop = if cancel { cancelled() } else { JobCancellation::new() };
-        HnswRsBuilder.build(&input, &params, JobControl { cancel: &stop, ..JobControl::silent() }).unwrap_err()
+        HnswRsBuilder
+            .build(
+                &input,
+                &params,
+                JobControl {
+                    cancel: &stop,
+                    ..JobControl::silent()
+                },
+            )
+            .unwrap_err()
     };
-    assert!(matches!(run(BuildParams { m: 300, ..params(1) }, false, 10), Error::Parameter { name: "m", .. }));
+    assert!(matches!(
+        run(BuildParams { m: 300, ..params(1) }, false, 10),
+        Error::Parameter { name: "m", .. }
+    ));
     assert!(matches!(run(params(1), false, 0), Error::NoVectors));
     assert!(matches!(run(params(1), true, 10), Error::Cancelled));
     assert!(matches!(run(params(2), true, 10), Error::Cancelled));

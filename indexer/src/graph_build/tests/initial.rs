@@ -1,5 +1,5 @@
-//! Builds that start from an existing graph: unchanged where nothing changes, valid whatever is added and deleted, and as good
-//! as a build from nothing.
+//! Builds that start from an existing graph: unchanged where nothing changes, valid whatever is added and deleted, and
+//! as good as a build from nothing.
 
 use dyad_index::format::RowType;
 use dyad_index::quant::{Codec, Codes};
@@ -16,23 +16,47 @@ use crate::graph_build::{
 };
 
 fn params(threads: usize) -> BuildParams {
-    BuildParams { m: 8, ef_construction: 100, seed: 7, threads }
+    BuildParams {
+        m: 8,
+        ef_construction: 100,
+        seed: 7,
+        threads,
+    }
 }
 
 /// A graph of all rows that is reachable, as the shard of a build holds it.
 fn graph(rows: &dyn VectorRows, initial: Option<&InitialGraph<'_>>, params: &BuildParams) -> Graph {
     let codes = Codes::encode(rows, Codec::fit(rows, Metric::Cosine, 0));
-    let built = Native.build(&BuildInput { rows, codes: &codes, initial }, params, JobControl::silent()).unwrap();
+    let built = Native
+        .build(
+            &BuildInput {
+                rows,
+                codes: &codes,
+                initial,
+            },
+            params,
+            JobControl::silent(),
+        )
+        .unwrap();
     built.validate(rows.len()).unwrap();
-    let repaired = repair(built, rows, Metric::Cosine, params, JobControl::silent()).unwrap().graph;
+    let repaired = repair(built, rows, Metric::Cosine, params, JobControl::silent())
+        .unwrap()
+        .graph;
     repaired.validate(rows.len()).unwrap();
     assert!(repaired.reachable().iter().all(|reached| *reached));
     for (number, layer) in repaired.layers.iter().enumerate() {
         for node in &layer.nodes {
             let mut links = layer.neighbours(*node).to_vec();
-            assert!(links.len() <= params.cap(number), "layer {number}, node {node}: {} links", links.len());
+            assert!(
+                links.len() <= params.cap(number),
+                "layer {number}, node {node}: {} links",
+                links.len()
+            );
             links.sort_unstable();
-            assert!(links.is_sorted_by(|left, right| left < right), "layer {number}, node {node}: a link twice");
+            assert!(
+                links.is_sorted_by(|left, right| left < right),
+                "layer {number}, node {node}: a link twice"
+            );
         }
     }
     repaired
@@ -53,11 +77,27 @@ pub(super) fn make(
     initial: Option<&InitialGraph<'_>>,
     target: Option<RecallTarget>,
 ) -> BuiltGraph {
-    let (params, gate) = (params(2), RecallGate { questions: None, target });
+    let (params, gate) = (
+        params(2),
+        RecallGate {
+            questions: None,
+            target,
+        },
+    );
     let (metric, row_type, control) = (Metric::Cosine, RowType::F32, JobControl::silent());
-    GraphBuild { rows, metric, row_type, builder: &Native, params: &params, initial, gate, control, label: "" }
-        .run()
-        .unwrap()
+    GraphBuild {
+        rows,
+        metric,
+        row_type,
+        builder: &Native,
+        params: &params,
+        initial,
+        gate,
+        control,
+        label: "",
+    }
+    .run()
+    .unwrap()
 }
 
 /// Links of every node and layer, each list ascending.
@@ -68,7 +108,13 @@ fn links(graph: &Graph) -> Vec<Vec<(u32, Vec<u32>)>> {
     };
     let layers = graph.layers.iter();
     layers
-        .map(|layer| layer.nodes.iter().map(|node| (*node, ascending(layer.neighbours(*node).to_vec()))).collect())
+        .map(|layer| {
+            layer
+                .nodes
+                .iter()
+                .map(|node| (*node, ascending(layer.neighbours(*node).to_vec())))
+                .collect()
+        })
         .collect()
 }
 
@@ -108,7 +154,10 @@ fn one_thread_adds_to_a_graph_the_same_way_again() {
     let rows = Rows::clustered(1_500, 16, 20, 0.4, 1);
     let layout = GraphLayout::new(&graph(&rows.first(1_200), None, &params(1))).unwrap();
     let initial = InitialGraph::new(layout.view(), &(0..1_200).collect::<Vec<u32>>()).unwrap();
-    assert_eq!(graph(&rows, Some(&initial), &params(1)), graph(&rows, Some(&initial), &params(1)));
+    assert_eq!(
+        graph(&rows, Some(&initial), &params(1)),
+        graph(&rows, Some(&initial), &params(1))
+    );
 }
 
 #[test]
@@ -118,7 +167,14 @@ fn a_graph_below_the_target_is_built_again_from_nothing() {
     // Links of other rows: as if the shard's file were damaged.
     let wrong: Vec<u32> = (0..2_000).map(|node| node * 7 % 2_000).rev().collect();
     let initial = InitialGraph::new(layout.view(), &wrong).unwrap();
-    let recall = |made: BuiltGraph| made.certificate.recall.iter().find(|point| point.ef == 64).unwrap().recall_at_10;
+    let recall = |made: BuiltGraph| {
+        made.certificate
+            .recall
+            .iter()
+            .find(|point| point.ef == 64)
+            .unwrap()
+            .recall_at_10
+    };
     assert!(recall(make(&rows, Some(&initial), None)) < 0.5);
     let target = RecallTarget::new(0.95, 64).unwrap();
     assert!(recall(make(&rows, Some(&initial), Some(target))) >= 0.95);

@@ -20,12 +20,27 @@ use crate::graph_build::{
 };
 
 pub(super) fn params(threads: usize) -> BuildParams {
-    BuildParams { m: 16, ef_construction: 100, seed: 7, threads }
+    BuildParams {
+        m: 16,
+        ef_construction: 100,
+        seed: 7,
+        threads,
+    }
 }
 
 fn build(rows: &dyn VectorRows, metric: Metric, params: &BuildParams) -> Repaired {
     let codes = Codes::encode(rows, Codec::fit(rows, metric, 0));
-    let graph = Native.build(&BuildInput { rows, codes: &codes, initial: None }, params, JobControl::silent()).unwrap();
+    let graph = Native
+        .build(
+            &BuildInput {
+                rows,
+                codes: &codes,
+                initial: None,
+            },
+            params,
+            JobControl::silent(),
+        )
+        .unwrap();
     graph.validate(rows.len()).unwrap();
     repair(graph, rows, metric, params, JobControl::silent()).unwrap()
 }
@@ -52,7 +67,12 @@ pub(super) fn make(
 }
 
 fn recall(made: &BuiltGraph, ef: usize) -> f64 {
-    made.certificate.recall.iter().find(|point| point.ef == ef).unwrap().recall_at_10
+    made.certificate
+        .recall
+        .iter()
+        .find(|point| point.ef == ef)
+        .unwrap()
+        .recall_at_10
 }
 
 fn assert_valid(repaired: &Repaired, n: usize, params: &BuildParams) {
@@ -61,9 +81,16 @@ fn assert_valid(repaired: &Repaired, n: usize, params: &BuildParams) {
     for (number, layer) in repaired.graph.layers.iter().enumerate() {
         for &node in &layer.nodes {
             let mut links = layer.neighbours(node).to_vec();
-            assert!(links.len() <= params.cap(number), "layer {number}, node {node}: {} links", links.len());
+            assert!(
+                links.len() <= params.cap(number),
+                "layer {number}, node {node}: {} links",
+                links.len()
+            );
             links.sort_unstable();
-            assert!(links.is_sorted_by(|left, right| left < right), "layer {number}, node {node}: a link twice");
+            assert!(
+                links.is_sorted_by(|left, right| left < right),
+                "layer {number}, node {node}: a link twice"
+            );
         }
     }
 }
@@ -74,7 +101,10 @@ fn clusters_are_found_and_every_vector_is_reachable() {
     assert_valid(&build(&rows, Metric::Cosine, &params(2)), 4_000, &params(2));
     let made = make(&rows, Metric::Cosine, &params(2), RecallGate::default()).unwrap();
     assert!(recall(&made, 64) >= 0.95, "{:?}", made.certificate.recall);
-    assert_eq!((made.certificate.unreachable, made.certificate.source), (0, QuerySource::Documents));
+    assert_eq!(
+        (made.certificate.unreachable, made.certificate.source),
+        (0, QuerySource::Documents)
+    );
 }
 
 /// Not normalised: lengths differ by a factor of 4 within each cluster.
@@ -82,7 +112,10 @@ pub(super) fn of_any_length(n: usize) -> Vec<f32> {
     let unit = Rows::clustered(n, 24, 40, 0.6, 5);
     let scaled = (0..n as u32).flat_map(|node| {
         let length = 1.0 + 3.0 * (node % 97) as f32 / 96.0;
-        unit.row(node).iter().map(move |value| value * length).collect::<Vec<f32>>()
+        unit.row(node)
+            .iter()
+            .map(move |value| value * length)
+            .collect::<Vec<f32>>()
     });
     scaled.collect()
 }
@@ -104,7 +137,10 @@ fn one_thread_builds_the_same_graph_again_and_the_seed_matters() {
     let rows = Rows::clustered(3_000, 16, 20, 0.4, 1);
     let once = build(&rows, Metric::Cosine, &params(1)).graph;
     assert_eq!(once, build(&rows, Metric::Cosine, &params(1)).graph);
-    assert_ne!(once, build(&rows, Metric::Cosine, &BuildParams { seed: 8, ..params(1) }).graph);
+    assert_ne!(
+        once,
+        build(&rows, Metric::Cosine, &BuildParams { seed: 8, ..params(1) }).graph
+    );
 }
 
 #[test]
@@ -132,18 +168,28 @@ fn equal_vectors_and_the_smallest_graphs() {
                 assert_valid(&build(&rows, metric, &params), n, &params);
             }
         }
-        let made =
-            make(&Rows::duplicated(n, 8, distinct, 3), Metric::Cosine, &params(1), RecallGate::default()).unwrap();
-        assert!(made.certificate.recall.iter().all(|point| point.recall_at_10 > 0.999), "{:?}", made.certificate);
+        let made = make(
+            &Rows::duplicated(n, 8, distinct, 3),
+            Metric::Cosine,
+            &params(1),
+            RecallGate::default(),
+        )
+        .unwrap();
+        assert!(
+            made.certificate.recall.iter().all(|point| point.recall_at_10 > 0.999),
+            "{:?}",
+            made.certificate
+        );
     }
 }
 
 #[test]
 fn layers_built_from_leaves_are_as_good_as_inserted_ones() {
     let n = 17_000;
-    // Insertion reaches 0.974, 0.909, 0.515 and 0.824 with the seed 7. Few links lead from one of the distant clusters to another; of the equal
-    // vectors, which are inserted after all, few have more than one link to others, so that one of the 40 is found as a whole or not at all: with
-    // other seeds, and from run to run of two threads, their recall is between 0.60 and 0.90. So four builds count together, of one thread each.
+    // Insertion reaches 0.974, 0.909, 0.515 and 0.824 with the seed 7. Few links lead from one of the distant clusters
+    // to another; of the equal vectors, which are inserted after all, few have more than one link to others, so that
+    // one of the 40 is found as a whole or not at all: with other seeds, and from run to run of two threads, their
+    // recall is between 0.60 and 0.90. So four builds count together, of one thread each.
     let sets: [(&str, Rows, &[u64], usize, f64); 4] = [
         ("near clusters", Rows::clustered(n, 48, 200, 0.6, 3), &[7], 2, 0.955),
         ("one cluster", Rows::clustered(n, 24, 1, 1.0, 3), &[7], 2, 0.89),
@@ -155,8 +201,14 @@ fn layers_built_from_leaves_are_as_good_as_inserted_ones() {
             assert_valid(&build(&rows, metric, &params(2)), n, &params(2));
         }
         let recalls = seeds.iter().map(|&seed| {
-            let params = BuildParams { seed, ..params(threads) };
-            recall(&make(&rows, Metric::Cosine, &params, RecallGate::default()).unwrap(), 64)
+            let params = BuildParams {
+                seed,
+                ..params(threads)
+            };
+            recall(
+                &make(&rows, Metric::Cosine, &params, RecallGate::default()).unwrap(),
+                64,
+            )
         });
         let mean = recalls.sum::<f64>() / seeds.len() as f64;
         assert!(mean >= least, "{name}: {mean}");
@@ -164,7 +216,10 @@ fn layers_built_from_leaves_are_as_good_as_inserted_ones() {
     let rows = Rows::clustered(n, 24, 60, 0.6, 2);
     let once = build(&rows, Metric::Cosine, &params(1)).graph;
     assert_eq!(once, build(&rows, Metric::Cosine, &params(1)).graph);
-    assert_ne!(once, build(&rows, Metric::Cosine, &BuildParams { seed: 8, ..params(1) }).graph);
+    assert_ne!(
+        once,
+        build(&rows, Metric::Cosine, &BuildParams { seed: 8, ..params(1) }).graph
+    );
 }
 
 /// Cancels once this number of rows is inserted.
@@ -193,9 +248,24 @@ fn cancelling_ends_it_soon() {
     let rows = Rows::clustered(4_000, 16, 20, 0.4, 1);
     let codes = Codes::encode(&rows, Codec::fit(&rows, Metric::Cosine, 0));
     for (at, threads) in [(1, 1), (500, 2), (2_000, 1), (2_000, 2)] {
-        let progress = CancelAt { rows: at, seen: AtomicU64::new(0), cancel: JobCancellation::new() };
-        let control = JobControl { progress: &progress, cancel: &progress.cancel };
-        let result = Native.build(&BuildInput { rows: &rows, codes: &codes, initial: None }, &params(threads), control);
+        let progress = CancelAt {
+            rows: at,
+            seen: AtomicU64::new(0),
+            cancel: JobCancellation::new(),
+        };
+        let control = JobControl {
+            progress: &progress,
+            cancel: &progress.cancel,
+        };
+        let result = Native.build(
+            &BuildInput {
+                rows: &rows,
+                codes: &codes,
+                initial: None,
+            },
+            &params(threads),
+            control,
+        );
         assert!(matches!(result, Err(Error::Cancelled)), "{at}, {threads} threads");
         let seen = progress.seen.into_inner();
         assert!(seen < at + 100, "{seen} rows were inserted before the build looked");
@@ -209,30 +279,71 @@ fn bad_input_is_an_error() {
         let rows = rows.first(n);
         let codes = Codes::encode(&rows, Codec::fit(&rows, Metric::Cosine, 0));
         Native
-            .build(&BuildInput { rows: &rows, codes: &codes, initial: None }, &params, JobControl::silent())
+            .build(
+                &BuildInput {
+                    rows: &rows,
+                    codes: &codes,
+                    initial: None,
+                },
+                &params,
+                JobControl::silent(),
+            )
             .unwrap_err()
     };
-    assert!(matches!(run(BuildParams { m: 300, ..params(1) }, 10), Error::Parameter { name: "m", .. }));
+    assert!(matches!(
+        run(BuildParams { m: 300, ..params(1) }, 10),
+        Error::Parameter { name: "m", .. }
+    ));
     assert!(matches!(run(params(1), 0), Error::NoVectors));
 }
 
 #[test]
 fn a_graph_below_the_target_is_refused() {
     let rows = Rows::clustered(4_000, 48, 60, 0.6, 3);
-    let poor = BuildParams { m: 2, ef_construction: 2, ..params(1) };
-    let gate = |ef| RecallGate { questions: None, target: Some(RecallTarget::new(0.999, ef).unwrap()) };
+    let poor = BuildParams {
+        m: 2,
+        ef_construction: 2,
+        ..params(1)
+    };
+    let gate = |ef| RecallGate {
+        questions: None,
+        target: Some(RecallTarget::new(0.999, ef).unwrap()),
+    };
     let refused = make(&rows, Metric::Cosine, &poor, gate(20)).unwrap_err();
-    assert!(matches!(&refused, Error::BelowTarget { ef: 20, recall, .. } if *recall > 0.0), "{refused}");
+    assert!(
+        matches!(&refused, Error::BelowTarget { ef: 20, recall, .. } if *recall > 0.0),
+        "{refused}"
+    );
     let made = make(&rows, Metric::Cosine, &params(1), gate(300)).unwrap();
-    assert!(made.certificate.recall.iter().any(|point| point.ef == 300 && point.recall_at_10 >= 0.999));
+    assert!(
+        made.certificate
+            .recall
+            .iter()
+            .any(|point| point.ef == 300 && point.recall_at_10 >= 0.999)
+    );
 }
 
 #[test]
 fn real_questions_find_real_embeddings() {
     let Some(data) = real::minilm(20_000) else { return };
-    let gate = RecallGate { questions: Some(&data.questions), target: None };
-    let made = make(&data.rows, Metric::Cosine, &BuildParams { ef_construction: 200, ..params(2) }, gate).unwrap();
-    assert_eq!((made.certificate.source, made.certificate.queries), (QuerySource::HeldOut, 1_000));
+    let gate = RecallGate {
+        questions: Some(&data.questions),
+        target: None,
+    };
+    let made = make(
+        &data.rows,
+        Metric::Cosine,
+        &BuildParams {
+            ef_construction: 200,
+            ..params(2)
+        },
+        gate,
+    )
+    .unwrap();
+    assert_eq!(
+        (made.certificate.source, made.certificate.queries),
+        (QuerySource::HeldOut, 1_000)
+    );
     println!("{:#?}", made.certificate.recall);
     assert!(recall(&made, 64) >= 0.97, "{:?}", made.certificate.recall);
 }

@@ -23,9 +23,18 @@ pub(super) fn minilm(n: usize) -> Option<Real> {
     let dir = Path::new(&data).join("minilm-vectors");
     let sentences = fs_err::read(dir.join("base.f16.npy")).unwrap();
     let values = sentences[HEADER..].as_chunks::<2>().0.iter().take(n * DIM);
-    let rows = Rows::new(values.map(|value| half::f16::from_le_bytes(*value).to_f32()).collect(), DIM);
+    let rows = Rows::new(
+        values.map(|value| half::f16::from_le_bytes(*value).to_f32()).collect(),
+        DIM,
+    );
     let questions = fs_err::read(dir.join("queries.f32.npy")).unwrap();
     let values = questions[HEADER..].as_chunks::<4>().0.iter();
-    let questions = Rows::new(values.map(|value| f32::from_le_bytes(*value)).take(1_000 * DIM).collect(), DIM);
+    let questions = Rows::new(
+        values
+            .map(|value| f32::from_le_bytes(*value))
+            .take(1_000 * DIM)
+            .collect(),
+        DIM,
+    );
     Some(Real { rows, questions })
 }

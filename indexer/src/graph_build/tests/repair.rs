@@ -14,7 +14,12 @@ use crate::graph_build::BuildParams;
 use crate::graph_build::repair::{Repaired, count_steps, repair as repair_unless};
 
 fn params(m: usize) -> BuildParams {
-    BuildParams { m, ef_construction: 10, seed: 0, threads: 1 }
+    BuildParams {
+        m,
+        ef_construction: 10,
+        seed: 0,
+        threads: 1,
+    }
 }
 
 fn repair(graph: Graph, rows: &dyn VectorRows, params: &BuildParams) -> Repaired {
@@ -23,7 +28,10 @@ fn repair(graph: Graph, rows: &dyn VectorRows, params: &BuildParams) -> Repaired
 }
 
 fn single_layer(lists: &[Vec<u32>]) -> Graph {
-    Graph { entry: 0, layers: vec![GraphLayer::from_lists((0..lists.len() as u32).collect(), lists)] }
+    Graph {
+        entry: 0,
+        layers: vec![GraphLayer::from_lists((0..lists.len() as u32).collect(), lists)],
+    }
 }
 
 /// Reached nodes of a layer, by a plain search that shares nothing with the repair.
@@ -31,7 +39,13 @@ fn reached(graph: &Graph, layer: usize) -> usize {
     let mut seen = std::collections::BTreeSet::from([graph.entry]);
     let mut stack = vec![graph.entry];
     while let Some(node) = stack.pop() {
-        stack.extend(graph.neighbours(layer, node).iter().copied().filter(|next| seen.insert(*next)));
+        stack.extend(
+            graph
+                .neighbours(layer, node)
+                .iter()
+                .copied()
+                .filter(|next| seen.insert(*next)),
+        );
     }
     seen.len()
 }
@@ -83,13 +97,23 @@ fn clusters_without_a_link_between_them_are_joined_near_each_other() {
     let dim = 8;
     let values = (0..rings as usize * 10)
         .flat_map(|node| {
-            (0..dim).map(move |at| if at == node / 10 { 1.0 } else { 0.01 * ((node * 7 + at) % 10) as f32 })
+            (0..dim).map(move |at| {
+                if at == node / 10 {
+                    1.0
+                } else {
+                    0.01 * ((node * 7 + at) % 10) as f32
+                }
+            })
         })
         .collect();
     let repaired = repair(single_layer(&lists), &Rows::new(values, dim), &params(4));
     assert_eq!(repaired.unreachable_before, 40);
     assert_valid(&repaired, 50, &params(4));
-    assert!(repaired.links_added >= 40, "every node of a small component is linked: {}", repaired.links_added);
+    assert!(
+        repaired.links_added >= 40,
+        "every node of a small component is linked: {}",
+        repaired.links_added
+    );
 }
 
 #[test]
@@ -116,7 +140,10 @@ fn thousands_of_equal_vectors_take_no_time_and_stay_shallow() {
     seen[0] = true;
     while !front.is_empty() {
         let links = front.iter().flat_map(|node| repaired.graph.neighbours(0, *node));
-        front = links.copied().filter(|next| !std::mem::replace(&mut seen[*next as usize], true)).collect();
+        front = links
+            .copied()
+            .filter(|next| !std::mem::replace(&mut seen[*next as usize], true))
+            .collect();
         steps += 1;
     }
     assert!(steps < 40, "{steps}");
@@ -126,7 +153,10 @@ fn thousands_of_equal_vectors_take_no_time_and_stay_shallow() {
 fn a_repair_can_be_cancelled() {
     let rows = Rows::clustered(2, 4, 2, 0.1, 0);
     let graph = single_layer(&[vec![], vec![]]);
-    let control = JobControl { cancel: &cancelled(), ..JobControl::silent() };
+    let control = JobControl {
+        cancel: &cancelled(),
+        ..JobControl::silent()
+    };
     let result = repair_unless(graph, &rows, Metric::Cosine, &params(4), control);
     assert!(matches!(result, Err(Error::Cancelled)));
 }
@@ -151,8 +181,18 @@ fn progress_ends_at_the_total() {
         graph.layers.push(GraphLayer::from_lists(vec![0], &[vec![]]));
         let (total, count) = (count_steps(&graph), Count::default());
         assert_eq!(total, n as u64 + 1);
-        let control = JobControl { progress: &count, ..JobControl::silent() };
-        repair_unless(graph, &Rows::duplicated(n, 4, 1, 3), Metric::Cosine, &params(4), control).unwrap();
+        let control = JobControl {
+            progress: &count,
+            ..JobControl::silent()
+        };
+        repair_unless(
+            graph,
+            &Rows::duplicated(n, 4, 1, 3),
+            Metric::Cosine,
+            &params(4),
+            control,
+        )
+        .unwrap();
         assert_eq!(count.0.into_inner(), total, "{n} nodes");
     }
 }
@@ -167,7 +207,9 @@ fn an_orphan_is_linked_from_the_nearest_row_by_distance_whatever_the_lengths() {
     let linking = |metric| {
         let repaired = repair_unless(single_layer(&lists), &rows, metric, &params(4), control).unwrap();
         assert_valid(&repaired, 5, &params(4));
-        (0..4).find(|node| repaired.graph.neighbours(0, *node).contains(&4)).unwrap()
+        (0..4)
+            .find(|node| repaired.graph.neighbours(0, *node).contains(&4))
+            .unwrap()
     };
     assert_eq!((linking(Metric::L2), linking(Metric::Cosine)), (1, 3));
 }
@@ -176,7 +218,9 @@ fn an_orphan_is_linked_from_the_nearest_row_by_distance_whatever_the_lengths() {
 fn upper_layers_are_repaired_too() {
     let lists = vec![vec![1], vec![0], vec![3], vec![2]];
     let mut graph = single_layer(&lists);
-    graph.layers.push(GraphLayer::from_lists(vec![0, 2, 3], &[vec![], vec![3], vec![]]));
+    graph
+        .layers
+        .push(GraphLayer::from_lists(vec![0, 2, 3], &[vec![], vec![3], vec![]]));
     let repaired = repair(graph, &Rows::clustered(4, 4, 2, 0.2, 1), &params(2));
     assert_eq!(repaired.unreachable_before, 2, "of layer 0");
     assert_valid(&repaired, 4, &params(2));
@@ -189,14 +233,26 @@ fn any_graph() -> impl Strategy<Value = (Graph, usize, u64)> {
         let upper = prop::collection::vec(list(m), n.div_ceil(3));
         (lowest, upper).prop_map(move |(lowest, upper)| {
             let own = |node: u32, links: &std::collections::BTreeSet<u32>, keep: fn(u32) -> bool| -> Vec<u32> {
-                links.iter().copied().filter(|&link| link != node && keep(link)).collect()
+                links
+                    .iter()
+                    .copied()
+                    .filter(|&link| link != node && keep(link))
+                    .collect()
             };
-            let lowest: Vec<Vec<u32>> = (0..).zip(&lowest).map(|(node, links)| own(node, links, |_| true)).collect();
+            let lowest: Vec<Vec<u32>> = (0..)
+                .zip(&lowest)
+                .map(|(node, links)| own(node, links, |_| true))
+                .collect();
             let nodes: Vec<u32> = (0..n as u32).step_by(3).collect();
-            let upper: Vec<Vec<u32>> =
-                nodes.iter().zip(&upper).map(|(&node, links)| own(node, links, |link| link % 3 == 0)).collect();
-            let layers =
-                vec![GraphLayer::from_lists((0..n as u32).collect(), &lowest), GraphLayer::from_lists(nodes, &upper)];
+            let upper: Vec<Vec<u32>> = nodes
+                .iter()
+                .zip(&upper)
+                .map(|(&node, links)| own(node, links, |link| link % 3 == 0))
+                .collect();
+            let layers = vec![
+                GraphLayer::from_lists((0..n as u32).collect(), &lowest),
+                GraphLayer::from_lists(nodes, &upper),
+            ];
             (Graph { entry: 0, layers }, m, seed % 1_000)
         })
     })

@@ -1,4 +1,5 @@
-//! Vectors that come from elsewhere as a Parquet file: a column of lists of float32, float64 or float16, and a column of keys.
+//! Vectors that come from elsewhere as a Parquet file: a column of lists of float32, float64 or float16, and a column
+//! of keys.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -63,7 +64,13 @@ impl LeafColumn {
     }
 
     fn logical_type(&self) -> Option<&LogicalType> {
-        self.file.metadata().file_metadata().schema_descr().columns().get(self.leaf)?.logical_type_ref()
+        self.file
+            .metadata()
+            .file_metadata()
+            .schema_descr()
+            .columns()
+            .get(self.leaf)?
+            .logical_type_ref()
     }
 
     fn refused(&self, RowProblem { expected, got, row }: RowProblem) -> Error {
@@ -103,24 +110,44 @@ struct RowProblem {
 
 impl From<ParquetError> for RowProblem {
     fn from(error: ParquetError) -> Self {
-        Self { expected: "values that can be read", got: error.to_string(), row: 0 }
+        Self {
+            expected: "values that can be read",
+            got: error.to_string(),
+            row: 0,
+        }
     }
 }
 
 const TEXTS_OR_INTEGERS: &str = "texts or integers";
 
 fn wrong_type(expected: &'static str) -> RowProblem {
-    RowProblem { expected, got: "another type".to_owned(), row: 0 }
+    RowProblem {
+        expected,
+        got: "another type".to_owned(),
+        row: 0,
+    }
 }
 
 /// Damaged metadata end in failed assertions of the reader.
 fn caught<T>(work: impl FnOnce() -> Result<T, RowProblem>) -> Result<T, RowProblem> {
-    let damaged = |_| Err(RowProblem { expected: "a Parquet file that is whole", got: "damage".to_owned(), row: 0 });
+    let damaged = |_| {
+        Err(RowProblem {
+            expected: "a Parquet file that is whole",
+            got: "damage".to_owned(),
+            row: 0,
+        })
+    };
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(damaged)
 }
 
 fn refused(path: &Path, part: &str, expected: &str, got: String) -> Error {
-    Error::Vectors { path: path.to_owned(), part: part.to_owned(), expected: expected.to_owned(), got, hint: HINT }
+    Error::Vectors {
+        path: path.to_owned(),
+        part: part.to_owned(),
+        expected: expected.to_owned(),
+        got,
+        hint: HINT,
+    }
 }
 
 /// Rows of a column.
@@ -133,8 +160,16 @@ struct ColumnBlock<T> {
 
 impl<T> ColumnBlock<T> {
     fn map<U>(self, convert: impl Fn(T) -> U) -> ColumnBlock<U> {
-        let Self { rows, values, repetition } = self;
-        ColumnBlock { rows, values: values.into_iter().map(convert).collect(), repetition }
+        let Self {
+            rows,
+            values,
+            repetition,
+        } = self;
+        ColumnBlock {
+            rows,
+            values: values.into_iter().map(convert).collect(),
+            repetition,
+        }
     }
 }
 
@@ -149,9 +184,17 @@ fn read<T: DataType>(
     let (rows, ..) = reader.read_records(most, levels, (repeated > 0).then_some(&mut repetition), &mut values)?;
     if let Some(at) = definition.iter().position(|level| *level != defined) {
         let row = row_of(&repetition, at);
-        return Err(RowProblem { expected: "a value", got: "null, or an empty list".to_owned(), row });
+        return Err(RowProblem {
+            expected: "a value",
+            got: "null, or an empty list".to_owned(),
+            row,
+        });
     }
-    Ok(ColumnBlock { rows, values, repetition })
+    Ok(ColumnBlock {
+        rows,
+        values,
+        repetition,
+    })
 }
 
 /// A value of float16, which Parquet stores in two bytes.
@@ -162,7 +205,11 @@ fn half_of(value: &FixedLenByteArray) -> f32 {
 /// The row that a value belongs to.
 fn row_of(repetition: &[i16], at: usize) -> usize {
     let starts = repetition.iter().take(at + 1).filter(|level| **level == 0).count();
-    if repetition.is_empty() { at } else { starts.saturating_sub(1) }
+    if repetition.is_empty() {
+        at
+    } else {
+        starts.saturating_sub(1)
+    }
 }
 
 /// The column of vectors.
@@ -174,7 +221,10 @@ pub(super) struct VectorColumn {
 
 impl std::fmt::Debug for VectorColumn {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("VectorColumn").field("rows", &self.rows).field("dim", &self.dim).finish_non_exhaustive()
+        f.debug_struct("VectorColumn")
+            .field("rows", &self.rows)
+            .field("dim", &self.dim)
+            .finish_non_exhaustive()
     }
 }
 
@@ -182,11 +232,21 @@ impl VectorColumn {
     pub(super) fn open(path: &Path) -> Result<Self, Error> {
         let open = || {
             let column = LeafColumn::find(path, &VECTOR_NAMES, true)?;
-            column
-                .ok_or_else(|| refused(path, "columns", "lists in a column `vector` or `embedding`", "none".to_owned()))
+            column.ok_or_else(|| {
+                refused(
+                    path,
+                    "columns",
+                    "lists in a column `vector` or `embedding`",
+                    "none".to_owned(),
+                )
+            })
         };
         // The first row says how long all are.
-        let mut first = Self { column: open()?, rows: 1, dim: 0 };
+        let mut first = Self {
+            column: open()?,
+            rows: 1,
+            dim: 0,
+        };
         let dim = first.block(1)?.len();
         if dim == 0 {
             return Err(refused(path, "rows", "at least one", "none".to_owned()));
@@ -201,7 +261,11 @@ impl VectorColumn {
         let (mut block, levels, dim) = (Vec::new(), self.column.levels, self.dim);
         let is_half = self.column.logical_type() == Some(&LogicalType::Float16);
         self.column.next_rows(|reader| {
-            let ColumnBlock { rows, values, repetition } = match reader {
+            let ColumnBlock {
+                rows,
+                values,
+                repetition,
+            } = match reader {
                 ColumnReader::FloatColumnReader(reader) => read(reader, levels, most)?,
                 ColumnReader::DoubleColumnReader(reader) => read(reader, levels, most)?.map(|value| value as f32),
                 ColumnReader::FixedLenByteArrayColumnReader(reader) if is_half => {
@@ -210,7 +274,10 @@ impl VectorColumn {
                 _ => return Err(wrong_type("lists of float32, float64 or float16")),
             };
             let starts = |at: usize| if dim > 0 { at.is_multiple_of(dim) } else { at == 0 };
-            let other = repetition.iter().enumerate().position(|(at, level)| (*level == 0) != starts(at));
+            let other = repetition
+                .iter()
+                .enumerate()
+                .position(|(at, level)| (*level == 0) != starts(at));
             let short = (dim > 0 && values.len() != rows * dim).then(|| repetition.len().saturating_sub(1));
             if let Some(at) = other.or(short) {
                 let row = row_of(&repetition, at);
@@ -237,22 +304,35 @@ pub(super) struct KeyColumn {
 
 impl std::fmt::Debug for KeyColumn {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("KeyColumn").field("column", &self.column.name).finish_non_exhaustive()
+        f.debug_struct("KeyColumn")
+            .field("column", &self.column.name)
+            .finish_non_exhaustive()
     }
 }
 
 impl KeyColumn {
     /// None where the file has no such column.
     pub(super) fn find(path: &Path) -> Result<Option<Self>, Error> {
-        let Some(column) = LeafColumn::find(path, &KEY_NAMES, false)? else { return Ok(None) };
-        let kind = column.file.metadata().file_metadata().schema_descr().column(column.leaf);
+        let Some(column) = LeafColumn::find(path, &KEY_NAMES, false)? else {
+            return Ok(None);
+        };
+        let kind = column
+            .file
+            .metadata()
+            .file_metadata()
+            .schema_descr()
+            .column(column.leaf);
         let unsigned = match kind.logical_type_ref() {
             None | Some(LogicalType::String) => false,
             Some(LogicalType::Integer(kind)) => !kind.is_signed,
             // Dates, times, decimals.
             Some(_) => return Err(column.refused(wrong_type(TEXTS_OR_INTEGERS))),
         };
-        Ok(Some(Self { column, unsigned, block: Vec::new().into_iter() }))
+        Ok(Some(Self {
+            column,
+            unsigned,
+            block: Vec::new().into_iter(),
+        }))
     }
 
     /// The next key; none at the end.
@@ -266,14 +346,28 @@ impl KeyColumn {
                         let found = read(reader, levels, KEYS)?;
                         let utf8 = |key: &ByteArray| std::str::from_utf8(key.data()).is_ok();
                         if let Some(row) = found.values.iter().position(|key| !utf8(key)) {
-                            return Err(RowProblem { expected: "UTF-8", got: "other bytes".to_owned(), row });
+                            return Err(RowProblem {
+                                expected: "UTF-8",
+                                got: "other bytes".to_owned(),
+                                row,
+                            });
                         }
                         found.map(|key| String::from_utf8_lossy(key.data()).into_owned())
                     }
-                    ColumnReader::Int64ColumnReader(reader) => read(reader, levels, KEYS)?
-                        .map(|key| if unsigned { (key as u64).to_string() } else { key.to_string() }),
-                    ColumnReader::Int32ColumnReader(reader) => read(reader, levels, KEYS)?
-                        .map(|key| if unsigned { (key as u32).to_string() } else { key.to_string() }),
+                    ColumnReader::Int64ColumnReader(reader) => read(reader, levels, KEYS)?.map(|key| {
+                        if unsigned {
+                            (key as u64).to_string()
+                        } else {
+                            key.to_string()
+                        }
+                    }),
+                    ColumnReader::Int32ColumnReader(reader) => read(reader, levels, KEYS)?.map(|key| {
+                        if unsigned {
+                            (key as u32).to_string()
+                        } else {
+                            key.to_string()
+                        }
+                    }),
                     _ => return Err(wrong_type(TEXTS_OR_INTEGERS)),
                 };
                 keys = found.values;

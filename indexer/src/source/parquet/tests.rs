@@ -44,7 +44,10 @@ type ListColumns<'a> = (&'a [f32], &'a [i16], &'a [i16]);
 
 /// A file of keys, and of lists by their definition and repetition levels.
 fn write(path: &Path, schema: &str, ids: &[i64], (values, definition, repetition): ListColumns<'_>) {
-    let (schema, properties) = (Arc::new(parse_message_type(schema).unwrap()), Arc::new(WriterProperties::default()));
+    let (schema, properties) = (
+        Arc::new(parse_message_type(schema).unwrap()),
+        Arc::new(WriterProperties::default()),
+    );
     let file = fs_err::File::create(path).unwrap();
     let mut writer = SerializedFileWriter::new(file, schema, properties).unwrap();
     let mut group = writer.next_row_group().unwrap();
@@ -52,7 +55,10 @@ fn write(path: &Path, schema: &str, ids: &[i64], (values, definition, repetition
     column.typed::<Int64Type>().write_batch(ids, None, None).unwrap();
     column.close().unwrap();
     let mut column = group.next_column().unwrap().unwrap();
-    column.typed::<FloatType>().write_batch(values, Some(definition), Some(repetition)).unwrap();
+    column
+        .typed::<FloatType>()
+        .write_batch(values, Some(definition), Some(repetition))
+        .unwrap();
     column.close().unwrap();
     group.close().unwrap();
     writer.close().unwrap();
@@ -73,11 +79,17 @@ fn lists_of_other_lengths_nulls_and_other_columns_are_refused() {
         [keys.next().unwrap(), keys.next().unwrap(), keys.next().unwrap()],
         [Some("7".into()), Some("-8".into()), None]
     );
-    for (kind, first) in [("INTEGER(64, false)", Some("18446744073709551608")), ("TIMESTAMP(MICROS, true)", None)] {
+    for (kind, first) in [
+        ("INTEGER(64, false)", Some("18446744073709551608")),
+        ("TIMESTAMP(MICROS, true)", None),
+    ] {
         let schema = SCHEMA.replace(" id;", &format!(" id ({kind});"));
         write(&path, &schema, &[-8], (&[1.0], &[3], &[0]));
         let key = KeyColumn::find(&path).and_then(|keys| keys.unwrap().next());
-        assert!(first.map_or(key.is_err(), |first| key.is_ok_and(|key| key.as_deref() == Some(first))), "{kind}");
+        assert!(
+            first.map_or(key.is_err(), |first| key.is_ok_and(|key| key.as_deref() == Some(first))),
+            "{kind}"
+        );
     }
     let cases: [(ListColumns<'_>, &str); 5] = [
         ((&[1.0, 2.0, 3.0], &[3; 3], &[0, 1, 0]), "lists of one length"),
@@ -122,7 +134,11 @@ fn damage_is_no_panic() {
             let mut damaged = whole.clone();
             damaged[at] ^= flip;
             fs_err::write(&path, damaged).unwrap();
-            *if read_all(&path).is_ok() { &mut read } else { &mut refused } += 1;
+            *if read_all(&path).is_ok() {
+                &mut read
+            } else {
+                &mut refused
+            } += 1;
         }
     }
     // Some bytes are statistics, which are not used.

@@ -1,8 +1,10 @@
-//! What was learned for an index (`fusion.json`, `rerank.json`): pushed and fetched with its generations, each file whole.
+//! What was learned for an index (`fusion.json`, `rerank.json`): pushed and fetched with its generations, each file
+//! whole.
 //!
-//! These files are no part of a generation, and have no checksum there: they are read before they move. A directory notes what it and a store had in common
-//! last (`.learned`), so that a file which was learned on one side alone goes to the other one, a file that was removed there goes, and of two that were learned
-//! apart neither is lost. No failure here ends a push or a pull: an index is searched without what was learned for it, too.
+//! These files are no part of a generation, and have no checksum there: they are read before they move. A directory
+//! notes what it and a store had in common last (`.learned`), so that a file which was learned on one side alone goes
+//! to the other one, a file that was removed there goes, and of two that were learned apart neither is lost. No failure
+//! here ends a push or a pull: an index is searched without what was learned for it, too.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -83,8 +85,8 @@ fn checksum(bytes: Option<&Vec<u8>>) -> Option<u32> {
     bytes.map(|bytes| crc32c::crc32c(bytes))
 }
 
-/// Brings the files of one side to the other; what became of those that are not the same. A store that is a directory, and is pushed to, has to be locked by the
-/// caller.
+/// Brings the files of one side to the other; what became of those that are not the same. A store that is a directory,
+/// and is pushed to, has to be locked by the caller.
 pub(crate) async fn move_learned(index: &Path, remote: &RemoteStore, direction: Direction) -> Vec<LearnedMove> {
     let noted = noted(index).unwrap_or_default();
     let (mut moves, mut common) = (Vec::new(), Vec::new());
@@ -93,16 +95,18 @@ pub(crate) async fn move_learned(index: &Path, remote: &RemoteStore, direction: 
         let moved = match move_one(index, remote, (file, direction), noted.get(&key).copied()).await {
             Ok(moved) => moved,
             // Where only what is there may be read, a store answers so for what is not.
-            Err(error) => {
-                MoveResult { outcome: Some(LearnedOutcome::Failed(error.to_string())), common: Common::Unknown }
-            }
+            Err(error) => MoveResult {
+                outcome: Some(LearnedOutcome::Failed(error.to_string())),
+                common: Common::Unknown,
+            },
         };
         if let Common::Same(checksum) = moved.common {
             common.push((key, checksum));
         }
         moves.extend(moved.outcome.map(|outcome| LearnedMove { file, outcome }));
     }
-    // What cannot be noted now, because the directory is being changed, is noted by the next push or pull that finds both sides the same.
+    // What cannot be noted now, because the directory is being changed, is noted by the next push or pull that finds
+    // both sides the same.
     drop(note(index, &noted, common));
     moves
 }
@@ -124,7 +128,8 @@ struct MoveResult {
     common: Common,
 }
 
-/// A file, by what both sides had last (`common`): what was changed on the side that is moved from alone goes to the other one.
+/// A file, by what both sides had last (`common`): what was changed on the side that is moved from alone goes to the
+/// other one.
 async fn move_one(
     index: &Path,
     remote: &RemoteStore,
@@ -138,9 +143,17 @@ async fn move_one(
     };
     let now = checksum(from.as_ref());
     if from == to {
-        return Ok(MoveResult { outcome: None, common: Common::Same(now) });
+        return Ok(MoveResult {
+            outcome: None,
+            common: Common::Same(now),
+        });
     }
-    let differ = |outcome| Ok(MoveResult { outcome, common: Common::Unknown });
+    let differ = |outcome| {
+        Ok(MoveResult {
+            outcome,
+            common: Common::Unknown,
+        })
+    };
     // A mirror's own is never what counts, but one that no store gave it stays where the store has none.
     let is_mirror = direction == Direction::Mirror && (from.is_some() || common.is_some());
     if now == common && !is_mirror {
@@ -171,7 +184,10 @@ async fn move_one(
             }
         }
     }
-    Ok(MoveResult { outcome: Some(outcome), common: Common::Same(now) })
+    Ok(MoveResult {
+        outcome: Some(outcome),
+        common: Common::Same(now),
+    })
 }
 
 fn read(index: &Path, name: &str) -> Result<Option<Vec<u8>>> {
@@ -191,7 +207,10 @@ fn noted(index: &Path) -> Result<CommonChecksums> {
     let line = |line: &str| {
         let mut parts = line.split('\t');
         let (url, name, checksum) = (parts.next()?, parts.next()?, parts.next()?);
-        Some(((url.to_owned(), name.to_owned()), u32::from_str_radix(checksum, 16).ok()?))
+        Some((
+            (url.to_owned(), name.to_owned()),
+            u32::from_str_radix(checksum, 16).ok()?,
+        ))
     };
     Ok(text.lines().filter_map(line).collect())
 }

@@ -1,6 +1,6 @@
-//! Every pair of writers: one is ready to publish, and the other begins and ends before it does. Whatever the second one did, the
-//! first either does to the index that it then finds what it would have done to it from the start, or ends with an error and
-//! changes nothing.
+//! Every pair of writers: one is ready to publish, and the other begins and ends before it does. Whatever the second
+//! one did, the first either does to the index that it then finds what it would have done to it from the start, or ends
+//! with an error and changes nothing.
 
 mod twice;
 mod writer;
@@ -38,7 +38,12 @@ pub(crate) fn when_reached(point: &'static str, change: impl FnOnce() + 'static)
             fail::cfg_callback(point, move || reached(point)).unwrap();
         }
     });
-    MEANWHILE.with_borrow_mut(|meanwhile| *meanwhile = Some(Meanwhile { point, change: Box::new(change) }));
+    MEANWHILE.with_borrow_mut(|meanwhile| {
+        *meanwhile = Some(Meanwhile {
+            point,
+            change: Box::new(change),
+        })
+    });
 }
 
 fn reached(point: &str) {
@@ -75,7 +80,9 @@ fn build_and_change() -> Fixture {
     fixture.write_corpus(&oldest().into_values().collect::<Vec<_>>());
     build_index(&fixture.config(), &mut HashSource::default(), JobControl::silent()).unwrap();
     let newest = newest();
-    fixture.upsert(Operation::Upsert, &[newest[&key(5)].clone(), newest[&key(6)].clone()]).unwrap();
+    fixture
+        .upsert(Operation::Upsert, &[newest[&key(5)].clone(), newest[&key(6)].clone()])
+        .unwrap();
     fixture.update_metadata(&[newest[&key(8)].clone()]).unwrap();
     fixture.delete(&[key(9)]).unwrap();
     fixture
@@ -89,10 +96,19 @@ fn live(index: &Path) -> DocumentsByKey {
         for node in (0..shard.dense.len() as u32).filter(|node| shard.is_live(*node)) {
             let stored = shard.document(node).unwrap();
             let metadata = Metadata::of_stored(stored.metadata_json);
-            let document = Document { key: stored.key, title: stored.title, text: stored.text, metadata, place: None };
+            let document = Document {
+                key: stored.key,
+                title: stored.title,
+                text: stored.text,
+                metadata,
+                place: None,
+            };
             shard.dense.rows().decode(node, &mut row);
             assert_eq!(row, row_of(&document.passage()), "the vector of {}", document.key);
-            assert!(live.insert(document.key.clone(), document).is_none(), "a key is live twice");
+            assert!(
+                live.insert(document.key.clone(), document).is_none(),
+                "a key is live twice"
+            );
         }
     }
     live
@@ -129,16 +145,29 @@ fn pair(first: Writer, second: Writer, point: &'static str) {
             after_second
         }
     };
-    assert_eq!(live(&fixture.index()), expected, "{name}: {:?}", made.as_ref().map(|_| ()));
+    assert_eq!(
+        live(&fixture.index()),
+        expected,
+        "{name}: {:?}",
+        made.as_ref().map(|_| ())
+    );
     assert_eq!(verify_current(&fixture.index()).unwrap().problems, [""; 0], "{name}");
     if let Ok(Some(ChangeOutcome { change, manifest, .. })) = &made {
         let parts = change.indexed + change.unchanged + change.superseded + change.rejected;
         assert_eq!(change.read, parts, "{name}: {change:?}");
-        assert!(manifest.as_ref().is_none_or(|manifest| manifest.generation > newest_number), "{name}");
+        assert!(
+            manifest
+                .as_ref()
+                .is_none_or(|manifest| manifest.generation > newest_number),
+            "{name}"
+        );
     }
     if first == Writer::Purge {
         let ever = ever(&fixture.index());
-        assert!(first.keys(1).iter().all(|key| !ever.contains(key)), "{name}: no generation holds what was purged");
+        assert!(
+            first.keys(1).iter().all(|key| !ever.contains(key)),
+            "{name}: no generation holds what was purged"
+        );
     }
 }
 

@@ -52,15 +52,26 @@ fn three(first: Writer, second: Writer, third: Writer) {
     let expected = match &made {
         Ok(_) => first.apply(after, 1),
         Err(error) => {
-            assert!(first.may_fail_after(second) || first.may_fail_after(third), "{name}: {error}");
+            assert!(
+                first.may_fail_after(second) || first.may_fail_after(third),
+                "{name}: {error}"
+            );
             after
         }
     };
-    assert_eq!(live(&fixture.index()), expected, "{name}: {:?}", made.as_ref().map(|_| ()));
+    assert_eq!(
+        live(&fixture.index()),
+        expected,
+        "{name}: {:?}",
+        made.as_ref().map(|_| ())
+    );
     assert_eq!(verify_current(&fixture.index()).unwrap().problems, [""; 0], "{name}");
     if first == Writer::Purge {
         let ever = ever(&fixture.index());
-        assert!(first.keys(1).iter().all(|key| !ever.contains(key)), "{name}: no generation holds what was purged");
+        assert!(
+            first.keys(1).iter().all(|key| !ever.contains(key)),
+            "{name}: no generation holds what was purged"
+        );
     }
 }
 
@@ -74,8 +85,8 @@ fn every_writer_that_publishes_meets_two_others() {
     }
 }
 
-/// The purge waits for the generation that the merge reads, however often the merge begins its publication again, and then looks
-/// into what the merge has published.
+/// The purge waits for the generation that the merge reads, however often the merge begins its publication again, and
+/// then looks into what the merge has published.
 #[test]
 fn what_a_merge_has_copied_is_purged_of_it_too() {
     let fixture = prepared();
@@ -84,8 +95,13 @@ fn what_a_merge_has_copied_is_purged_of_it_too() {
     let purging: Rc<Cell<Option<PurgeThread>>> = Rc::default();
     let started = Rc::clone(&purging);
     when_reached("publish-begin", move || {
-        let config = PurgeConfig { wait: Duration::from_secs(20), ..other.purge_config() };
-        started.set(Some(spawn(move || purge(&config, &[key(7)], JobControl::silent()).map(drop))));
+        let config = PurgeConfig {
+            wait: Duration::from_secs(20),
+            ..other.purge_config()
+        };
+        started.set(Some(spawn(move || {
+            purge(&config, &[key(7)], JobControl::silent()).map(drop)
+        })));
         let index = other.index();
         let has_published = || manifest::current_generation(&index).unwrap() != before;
         assert!(wait_until(Duration::from_secs(20), has_published));
@@ -111,7 +127,10 @@ fn a_change_keeps_the_recall_that_a_build_asks_for_meanwhile() {
     let (index, other) = (fixture.index(), Fixture::at(&fixture.path(".")));
     when_reached("publish-begin", move || {
         let target = Some(RecallTarget::new(0.5, 64).unwrap());
-        let config = BuildConfig { target, ..other.config() };
+        let config = BuildConfig {
+            target,
+            ..other.config()
+        };
         let built = build_index(&config, &mut HashSource::default(), JobControl::silent()).unwrap();
         let built = built.manifest.generation;
         // More than any graph reaches.

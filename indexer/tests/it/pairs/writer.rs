@@ -58,15 +58,24 @@ pub(crate) fn key(number: usize) -> String {
 }
 
 fn with_text(number: usize, text: &str) -> Document {
-    Document { text: text.to_owned(), ..document(number) }
+    Document {
+        text: text.to_owned(),
+        ..document(number)
+    }
 }
 
 fn with_metadata(document: Document, n: u64) -> Document {
-    Document { metadata: metadata(&serde_json::json!({ "n": n })), ..document }
+    Document {
+        metadata: metadata(&serde_json::json!({ "n": n })),
+        ..document
+    }
 }
 
 fn state_of(documents: impl IntoIterator<Item = Document>) -> DocumentsByKey {
-    documents.into_iter().map(|document| (document.key.clone(), document)).collect()
+    documents
+        .into_iter()
+        .map(|document| (document.key.clone(), document))
+        .collect()
 }
 
 /// The documents of the first generation.
@@ -104,9 +113,9 @@ impl Writer {
                 let changed = with_metadata(newest[&key(8)].clone(), 5);
                 vec![fifth, with_text(6, "first"), changed, tenth, document(11), document(30)]
             }
-            (Self::Upsert | Self::UpsertVectors, _) => {
-                [5, 6, 8, 9, 10].map(|number| with_text(number, "of the other")).to_vec()
-            }
+            (Self::Upsert | Self::UpsertVectors, _) => [5, 6, 8, 9, 10]
+                .map(|number| with_text(number, "of the other"))
+                .to_vec(),
             (Self::Metadata, 1) => vec![with_metadata(document(8), 6), with_metadata(document(10), 6)],
             (Self::Metadata, _) => [5, 8, 10].map(|number| with_metadata(document(number), 9)).to_vec(),
             _ => Vec::new(),
@@ -133,14 +142,20 @@ impl Writer {
             fs_err::rename(fixture.path("corpus.jsonl"), &corpus).unwrap();
         }
         let read = ReadOptions::default();
-        let file = Corpus::File { path: corpus.clone(), read: read.clone() };
+        let file = Corpus::File {
+            path: corpus.clone(),
+            read: read.clone(),
+        };
         let add = |config: UpsertConfig| {
             let mut batch = file.open(config.operation == Operation::Upsert)?;
             upsert(&config, batch.as_mut(), &mut HashSource::default(), control).map(Some)
         };
         match self {
             Self::Build => {
-                let config = BuildConfig { corpus: file.clone(), ..fixture.config() };
+                let config = BuildConfig {
+                    corpus: file.clone(),
+                    ..fixture.config()
+                };
                 build_index(&config, &mut HashSource::default(), control).map(|_| None)
             }
             Self::Append => {
@@ -159,7 +174,12 @@ impl Writer {
                 upsert(&config, batch.as_mut(), &mut source, control).map(Some)
             }
             Self::Metadata => {
-                let config = MetadataConfig { corpus, read, index, dry_run: false };
+                let config = MetadataConfig {
+                    corpus,
+                    read,
+                    index,
+                    dry_run: false,
+                };
                 update_metadata(&config, control).map(Some)
             }
             Self::Delete => delete(&index, &self.keys(turn), false, control).map(Some),

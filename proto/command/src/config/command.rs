@@ -17,18 +17,27 @@ pub(super) const LOG: &str = "log";
 pub(super) fn configured(command: Command) -> Command {
     let after = help(command.get_name());
     let command = command.mut_subcommand(SERVE, |serve| serve.arg(config()).arg(log()).after_help(after));
-    let Some(serve) = command.find_subcommand(SERVE) else { return command };
+    let Some(serve) = command.find_subcommand(SERVE) else {
+        return command;
+    };
     let about =
         "Print the configuration that `serve` with the same options has, as TOML, and where each value comes from";
     let print = serve.clone().name(PRINT).about(about).long_about(None::<&str>);
     let about = "Print the configuration of `serve`";
-    command.subcommand(Command::new(CONFIG).about(about).subcommand_required(true).subcommand(print))
+    command.subcommand(
+        Command::new(CONFIG)
+            .about(about)
+            .subcommand_required(true)
+            .subcommand(print),
+    )
 }
 
 /// The command without the variables that clap would read by itself: they are a layer here.
 pub(super) fn without_variables(command: Command) -> Command {
     let strip = |command: Command| command.mut_args(|arg| arg.env(None));
-    command.mut_subcommand(SERVE, strip).mut_subcommand(CONFIG, |config| config.mut_subcommand(PRINT, strip))
+    command
+        .mut_subcommand(SERVE, strip)
+        .mut_subcommand(CONFIG, |config| config.mut_subcommand(PRINT, strip))
 }
 
 /// The subcommand that matches are of, if it is configured, and its path.
@@ -43,13 +52,22 @@ pub(super) fn chosen(matches: &ArgMatches) -> Option<(&'static [&'static str], &
 fn config() -> Arg {
     let help = "TOML file with options; its keys are their long names. It is followed while the server runs";
     let parser = value_parser!(PathBuf);
-    Arg::new(CONFIG).long(CONFIG).value_name("FILE").value_parser(parser).help(help)
+    Arg::new(CONFIG)
+        .long(CONFIG)
+        .value_name("FILE")
+        .value_parser(parser)
+        .help(help)
 }
 
 fn log() -> Arg {
     let help = "What is logged: a level, or a filter as of `RUST_LOG`, which is its default";
     let parser = |text: &str| logs::check_filter(text).map(|()| text.to_owned());
-    Arg::new(LOG).long(LOG).value_name("FILTER").value_parser(parser).default_value(logs::default_filter()).help(help)
+    Arg::new(LOG)
+        .long(LOG)
+        .value_name("FILTER")
+        .value_parser(parser)
+        .default_value(logs::default_filter())
+        .help(help)
 }
 
 fn help(program: &str) -> String {

@@ -18,9 +18,10 @@ pub(super) fn text(path: &Path) -> Result<String, String> {
     let read = fs_err::File::open(path).and_then(|file| file.take(MAX_BYTES + 1).read_to_string(&mut text));
     match read {
         Err(error) => Err(format!("--config: {error}")),
-        Ok(bytes) if bytes as u64 > MAX_BYTES => {
-            Err(format!("--config `{}`: expected at most {MAX_BYTES} bytes, got more", path.display()))
-        }
+        Ok(bytes) if bytes as u64 > MAX_BYTES => Err(format!(
+            "--config `{}`: expected at most {MAX_BYTES} bytes, got more",
+            path.display()
+        )),
         Ok(_) => Ok(text),
     }
 }
@@ -42,8 +43,15 @@ pub(super) fn settings(path: &Path, text: &str, known: &[Setting]) -> Result<Vec
         };
         let arguments = values(setting, value.get_ref()).and_then(|values| setting.arguments(values));
         let arguments = arguments.map_err(|reason| refused(at, format!("`{key}`: {reason}")))?;
-        let origin = SettingOrigin::File { path: path.to_owned(), line: line(at) };
-        all.push(Given { key: key.to_owned(), origin, arguments });
+        let origin = SettingOrigin::File {
+            path: path.to_owned(),
+            line: line(at),
+        };
+        all.push(Given {
+            key: key.to_owned(),
+            origin,
+            arguments,
+        });
     }
     Ok(all)
 }
@@ -62,7 +70,11 @@ fn values(setting: &Setting, value: &DeValue<'_>) -> Result<Vec<SettingValue>, S
             if array.is_empty() {
                 return Err(wrong("an empty array. Leave the key out"));
             }
-            array.iter().map(Spanned::get_ref).map(|one| scalar(one).map_err(wrong)).collect()
+            array
+                .iter()
+                .map(Spanned::get_ref)
+                .map(|one| scalar(one).map_err(wrong))
+                .collect()
         }
         value => Ok(vec![scalar(value).map_err(wrong)?]),
     }

@@ -43,19 +43,30 @@ impl Follower {
     pub(super) fn new(configuration: Configuration, text: Option<Result<String, String>>, now: Vec<Effective>) -> Self {
         let is_regular = configuration.file().is_some_and(|path| path.is_file());
         let configuration = Arc::new(configuration);
-        Self { configuration, text, latest: now.clone(), running: now, is_regular, hangup: None }
+        Self {
+            configuration,
+            text,
+            latest: now.clone(),
+            running: now,
+            is_regular,
+            hangup: None,
+        }
     }
 
     /// From here on SIGHUP reads the configuration again; before, it ends the process. Call it inside a tokio runtime.
     #[must_use]
     pub fn listen(self) -> Self {
-        Self { hangup: signal(SignalKind::hangup()).ok(), ..self }
+        Self {
+            hangup: signal(SignalKind::hangup()).ok(),
+            ..self
+        }
     }
 
     /// Follows in a task of its own, as long as the runtime lives. Call it inside a tokio runtime.
     ///
-    /// Reads the configuration again whenever the file has changed, and at SIGHUP, and has the keys of `live` applied; the log
-    /// filter always is. Others are logged: they need a restart. So is a configuration that cannot be used, and nothing changes.
+    /// Reads the configuration again whenever the file has changed, and at SIGHUP, and has the keys of `live` applied;
+    /// the log filter always is. Others are logged: they need a restart. So is a configuration that cannot be used, and
+    /// nothing changes.
     pub fn spawn<S: FromArgMatches + 'static>(
         self,
         live: &'static [&'static str],
@@ -74,7 +85,9 @@ impl Follower {
             let mut text = self.text.clone();
             if self.is_regular {
                 let configuration = Arc::clone(&self.configuration);
-                let Ok(read) = tokio::task::spawn_blocking(move || configuration.text()).await else { continue };
+                let Ok(read) = tokio::task::spawn_blocking(move || configuration.text()).await else {
+                    continue;
+                };
                 text = read;
             }
             if !asked && text == self.text {
@@ -87,7 +100,11 @@ impl Follower {
                         tracing::info!("configuration: nothing has changed");
                     }
                 }
-                Ok(Reread { arguments, changed, restart }) => {
+                Ok(Reread {
+                    arguments,
+                    changed,
+                    restart,
+                }) => {
                     self.set_log_filter();
                     apply(&arguments);
                     tracing::info!(changed = changed.join(", "), "configuration read again");
@@ -106,8 +123,13 @@ impl Follower {
         live: &[&str],
     ) -> Result<Reread<S>, String> {
         self.text = text;
-        let merged = self.configuration.merge(self.text.as_ref()).map_err(|refusal| refusal.to_string())?;
-        let Some((_, matches)) = chosen(&merged.matches) else { return Err("it is of another command".to_owned()) };
+        let merged = self
+            .configuration
+            .merge(self.text.as_ref())
+            .map_err(|refusal| refusal.to_string())?;
+        let Some((_, matches)) = chosen(&merged.matches) else {
+            return Err("it is of another command".to_owned());
+        };
         let arguments = S::from_arg_matches(matches).map_err(|error| error.to_string())?;
         for (running, now) in self.running.iter_mut().zip(&merged.values) {
             if live.contains(&&*now.key) || now.key == LOG {
@@ -117,7 +139,11 @@ impl Follower {
         let changed = different(&self.latest, &merged.values);
         let restart = different(&self.running, &merged.values);
         self.latest = merged.values;
-        Ok(Reread { arguments, changed, restart })
+        Ok(Reread {
+            arguments,
+            changed,
+            restart,
+        })
     }
 
     fn set_log_filter(&self) {
@@ -129,8 +155,14 @@ impl Follower {
 
 /// The log filter of a configuration.
 pub(super) fn log_filter(values: &[Effective]) -> String {
-    let texts = values.iter().find(|value| value.key == LOG).and_then(|value| value.values.as_ref());
-    texts.and_then(|texts| texts.first()?.to_str()).unwrap_or(logs::default_filter()).to_owned()
+    let texts = values
+        .iter()
+        .find(|value| value.key == LOG)
+        .and_then(|value| value.values.as_ref());
+    texts
+        .and_then(|texts| texts.first()?.to_str())
+        .unwrap_or(logs::default_filter())
+        .to_owned()
 }
 
 async fn received(signal: &mut Option<Signal>) {
@@ -145,6 +177,9 @@ async fn received(signal: &mut Option<Signal>) {
 
 /// Keys of which two lists of all settings have different values.
 fn different(before: &[Effective], after: &[Effective]) -> Vec<String> {
-    let pairs = before.iter().zip(after).filter(|(before, after)| before.values != after.values);
+    let pairs = before
+        .iter()
+        .zip(after)
+        .filter(|(before, after)| before.values != after.values);
     pairs.map(|(before, _)| before.key.clone()).collect()
 }

@@ -54,7 +54,8 @@ pub(super) enum ConfigRefusal {
 }
 
 impl Configuration {
-    /// The configuration of a program with these arguments, of which the first is its name, and variables. Nothing is read yet.
+    /// The configuration of a program with these arguments, of which the first is its name, and variables. Nothing is
+    /// read yet.
     pub(super) fn new(
         command: Command,
         arguments: Vec<OsString>,
@@ -62,12 +63,23 @@ impl Configuration {
     ) -> Self {
         let command = configured(command);
         let variables = Variables::new(command.get_name(), variables);
-        let mut new = Self { command, arguments, path: &[], settings: Vec::new(), variables, file: None };
+        let mut new = Self {
+            command,
+            arguments,
+            path: &[],
+            settings: Vec::new(),
+            variables,
+            file: None,
+        };
         let Some(matches) = new.lenient() else { return new };
-        let Some((path, matches)) = chosen(&matches) else { return new };
+        let Some((path, matches)) = chosen(&matches) else {
+            return new;
+        };
         let mut built = new.command.clone();
         built.build();
-        let leaf = path.iter().try_fold(&built, |command, name| command.find_subcommand(name));
+        let leaf = path
+            .iter()
+            .try_fold(&built, |command, name| command.find_subcommand(name));
         new.settings = leaf.map(Setting::all).unwrap_or_default();
         new.settings.retain(|setting| setting.key != CONFIG);
         new.path = path;
@@ -92,7 +104,11 @@ impl Configuration {
 
     /// A warning for each variable that looks misspelt.
     pub(super) fn warnings(&self) -> Vec<String> {
-        if self.path.is_empty() { Vec::new() } else { self.variables.warnings(&self.settings) }
+        if self.path.is_empty() {
+            Vec::new()
+        } else {
+            self.variables.warnings(&self.settings)
+        }
     }
 
     /// The text of the file; none if there is no file.
@@ -106,7 +122,11 @@ impl Configuration {
         let mut arguments = self.arguments.clone();
         let mut at = arguments.len().min(1);
         for name in self.path {
-            at += arguments.iter().skip(at).position(|argument| argument == name).map_or(0, |found| found + 1);
+            at += arguments
+                .iter()
+                .skip(at)
+                .position(|argument| argument == name)
+                .map_or(0, |found| found + 1);
         }
         arguments.splice(at..at, given.iter().flat_map(|one| one.arguments.clone()));
         let matches = self.command.clone().try_get_matches_from(arguments).map_err(|error| {
@@ -114,7 +134,11 @@ impl Configuration {
             ConfigRefusal::CommandLine(Box::new(error), lines)
         })?;
         let values = match chosen(&matches) {
-            Some((_, matches)) => self.settings.iter().map(|setting| effective(setting, matches, &given)).collect(),
+            Some((_, matches)) => self
+                .settings
+                .iter()
+                .map(|setting| effective(setting, matches, &given))
+                .collect(),
             None => Vec::new(),
         };
         Ok(Merged { matches, values })
@@ -122,15 +146,22 @@ impl Configuration {
 
     /// What file and variables give to flags that are not on the command line. All of the file is checked.
     fn lower_layers(&self, text: Option<&Result<String, String>>) -> Result<Vec<Given>, String> {
-        let Some(matches) = self.lenient() else { return Ok(Vec::new()) };
-        let Some((_, matches)) = chosen(&matches) else { return Ok(Vec::new()) };
+        let Some(matches) = self.lenient() else {
+            return Ok(Vec::new());
+        };
+        let Some((_, matches)) = chosen(&matches) else {
+            return Ok(Vec::new());
+        };
         let mut of_file = match (&self.file, text) {
             (Some(path), Some(text)) => file::settings(path, text.as_ref().map_err(Clone::clone)?, &self.settings)?,
             _ => Vec::new(),
         };
         let mut given = Vec::new();
         for setting in &self.settings {
-            let in_file = of_file.iter().position(|one| one.key == setting.key).map(|at| of_file.swap_remove(at));
+            let in_file = of_file
+                .iter()
+                .position(|one| one.key == setting.key)
+                .map(|at| of_file.swap_remove(at));
             if matches.value_source(setting.id()) == Some(ValueSource::CommandLine) {
                 continue;
             }
@@ -141,20 +172,31 @@ impl Configuration {
 
     /// What the command line alone says, whether or not it is complete. None where it asks for help or the version.
     fn lenient(&self) -> Option<ArgMatches> {
-        // Parsing ends at the first argument that clap refuses. It will refuse that one again when all layers are there.
-        self.command.clone().ignore_errors(true).try_get_matches_from(&self.arguments).ok()
+        // Parsing ends at the first argument that clap refuses. It will refuse that one again when all layers are
+        // there.
+        self.command
+            .clone()
+            .ignore_errors(true)
+            .try_get_matches_from(&self.arguments)
+            .ok()
     }
 }
 
 fn effective(setting: &Setting, matches: &ArgMatches, given: &[Given]) -> Effective {
-    let values = matches.get_raw(setting.id()).map(|values| values.map(OsStr::to_owned).collect());
+    let values = matches
+        .get_raw(setting.id())
+        .map(|values| values.map(OsStr::to_owned).collect());
     let origin = match given.iter().find(|one| one.key == setting.key) {
         Some(given) => given.origin.clone(),
         None if matches.value_source(setting.id()) == Some(ValueSource::CommandLine) => SettingOrigin::CommandLine,
         None if setting.key == LOG && logs::is_from_environment() => SettingOrigin::Variable(logs::VARIABLE.to_owned()),
         None => SettingOrigin::Default,
     };
-    Effective { key: setting.key.clone(), values, origin }
+    Effective {
+        key: setting.key.clone(),
+        values,
+        origin,
+    }
 }
 
 /// A line for each flag that clap's error names and that does not come from the command line.
@@ -167,8 +209,11 @@ fn origins(error: &clap::Error, given: &[Given]) -> Vec<String> {
             _ => {}
         }
     }
-    let is_named =
-        |key: &str| named.iter().any(|name| name.split([' ', '=', '[']).next() == Some(&*format!("--{key}")));
+    let is_named = |key: &str| {
+        named
+            .iter()
+            .any(|name| name.split([' ', '=', '[']).next() == Some(&*format!("--{key}")))
+    };
     let from = |one: &Given| match &one.origin {
         SettingOrigin::File { path, line } => format!("`--{}` comes from {}:{line}", one.key, path.display()),
         origin => format!("`--{}` comes from the {origin}", one.key),

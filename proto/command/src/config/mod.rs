@@ -1,8 +1,8 @@
 //! Configuration of a server in layers: defaults, a TOML file, `DYAD_` variables, flags; later ones win.
 //!
-//! The long names of the flags of `serve` are the keys of the file. Entries of the file, and variables, whose flag is not on the
-//! command line become arguments before clap parses them, so that a new flag is covered without code of its own, and values,
-//! required flags and conflicts are checked in one place.
+//! The long names of the flags of `serve` are the keys of the file. Entries of the file, and variables, whose flag is
+//! not on the command line become arguments before clap parses them, so that a new flag is covered without code of its
+//! own, and values, required flags and conflicts are checked in one place.
 //!
 //! | file | contents |
 //! |---|---|

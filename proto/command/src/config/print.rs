@@ -9,7 +9,9 @@ use super::setting::{FlagShape, Setting, SettingOrigin};
 pub(super) fn toml(configuration: &Configuration, values: &[Effective]) -> String {
     let mut toml = String::new();
     for value in values {
-        let Some(setting) = configuration.setting(&value.key) else { continue };
+        let Some(setting) = configuration.setting(&value.key) else {
+            continue;
+        };
         // Writing to a string cannot fail.
         let _ = writeln!(toml, "{}", line(setting, value));
     }
@@ -18,7 +20,11 @@ pub(super) fn toml(configuration: &Configuration, values: &[Effective]) -> Strin
 
 fn line(setting: &Setting, value: &Effective) -> String {
     let (key, origin) = (&value.key, &value.origin);
-    let texts = value.values.iter().flatten().map(|text| setting.toml(&text.to_string_lossy()));
+    let texts = value
+        .values
+        .iter()
+        .flatten()
+        .map(|text| setting.toml(&text.to_string_lossy()));
     let texts: Vec<String> = texts.collect();
     match (texts.as_slice(), setting.shape) {
         ([], FlagShape::Optional) if *origin != SettingOrigin::Default => format!("{key} = false # {origin}"),

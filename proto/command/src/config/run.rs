@@ -11,8 +11,8 @@ use super::print;
 use crate::exit::{USAGE, finish, refused};
 use crate::logs;
 
-/// As [`run`](crate::run), for a program whose `serve` is configured by a file and variables too. `command` gets what follows the
-/// configuration while the server runs.
+/// As [`run`](crate::run), for a program whose `serve` is configured by a file and variables too. `command` gets what
+/// follows the configuration while the server runs.
 pub fn run_server<A: Parser>(
     command: impl FnOnce(A, Follower) -> anyhow::Result<ExitCode>,
     code: impl FnOnce(&anyhow::Error) -> u8,

@@ -83,7 +83,12 @@ impl Setting {
             ArgAction::Append => FlagShape::List,
             _ => return None,
         };
-        Some(Self { arg: arg.clone(), key, shape, kind: ValueKind::of(arg) })
+        Some(Self {
+            arg: arg.clone(),
+            key,
+            shape,
+            kind: ValueKind::of(arg),
+        })
     }
 
     /// Its identifier in matches.
@@ -113,7 +118,11 @@ impl Setting {
                 _ => return Err(format!("expected {}, got {value}", self.expected())),
             };
             self.check(&text).map_err(|reason| {
-                format!("expected a value that `--{}` accepts, got {value}: {}", self.key, without_credentials(&reason))
+                format!(
+                    "expected a value that `--{}` accepts, got {value}: {}",
+                    self.key,
+                    without_credentials(&reason)
+                )
             })?;
             arguments.push(assign(&self.key, &text));
         }
@@ -122,7 +131,9 @@ impl Setting {
 
     /// The text of a variable as a value of its type; text that is none stays text, which [`Self::arguments`] refuses.
     pub(super) fn value_of(&self, text: OsString) -> SettingValue {
-        let Some(utf8) = text.to_str() else { return SettingValue::Text(text) };
+        let Some(utf8) = text.to_str() else {
+            return SettingValue::Text(text);
+        };
         match (self.kind, utf8) {
             (_, "true" | "false") if self.takes_booleans() || self.kind == ValueKind::Boolean => {
                 SettingValue::Boolean(utf8 == "true")
@@ -156,7 +167,9 @@ impl Setting {
             ValueKind::Boolean => text.parse().ok().map(toml::Value::Boolean),
             // Integers of TOML files may be larger than those of `toml::Value`.
             ValueKind::Integer => {
-                return text.parse::<i128>().map_or_else(|_| quoted(&text), |value| value.to_string());
+                return text
+                    .parse::<i128>()
+                    .map_or_else(|_| quoted(&text), |value| value.to_string());
             }
             ValueKind::Number => text.parse().ok().map(toml::Value::Float),
             ValueKind::Text => None,
@@ -177,8 +190,13 @@ impl Setting {
             .action(self.arg.get_action().clone())
             .num_args(self.arg.get_num_args().unwrap_or_else(|| 1.into()))
             .value_parser(self.arg.get_value_parser().clone());
-        let command = Command::new("setting").no_binary_name(true).disable_help_flag(true).arg(alone);
-        let Err(error) = command.try_get_matches_from([assign("value", text)]) else { return Ok(()) };
+        let command = Command::new("setting")
+            .no_binary_name(true)
+            .disable_help_flag(true)
+            .arg(alone);
+        let Err(error) = command.try_get_matches_from([assign("value", text)]) else {
+            return Ok(());
+        };
         if let Some(source) = error.source() {
             return Err(source.to_string());
         }
@@ -193,8 +211,18 @@ impl ValueKind {
     fn of(arg: &Arg) -> Self {
         let of_parser = arg.get_value_parser().type_id();
         let is = |types: &[TypeId]| types.iter().any(|one| of_parser == *one);
-        let unsigned = [TypeId::of::<u8>(), TypeId::of::<u16>(), TypeId::of::<u32>(), TypeId::of::<u64>()];
-        let signed = [TypeId::of::<i8>(), TypeId::of::<i16>(), TypeId::of::<i32>(), TypeId::of::<i64>()];
+        let unsigned = [
+            TypeId::of::<u8>(),
+            TypeId::of::<u16>(),
+            TypeId::of::<u32>(),
+            TypeId::of::<u64>(),
+        ];
+        let signed = [
+            TypeId::of::<i8>(),
+            TypeId::of::<i16>(),
+            TypeId::of::<i32>(),
+            TypeId::of::<i64>(),
+        ];
         if is(&[TypeId::of::<bool>()]) {
             Self::Boolean
         } else if is(&unsigned) || is(&signed) || is(&[TypeId::of::<usize>(), TypeId::of::<isize>()]) {
@@ -239,8 +267,8 @@ fn quoted(text: &str) -> String {
     toml::Value::String(text.to_owned()).to_string()
 }
 
-/// The text with the user and password of every URL in it replaced by `***`; of URLs of object stores (all but `http` and `https`) also what
-/// follows `?`, where signatures would be.
+/// The text with the user and password of every URL in it replaced by `***`; of URLs of object stores (all but `http`
+/// and `https`) also what follows `?`, where signatures would be.
 pub(super) fn without_credentials(text: &str) -> String {
     let mut parts = text.split("://");
     let mut masked = parts.next().unwrap_or_default().to_owned();
@@ -250,7 +278,9 @@ pub(super) fn without_credentials(text: &str) -> String {
         let (authority, rest) = part.split_at(end);
         let is_store = !masked.ends_with("http") && !masked.ends_with("https");
         masked.push_str("://");
-        let (user, place) = authority.rsplit_once('@').map_or((None, authority), |(user, place)| (Some(user), place));
+        let (user, place) = authority
+            .rsplit_once('@')
+            .map_or((None, authority), |(user, place)| (Some(user), place));
         if user.is_some() {
             masked.push_str("***@");
         }

@@ -1,4 +1,5 @@
-//! The `DYAD_` variables: of a flag `--max-requests` of `dyad-searcher`, `DYAD_SEARCHER_MAX_REQUESTS`, else `DYAD_MAX_REQUESTS`.
+//! The `DYAD_` variables: of a flag `--max-requests` of `dyad-searcher`, `DYAD_SEARCHER_MAX_REQUESTS`, else
+//! `DYAD_MAX_REQUESTS`.
 //!
 //! The name with the program sets the flag of that program alone, where programs share an environment.
 
@@ -23,35 +24,62 @@ impl Variables {
     /// Those of `all` that concern a program.
     pub(super) fn new(program: &str, all: impl Iterator<Item = (OsString, OsString)>) -> Self {
         let ours = |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value));
-        let values = all.filter_map(ours).filter(|(name, value)| name.starts_with(PREFIX) && !value.is_empty());
-        Self { program: format!("{}_", constant_case(program)), values: values.collect() }
+        let values = all
+            .filter_map(ours)
+            .filter(|(name, value)| name.starts_with(PREFIX) && !value.is_empty());
+        Self {
+            program: format!("{}_", constant_case(program)),
+            values: values.collect(),
+        }
     }
 
     /// The value of a flag, with the name of the variable that it comes from.
     pub(super) fn get(&self, key: &str, own: Option<&str>) -> Option<(String, OsString)> {
-        let found = self.names(key, own).into_iter().find_map(|name| self.values.get_key_value(&name));
+        let found = self
+            .names(key, own)
+            .into_iter()
+            .find_map(|name| self.values.get_key_value(&name));
         found.map(|(name, value)| (name.clone(), value.clone()))
     }
 
     /// A setting that a variable gives. An error names the variable.
     pub(super) fn setting(&self, setting: &Setting) -> Result<Option<Given>, String> {
-        let Some((name, text)) = self.get(&setting.key, setting.own_variable()) else { return Ok(None) };
+        let Some((name, text)) = self.get(&setting.key, setting.own_variable()) else {
+            return Ok(None);
+        };
         let arguments = setting.arguments(vec![setting.value_of(text)]).map_err(|reason| {
-            let only = if setting.shape == FlagShape::List { ". A variable holds one value" } else { "" };
+            let only = if setting.shape == FlagShape::List {
+                ". A variable holds one value"
+            } else {
+                ""
+            };
             format!("{name}: {reason}{only}")
         })?;
-        Ok(Some(Given { key: setting.key.clone(), origin: SettingOrigin::Variable(name), arguments }))
+        Ok(Some(Given {
+            key: setting.key.clone(),
+            origin: SettingOrigin::Variable(name),
+            arguments,
+        }))
     }
 
     /// A warning for each variable that is not known and looks like one that is.
     pub(super) fn warnings(&self, settings: &[Setting]) -> Vec<String> {
         let mut known: Vec<String> = OTHERS.map(str::to_owned).into();
         known.extend(self.names("config", None));
-        known.extend(settings.iter().flat_map(|setting| self.names(&setting.key, setting.own_variable())));
+        known.extend(
+            settings
+                .iter()
+                .flat_map(|setting| self.names(&setting.key, setting.own_variable())),
+        );
         let unknown = self.values.keys().filter(|name| !known.contains(name));
         let near = |name: &String| {
-            let near = nearest(name.strip_prefix(PREFIX)?, known.iter().filter_map(|one| one.strip_prefix(PREFIX)))?;
-            Some(format!("the variable `{name}` is unknown and sets nothing, did you mean `{PREFIX}{near}`?"))
+            let near = nearest(
+                name.strip_prefix(PREFIX)?,
+                known.iter().filter_map(|one| one.strip_prefix(PREFIX)),
+            )?;
+            Some(format!(
+                "the variable `{name}` is unknown and sets nothing, did you mean `{PREFIX}{near}`?"
+            ))
         };
         unknown.filter_map(near).collect()
     }
@@ -59,7 +87,10 @@ impl Variables {
     /// The names of a flag's variables, the one that counts first.
     fn names(&self, key: &str, own: Option<&str>) -> [String; 2] {
         let name = constant_case(key);
-        [format!("{}{name}", self.program), own.map_or_else(|| format!("{PREFIX}{name}"), str::to_owned)]
+        [
+            format!("{}{name}", self.program),
+            own.map_or_else(|| format!("{PREFIX}{name}"), str::to_owned),
+        ]
     }
 }
 

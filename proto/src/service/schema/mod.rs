@@ -1,5 +1,5 @@
-//! Checks a request's bytes against the descriptor of its message before they are decoded: form, UTF-8 and the number of
-//! elements.
+//! Checks a request's bytes against the descriptor of its message before they are decoded: form, UTF-8 and the number
+//! of elements.
 //!
 //! A decoder takes memory for every element at once, and an empty one costs two bytes on the wire and up to two hundred
 //! in memory. So elements are counted first, and no message that the decoder would refuse reaches it.
@@ -59,29 +59,55 @@ pub(super) struct Schema {
 impl Schema {
     /// Of several compiled sets; duplicates are ignored.
     pub(super) fn new(sets: &[&[u8]]) -> Result<Self, prost::DecodeError> {
-        let sets = sets.iter().map(|bytes| FileDescriptorSet::decode(*bytes)).collect::<Result<Vec<_>, _>>()?;
+        let sets = sets
+            .iter()
+            .map(|bytes| FileDescriptorSet::decode(*bytes))
+            .collect::<Result<Vec<_>, _>>()?;
         let files: Vec<_> = sets.iter().flat_map(|set| &set.file).collect();
         let mut messages = Vec::new();
         for file in &files {
-            let package = if file.package().is_empty() { String::new() } else { format!(".{}", file.package()) };
+            let package = if file.package().is_empty() {
+                String::new()
+            } else {
+                format!(".{}", file.package())
+            };
             collect(&package, &file.message_type, &mut messages);
         }
-        let places: HashMap<&str, usize> =
-            messages.iter().enumerate().map(|(place, (name, _))| (name.as_str(), place)).collect();
-        let fields = messages.iter().map(|(name, message)| fields(name, message, &places)).collect();
+        let places: HashMap<&str, usize> = messages
+            .iter()
+            .enumerate()
+            .map(|(place, (name, _))| (name.as_str(), place))
+            .collect();
+        let fields = messages
+            .iter()
+            .map(|(name, message)| fields(name, message, &places))
+            .collect();
         let mut methods = HashMap::new();
         for file in files {
             for service in &file.service {
                 for method in &service.method {
                     let path = format!("/{}.{}/{}", file.package(), service.name(), method.name());
-                    let Some(input) = places.get(method.input_type()).copied() else { continue };
+                    let Some(input) = places.get(method.input_type()).copied() else {
+                        continue;
+                    };
                     let limits = request_limits(&path);
                     let (bytes, elements) = (limits.bytes as usize, limits.elements as usize);
-                    methods.insert(path, Method { input, streams: method.client_streaming(), bytes, elements });
+                    methods.insert(
+                        path,
+                        Method {
+                            input,
+                            streams: method.client_streaming(),
+                            bytes,
+                            elements,
+                        },
+                    );
                 }
             }
         }
-        Ok(Self { messages: fields, methods })
+        Ok(Self {
+            messages: fields,
+            methods,
+        })
     }
 
     /// The method that a path names.
@@ -150,7 +176,10 @@ impl Schema {
                 FieldKind::Message(inner) => self.check_message(inner, content, left, depth + 1)?,
                 // Numbers packed into one field; those of fixed length take no more memory decoded.
                 FieldKind::Fixed32 | FieldKind::Fixed64 if field.repeated => {
-                    if !content.len().is_multiple_of(if field.kind == FieldKind::Fixed32 { 4 } else { 8 }) {
+                    if !content
+                        .len()
+                        .is_multiple_of(if field.kind == FieldKind::Fixed32 { 4 } else { 8 })
+                    {
                         return Err(CUT);
                     }
                 }
@@ -181,13 +210,15 @@ fn fields(message: &str, descriptor: &DescriptorProto, places: &HashMap<&str, us
             Type::Fixed32 | Type::Sfixed32 | Type::Float => FieldKind::Fixed32,
             Type::Fixed64 | Type::Sfixed64 | Type::Double => FieldKind::Fixed64,
             Type::String => FieldKind::Text,
-            Type::Message | Type::Group => {
-                places.get(field.type_name()).map_or(FieldKind::Bytes, |place| FieldKind::Message(*place))
-            }
+            Type::Message | Type::Group => places
+                .get(field.type_name())
+                .map_or(FieldKind::Bytes, |place| FieldKind::Message(*place)),
             Type::Bytes => FieldKind::Bytes,
             _ => FieldKind::Varint,
         };
-        let rules = message.strip_prefix(".dyad.v1.").and_then(|message| field_rules(message, field.name()));
+        let rules = message
+            .strip_prefix(".dyad.v1.")
+            .and_then(|message| field_rules(message, field.name()));
         Field {
             number: field.number().unsigned_abs().into(),
             name: field.name().to_owned(),

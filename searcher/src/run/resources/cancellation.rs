@@ -38,7 +38,11 @@ impl Cancel for SearchCancellation {
 impl SearchCancellation {
     /// For work that may take `time` from `started`.
     pub(in crate::run) fn with_deadline(started: Instant, time: Duration) -> (Arc<Self>, CancelOnDrop) {
-        let cancel = Arc::new(Self { dropped: AtomicBool::new(false), deadline: started + time, time });
+        let cancel = Arc::new(Self {
+            dropped: AtomicBool::new(false),
+            deadline: started + time,
+            time,
+        });
         (Arc::clone(&cancel), CancelOnDrop(cancel))
     }
 
@@ -59,12 +63,20 @@ impl SearchCancellation {
 
     /// The error, where the work is cancelled already.
     pub(in crate::run) fn check(&self) -> Result<()> {
-        if self.is_cancelled() { Err(self.deadline_error()) } else { Ok(()) }
+        if self.is_cancelled() {
+            Err(self.deadline_error())
+        } else {
+            Ok(())
+        }
     }
 
     /// The hits of a complete search; the error of a cancelled one, whose hits are never an answer.
     pub(in crate::run) fn complete<H>(&self, hits: SearchHits<H>) -> Result<SearchHits<H>> {
-        if hits.is_cancelled() { Err(self.deadline_error()) } else { Ok(hits) }
+        if hits.is_cancelled() {
+            Err(self.deadline_error())
+        } else {
+            Ok(hits)
+        }
     }
 }
 
@@ -77,7 +89,10 @@ mod tests {
         let hour = Duration::from_hours(1);
         let (cancel, guard) = SearchCancellation::with_deadline(Instant::now(), hour);
         assert!(!cancel.is_cancelled() && cancel.check().is_ok());
-        assert_eq!(cancel.complete(SearchHits::<u8>::default()).unwrap(), SearchHits::default());
+        assert_eq!(
+            cancel.complete(SearchHits::<u8>::default()).unwrap(),
+            SearchHits::default()
+        );
         assert!(matches!(cancel.complete(SearchHits::<u8>::cancelled()), Err(Error::Deadline(time)) if time == hour));
         drop(guard);
         assert!(cancel.is_cancelled() && cancel.check().is_err());

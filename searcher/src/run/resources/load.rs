@@ -25,7 +25,14 @@ pub(in crate::run) struct PoolLoad {
 /// Updates a moving average. Of two jobs that end at once one value may be lost, which does not matter for an average.
 fn average_in(mean: &AtomicU64, value: u64) {
     let before = mean.load(Ordering::Relaxed);
-    mean.store(if before == 0 { value } else { before - before / 8 + value / 8 }, Ordering::Relaxed);
+    mean.store(
+        if before == 0 {
+            value
+        } else {
+            before - before / 8 + value / 8
+        },
+        Ordering::Relaxed,
+    );
 }
 
 /// At least 1: no job is for nothing.
@@ -39,8 +46,8 @@ impl PoolLoad {
         self.jobs.load(Ordering::Relaxed)
     }
 
-    /// Time until a new job of this expected cost would be done on `threads` threads; zero where it would start at once. Before it come the jobs that
-    /// are queued, and all take as long for their costs as the last ones did.
+    /// Time until a new job of this expected cost would be done on `threads` threads; zero where it would start at
+    /// once. Before it come the jobs that are queued, and all take as long for their costs as the last ones did.
     pub(in crate::run) fn wait(&self, cost: Duration, threads: usize) -> Duration {
         let threads = threads.max(1);
         if self.jobs() < threads {
@@ -48,13 +55,16 @@ impl PoolLoad {
         }
         let ahead = self.expected_us.load(Ordering::Relaxed) / threads as u64;
         let expected = u128::from(ahead.saturating_add(micros(cost)));
-        let (took, expected_of_it) =
-            (self.mean_ns.load(Ordering::Relaxed), self.mean_expected_ns.load(Ordering::Relaxed).max(1));
+        let (took, expected_of_it) = (
+            self.mean_ns.load(Ordering::Relaxed),
+            self.mean_expected_ns.load(Ordering::Relaxed).max(1),
+        );
         let wait = expected * u128::from(took) / u128::from(expected_of_it);
         Duration::from_micros(u64::try_from(wait).unwrap_or(u64::MAX))
     }
 
-    /// Work that counts as a job of this expected cost from now until it is done, and records its time. It returns for how many requests it was.
+    /// Work that counts as a job of this expected cost from now until it is done, and records its time. It returns for
+    /// how many requests it was.
     pub(in crate::run) fn counted(
         self: &Arc<Self>,
         cost: Duration,
@@ -90,7 +100,10 @@ impl CountedJob {
     fn new(load: &Arc<PoolLoad>, cost_us: u64) -> Self {
         load.jobs.fetch_add(1, Ordering::Relaxed);
         load.expected_us.fetch_add(cost_us, Ordering::Relaxed);
-        Self { load: Arc::clone(load), cost_us }
+        Self {
+            load: Arc::clone(load),
+            cost_us,
+        }
     }
 }
 
@@ -119,7 +132,10 @@ mod tests {
         let cheap: Vec<_> = (0..40).map(|_| load.counted(MS, || 1)).collect();
         assert_eq!(load.wait(10 * MS, 2), 2 * (10 + 40 / 2) * MS);
         drop(cheap);
-        assert_eq!((load.wait(MS, 1), load.jobs(), load.expected_us.load(Ordering::Relaxed)), (Duration::ZERO, 0, 0));
+        assert_eq!(
+            (load.wait(MS, 1), load.jobs(), load.expected_us.load(Ordering::Relaxed)),
+            (Duration::ZERO, 0, 0)
+        );
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! CPU work off the I/O threads: three thread pools, and admission by number of requests and by expected wait.
 //!
-//! A rayon thread that waits for a part of one job steals another job meanwhile. So that a graph search of a millisecond
-//! never waits for a scan of a second, bulk work (costly searches, explanations, batches) has a thread pool of its own, whose threads yield
-//! to the others. What one thread does alone needs no rayon, and has [`SleepingThreads`].
+//! A rayon thread that waits for a part of one job steals another job meanwhile. So that a graph search of a
+//! millisecond never waits for a scan of a second, bulk work (costly searches, explanations, batches) has a thread pool
+//! of its own, whose threads yield to the others. What one thread does alone needs no rayon, and has
+//! [`SleepingThreads`].
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -19,7 +20,8 @@ use crate::plan::IndexSize;
 /// Batches and streams take at most a quarter of the request slots, and so do single bulk requests.
 const SHARE: usize = 4;
 
-/// Of the threads for bulk work, as `nice` has it: where a thread for ordinary searches wants the same core, it gets three times as much of it.
+/// Of the threads for bulk work, as `nice` has it: where a thread for ordinary searches wants the same core, it gets
+/// three times as much of it.
 const BULK_NICENESS: i32 = 5;
 
 /// Which thread pool does the work.
@@ -36,12 +38,20 @@ pub(in crate::run) enum RequestClass {
 impl RequestClass {
     /// That of a request with this cost.
     pub(in crate::run) fn of(cost: Duration, size: IndexSize) -> Self {
-        if size.is_costly(cost) { Self::Bulk } else { Self::Interactive }
+        if size.is_costly(cost) {
+            Self::Bulk
+        } else {
+            Self::Interactive
+        }
     }
 
     /// That of the same work once it is known how many shards it is over.
     pub(in crate::run) fn over(self, shards: usize) -> Self {
-        if self == Self::Interactive && shards == 1 { Self::SingleShard } else { self }
+        if self == Self::Interactive && shards == 1 {
+            Self::SingleShard
+        } else {
+            self
+        }
     }
 }
 
@@ -80,7 +90,10 @@ struct Slots {
 impl Slots {
     fn new(count: usize) -> Self {
         let count = count.max(1);
-        Self { free: Arc::new(Semaphore::new(count)), count }
+        Self {
+            free: Arc::new(Semaphore::new(count)),
+            count,
+        }
     }
 }
 
@@ -94,10 +107,15 @@ struct PoolWorkers {
 impl PoolWorkers {
     /// `start` is called by each thread.
     fn new(name: &'static str, threads: usize, start: fn()) -> Result<Self> {
-        let builder = rayon::ThreadPoolBuilder::new().num_threads(threads).start_handler(move |_| start());
+        let builder = rayon::ThreadPoolBuilder::new()
+            .num_threads(threads)
+            .start_handler(move |_| start());
         let threads = builder.thread_name(move |number| format!("{name}-{number}")).build();
         let threads = threads.map_err(|error| Error::Threads(error.to_string()))?;
-        Ok(Self { threads, load: Arc::default() })
+        Ok(Self {
+            threads,
+            load: Arc::default(),
+        })
     }
 }
 
@@ -124,9 +142,17 @@ impl SearchPools {
     pub(in crate::run) fn load(&self) -> [SlotLoad; 3] {
         let load = |class, slots: &Slots| {
             let taken = slots.count.saturating_sub(slots.free.available_permits());
-            SlotLoad { class, taken, limit: slots.count }
+            SlotLoad {
+                class,
+                taken,
+                limit: slots.count,
+            }
         };
-        [load("single", &self.single), load("bulk", &self.single_bulk), load("many", &self.many)]
+        [
+            load("single", &self.single),
+            load("bulk", &self.single_bulk),
+            load("many", &self.many),
+        ]
     }
 
     /// Jobs that are queued or run, by thread pool.
@@ -147,8 +173,8 @@ impl SearchPools {
         }
     }
 
-    /// Admits one request of this expected cost, or refuses it at once where the searcher is full or the answer would be late. The request
-    /// counts until its permit is dropped.
+    /// Admits one request of this expected cost, or refuses it at once where the searcher is full or the answer would
+    /// be late. The request counts until its permit is dropped.
     pub(in crate::run) fn admit(
         &self,
         class: RequestClass,
@@ -164,12 +190,16 @@ impl SearchPools {
             RequestClass::Interactive | RequestClass::SingleShard => (&self.single, "single searches"),
             RequestClass::Bulk => (&self.single_bulk, "costly searches and explanations"),
         };
-        let busy = |_| Error::Busy { class, limit: slots.count, all: self.limit };
+        let busy = |_| Error::Busy {
+            class,
+            limit: slots.count,
+            all: self.limit,
+        };
         Arc::clone(&slots.free).try_acquire_owned().map_err(busy)
     }
 
-    /// Admits a batch of `requests`, or one request of a stream, first come first served. It takes at most half of the slots
-    /// for batches and streams, so that others are answered meanwhile.
+    /// Admits a batch of `requests`, or one request of a stream, first come first served. It takes at most half of the
+    /// slots for batches and streams, so that others are answered meanwhile.
     pub(in crate::run) async fn admit_many(
         &self,
         requests: usize,
@@ -203,7 +233,8 @@ impl SearchPools {
         result
     }
 
-    /// Starts work of this expected cost, which returns for how many requests it was. Where it panics, what it holds is dropped.
+    /// Starts work of this expected cost, which returns for how many requests it was. Where it panics, what it holds is
+    /// dropped.
     pub(in crate::run) fn start(
         &self,
         class: RequestClass,
@@ -255,7 +286,11 @@ mod tests {
             (RequestClass::Bulk, 2, true),
         ] {
             let index = pool.spawn(class.over(shards), MS, rayon::current_thread_index);
-            assert_eq!(finish(index, &cancel).await.unwrap().is_some(), rayon, "{class:?} over {shards}");
+            assert_eq!(
+                finish(index, &cancel).await.unwrap().is_some(),
+                rayon,
+                "{class:?} over {shards}"
+            );
         }
     }
 
@@ -266,10 +301,20 @@ mod tests {
         let batch = pool.admit_many(1000, &cancel).await.unwrap();
         let other_batch = pool.admit_many(1000, &cancel).await.unwrap();
         // The slots for batches are taken, the others are not; nor do bulk requests take the slots of others.
-        let bulk: Vec<_> = (0..2).map(|_| pool.admit(RequestClass::Bulk, MS, HOUR).unwrap()).collect();
-        assert!(matches!(pool.admit(RequestClass::Bulk, MS, HOUR), Err(Error::Busy { limit: 2, all: 8, .. })));
-        let singles: Vec<_> = (0..4).map(|_| pool.admit(RequestClass::Interactive, MS, HOUR).unwrap()).collect();
-        assert!(matches!(pool.admit(RequestClass::Interactive, MS, HOUR), Err(Error::Busy { limit: 4, all: 8, .. })));
+        let bulk: Vec<_> = (0..2)
+            .map(|_| pool.admit(RequestClass::Bulk, MS, HOUR).unwrap())
+            .collect();
+        assert!(matches!(
+            pool.admit(RequestClass::Bulk, MS, HOUR),
+            Err(Error::Busy { limit: 2, all: 8, .. })
+        ));
+        let singles: Vec<_> = (0..4)
+            .map(|_| pool.admit(RequestClass::Interactive, MS, HOUR).unwrap())
+            .collect();
+        assert!(matches!(
+            pool.admit(RequestClass::Interactive, MS, HOUR),
+            Err(Error::Busy { limit: 4, all: 8, .. })
+        ));
         let (short, _other_guard) = SearchCancellation::with_deadline(Instant::now(), Duration::from_millis(20));
         assert!(matches!(pool.admit_many(1, &short).await, Err(Error::Deadline(_))));
         let next = async {
@@ -280,10 +325,16 @@ mod tests {
         assert!(admitted.is_ok());
         drop((singles, bulk, other_batch));
         assert!(pool.admit(RequestClass::Interactive, MS, HOUR).is_ok());
-        assert!(SearchPools::new(1).unwrap().admit(RequestClass::Interactive, MS, HOUR).is_ok());
+        assert!(
+            SearchPools::new(1)
+                .unwrap()
+                .admit(RequestClass::Interactive, MS, HOUR)
+                .is_ok()
+        );
     }
 
-    /// Costly requests wait in a queue of their own: a cheap one is admitted while an hour of them is ahead of the next costly one.
+    /// Costly requests wait in a queue of their own: a cheap one is admitted while an hour of them is ahead of the next
+    /// costly one.
     #[tokio::test]
     async fn requests_that_would_be_late_are_refused_at_once_and_others_are_not() {
         let pool = SearchPools::new(1000).unwrap();
@@ -291,7 +342,12 @@ mod tests {
         // All threads take as long as expected.
         for class in [RequestClass::Interactive, RequestClass::Bulk] {
             let cost = Duration::from_micros(100);
-            finish(pool.spawn(class, cost, || std::thread::sleep(Duration::from_micros(100))), &cancel).await.unwrap();
+            finish(
+                pool.spawn(class, cost, || std::thread::sleep(Duration::from_micros(100))),
+                &cancel,
+            )
+            .await
+            .unwrap();
         }
         at_rest(&pool).await;
         let (release, held) = std::sync::mpsc::channel::<()>();
@@ -305,7 +361,10 @@ mod tests {
             .collect();
         let refused = pool.admit(RequestClass::Bulk, HOUR, HOUR).unwrap_err();
         // Three before it on each thread, and itself, at no less than the expected time.
-        assert!(matches!(refused, Error::Overloaded { wait, .. } if wait >= HOUR), "{refused}");
+        assert!(
+            matches!(refused, Error::Overloaded { wait, .. } if wait >= HOUR),
+            "{refused}"
+        );
         assert!(pool.admit(RequestClass::Interactive, MS, MS).is_ok(), "other threads");
         drop(release);
         for job in costly {
@@ -351,7 +410,9 @@ mod tests {
         }
         at_rest(&pool).await;
         let (cancel, _guard) = SearchCancellation::with_deadline(Instant::now(), Duration::from_millis(10));
-        let slow = pool.spawn(RequestClass::Interactive, MS, || std::thread::sleep(Duration::from_millis(200)));
+        let slow = pool.spawn(RequestClass::Interactive, MS, || {
+            std::thread::sleep(Duration::from_millis(200))
+        });
         let late = finish(slow, &cancel).await;
         assert!(matches!(late, Err(Error::Deadline(_))));
     }

@@ -11,8 +11,8 @@ use crate::error::{Error, Result};
 
 /// Most bytes of documents in all replies that are being made or sent.
 pub(crate) const ALL_REPLIES: usize = 96 << 20;
-/// Bytes of it that are reserved for small replies and the first bytes of others, so that small ones pass while large ones
-/// are being sent.
+/// Bytes of it that are reserved for small replies and the first bytes of others, so that small ones pass while large
+/// ones are being sent.
 const RESERVED: usize = 32 << 20;
 
 /// Shared by all requests of a searcher.
@@ -26,14 +26,26 @@ impl ReplyMemory {
 
     /// The budget of one reply.
     pub(in crate::run) fn budget(&self) -> ReplyBudget {
-        ReplyBudget { budget: self.0.clone(), taken: Mutex::default() }
+        ReplyBudget {
+            budget: self.0.clone(),
+            taken: Mutex::default(),
+        }
     }
 
     /// The budget of one reply of any size: waits until enough for the largest is free.
     pub(in crate::run) async fn reserve(&self, cancel: &SearchCancellation) -> Result<ReplyBudget> {
         let reserved = tokio::time::timeout_at(cancel.deadline().into(), self.0.reserve(MAX_REPLY_DOCUMENT_BYTES));
-        let held = reserved.await.map_err(|_| cancel.deadline_error())?.ok_or(Error::Internal)?;
-        Ok(ReplyBudget { budget: self.0.clone(), taken: Mutex::new(TakenMemory { held, ..TakenMemory::default() }) })
+        let held = reserved
+            .await
+            .map_err(|_| cancel.deadline_error())?
+            .ok_or(Error::Internal)?;
+        Ok(ReplyBudget {
+            budget: self.0.clone(),
+            taken: Mutex::new(TakenMemory {
+                held,
+                ..TakenMemory::default()
+            }),
+        })
     }
 }
 
@@ -56,14 +68,23 @@ impl TakenMemory {
     /// Holds what documents and hits take; of a reply at most what the largest one's documents may.
     fn hold(&mut self, budget: &ByteBudget) -> Result<()> {
         let bytes = (self.documents + self.hits).min(MAX_REPLY_DOCUMENT_BYTES);
-        if self.held.raise_to(bytes, budget) { Ok(()) } else { Err(Error::FullReplies { limit: ALL_REPLIES }) }
+        if self.held.raise_to(bytes, budget) {
+            Ok(())
+        } else {
+            Err(Error::FullReplies { limit: ALL_REPLIES })
+        }
     }
 }
 
 impl ReplyBudget {
     /// Counts a document; an error where the reply has become too large.
     pub(in crate::run) fn take(&self, document: &StoredDocument) -> Result<()> {
-        let StoredDocument { key, title, text, metadata_json } = document;
+        let StoredDocument {
+            key,
+            title,
+            text,
+            metadata_json,
+        } = document;
         self.take_bytes(key.len() + title.len() + text.len() + metadata_json.len())
     }
 
@@ -72,12 +93,15 @@ impl ReplyBudget {
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         taken.documents += more;
         if taken.documents > MAX_REPLY_DOCUMENT_BYTES {
-            return Err(Error::LargeReply { limit: MAX_REPLY_DOCUMENT_BYTES });
+            return Err(Error::LargeReply {
+                limit: MAX_REPLY_DOCUMENT_BYTES,
+            });
         }
         taken.hold(&self.budget)
     }
 
-    /// Counts bytes of hits without their documents: no reply is too large for them, their number has a limit of its own.
+    /// Counts bytes of hits without their documents: no reply is too large for them, their number has a limit of its
+    /// own.
     pub(in crate::run) fn take_hits(&self, more: usize) -> Result<()> {
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         taken.hits += more;
@@ -92,7 +116,10 @@ mod tests {
     use super::*;
 
     fn document(bytes: usize) -> StoredDocument {
-        StoredDocument { text: "x".repeat(bytes), ..StoredDocument::default() }
+        StoredDocument {
+            text: "x".repeat(bytes),
+            ..StoredDocument::default()
+        }
     }
 
     #[tokio::test]

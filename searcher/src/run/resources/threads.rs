@@ -1,6 +1,6 @@
-//! Threads that sleep while there is no work, for work that each does alone. A thread of rayon looks for more 32 times before it sleeps, with a
-//! `sched_yield` after each look: where searches come one by one and take some tens of microseconds, that took a tenth of the machine, and a core
-//! away from whoever had the next one to send.
+//! Threads that sleep while there is no work, for work that each does alone. A thread of rayon looks for more 32 times
+//! before it sleeps, with a `sched_yield` after each look: where searches come one by one and take some tens of
+//! microseconds, that took a tenth of the machine, and a core away from whoever had the next one to send.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -12,8 +12,8 @@ use crate::error::{Error, Result};
 
 type ThreadJob = Box<dyn FnOnce() + Send>;
 
-/// For how long a thread of lower priority keeps a core that another one waits for. By itself the system lets it have the core for milliseconds, and
-/// an ordinary request waits for a core several times.
+/// For how long a thread of lower priority keeps a core that another one waits for. By itself the system lets it have
+/// the core for milliseconds, and an ordinary request waits for a core several times.
 const KEEPS_CORE: Duration = Duration::from_micros(200);
 
 thread_local! {
@@ -117,7 +117,9 @@ impl Drop for SleepingThreads {
 
 impl std::fmt::Debug for SleepingThreads {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Threads").field("waiting", &self.0.lock().jobs.len()).finish_non_exhaustive()
+        f.debug_struct("Threads")
+            .field("waiting", &self.0.lock().jobs.len())
+            .finish_non_exhaustive()
     }
 }
 

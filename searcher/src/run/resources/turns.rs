@@ -1,7 +1,8 @@
 //! The replies of a stream one after another: each reads its documents when the one before has been sent.
 //!
-//! A reply that is made before its turn would hold reply memory until those before it are sent, which may wait for that very memory. So a
-//! reply that waits for its turn holds none, one that waits for memory at most its first 64 KiB, and those that hold more wait for their clients alone.
+//! A reply that is made before its turn would hold reply memory until those before it are sent, which may wait for that
+//! very memory. So a reply that waits for its turn holds none, one that waits for memory at most its first 64 KiB, and
+//! those that hold more wait for their clients alone.
 
 use std::convert::Infallible;
 

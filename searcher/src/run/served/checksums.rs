@@ -1,5 +1,5 @@
-//! Verifies the checksums of generations' shards once, slowly, in the background: opening reads none of the bulk sections,
-//! and a file may have been damaged by a copy.
+//! Verifies the checksums of generations' shards once, slowly, in the background: opening reads none of the bulk
+//! sections, and a file may have been damaged by a copy.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -11,11 +11,13 @@ use dyad_index::shard::DenseShard;
 /// Pause after each MiB: at most 60 MiB a second are read, a small part of what disk and CPU can do.
 const PAUSE: Duration = Duration::from_millis(16);
 
-/// The shards whose checksums are to be verified, of all indexes: one after another, on a thread that ends when there are no more.
+/// The shards whose checksums are to be verified, of all indexes: one after another, on a thread that ends when there
+/// are no more.
 #[derive(Debug, Default)]
 pub(in crate::run) struct Checksums(Arc<Mutex<WaitingShard>>);
 
-/// One entry for each shard that was open when the last generation came and is still to be read: who claims it is the only one.
+/// One entry for each shard that was open when the last generation came and is still to be read: who claims it is the
+/// only one.
 #[derive(Debug, Default)]
 struct WaitingShard {
     shards: VecDeque<Weak<DenseShard>>,
@@ -23,9 +25,9 @@ struct WaitingShard {
 }
 
 impl Checksums {
-    /// Reads the vectors, codes, links and keys of every shard that no generation before has had read, later. Damage is logged, and
-    /// reported by every search of the shard from then on. The thread holds one shard at a time and not the generation, which can
-    /// be closed meanwhile, and leaves out a shard that nobody else holds any more.
+    /// Reads the vectors, codes, links and keys of every shard that no generation before has had read, later. Damage is
+    /// logged, and reported by every search of the shard from then on. The thread holds one shard at a time and not the
+    /// generation, which can be closed meanwhile, and leaves out a shard that nobody else holds any more.
     pub(in crate::run) fn check_in_background(&self, snapshot: &Snapshot) {
         let claimed = snapshot.shards().iter().filter(|shard| shard.dense.claim_check());
         let mut waiting = lock(&self.0);
@@ -34,7 +36,10 @@ impl Checksums {
         if waiting.has_thread || waiting.shards.is_empty() {
             return;
         }
-        let (thread, all) = (std::thread::Builder::new().name("dyad-checksums".to_owned()), Arc::clone(&self.0));
+        let (thread, all) = (
+            std::thread::Builder::new().name("dyad-checksums".to_owned()),
+            Arc::clone(&self.0),
+        );
         match thread.spawn(move || check_all(&all, PAUSE)) {
             Ok(_) => waiting.has_thread = true,
             Err(error) => {

@@ -1,4 +1,5 @@
-//! A cache of the nodes that filters allow, by opened generation and filter: those of all indexes, which share no entry.
+//! A cache of the nodes that filters allow, by opened generation and filter: those of all indexes, which share no
+//! entry.
 
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -27,8 +28,8 @@ pub(in crate::run) struct AllowedNodes {
 }
 
 impl AllowedNodes {
-    /// What a filter allows, from the cache if it is known; and whether it was. One of a caller who may not see all documents may come to hold
-    /// statistics of its documents.
+    /// What a filter allows, from the cache if it is known; and whether it was. One of a caller who may not see all
+    /// documents may come to hold statistics of its documents.
     pub(in crate::run) fn of(
         (filter, encoded): (&DocumentFilter, &[u8]),
         is_scoped: bool,
@@ -39,14 +40,25 @@ impl AllowedNodes {
         if let Some(known) = cache.and_then(|cache| cache.get(snapshot, encoded)) {
             return Ok((known, true));
         }
-        let shards = snapshot.allowed(filter, cancel)?.ok_or_else(|| cancel.deadline_error())?;
+        let shards = snapshot
+            .allowed(filter, cancel)?
+            .ok_or_else(|| cancel.deadline_error())?;
         let notes = snapshot.filter_notes(filter)?;
         let sets = snapshot.shards().iter().zip(&shards);
         let of_sets: usize = sets.map(|(shard, set)| set.bytes(shard.dense.rows().dim())).sum();
         let passages = || snapshot.shards().iter().map(|shard| shard.dense.len()).sum::<usize>();
-        let of_lengths = if is_scoped && snapshot.has_documents()? { passages() * size_of::<u32>() } else { 0 };
+        let of_lengths = if is_scoped && snapshot.has_documents()? {
+            passages() * size_of::<u32>()
+        } else {
+            0
+        };
         let bytes = of_sets + of_lengths;
-        let allowed = Arc::new(Self { shards: shards.into(), notes, statistics: OnceLock::new(), bytes });
+        let allowed = Arc::new(Self {
+            shards: shards.into(),
+            notes,
+            statistics: OnceLock::new(),
+            bytes,
+        });
         if let Some(cache) = cache {
             cache.insert(snapshot, encoded, &allowed);
         }
@@ -68,8 +80,8 @@ impl AllowedNodes {
     }
 }
 
-/// A filter as the cache knows it: equal bytes are equal filters of one API key. Keys share no entry, so that neither the time nor what a
-/// reply says of the cache tells what others have asked.
+/// A filter as the cache knows it: equal bytes are equal filters of one API key. Keys share no entry, so that neither
+/// the time nor what a reply says of the cache tells what others have asked.
 pub(in crate::run) fn cached_as(caller: &Caller, filter: &v1::Filter) -> Vec<u8> {
     let mut bytes = caller.key_id().as_bytes().to_vec();
     bytes.push(0);
@@ -77,7 +89,8 @@ pub(in crate::run) fn cached_as(caller: &Caller, filter: &v1::Filter) -> Vec<u8>
     bytes
 }
 
-/// Address of the opened generation, and encoded filter. Numbers of generations are those of one index, and one that is opened again may be another.
+/// Address of the opened generation, and encoded filter. Numbers of generations are those of one index, and one that is
+/// opened again may be another.
 type FilterCacheKey = (usize, Vec<u8>);
 
 /// The nodes, and the opened generation that they were found in: no other has its address as long as this is held.
@@ -104,7 +117,10 @@ pub(in crate::run) struct FilterCache {
 impl std::fmt::Debug for FilterCache {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let (bytes, capacity) = (self.cache.weight(), self.cache.capacity());
-        f.debug_struct("FilterCache").field("bytes", &bytes).field("capacity", &capacity).finish_non_exhaustive()
+        f.debug_struct("FilterCache")
+            .field("bytes", &bytes)
+            .field("capacity", &capacity)
+            .finish_non_exhaustive()
     }
 }
 
@@ -116,15 +132,19 @@ impl FilterCache {
 
     /// None where `bytes` is 0.
     pub(in crate::run) fn new(bytes: usize) -> Option<Self> {
-        // The cache divides its bytes among parts by the number of its entries, and takes none that is larger than a part: that of a filter may have
-        // 4 MiB for every shard.
+        // The cache divides its bytes among parts by the number of its entries, and takes none that is larger than a
+        // part: that of a filter may have 4 MiB for every shard.
         let expected = (bytes >> 20).max(16);
-        (bytes > 0).then(|| Self { cache: Cache::with_weighter(expected, bytes as u64, FilterBytes) })
+        (bytes > 0).then(|| Self {
+            cache: Cache::with_weighter(expected, bytes as u64, FilterBytes),
+        })
     }
 
     /// What an encoded filter allows in a generation, if it is known.
     fn get(&self, snapshot: &Arc<Snapshot>, filter: &[u8]) -> Option<Arc<AllowedNodes>> {
-        self.cache.get(&(address(snapshot), filter.to_vec())).map(|(_, allowed)| allowed)
+        self.cache
+            .get(&(address(snapshot), filter.to_vec()))
+            .map(|(_, allowed)| allowed)
     }
 
     /// Whether it is known what an encoded filter allows in a generation.
@@ -134,13 +154,17 @@ impl FilterCache {
 
     /// Keeps what a filter allows, in place of others.
     fn insert(&self, snapshot: &Arc<Snapshot>, filter: &[u8], allowed: &Arc<AllowedNodes>) {
-        self.cache.insert((address(snapshot), filter.to_vec()), (Arc::downgrade(snapshot), Arc::clone(allowed)));
+        self.cache.insert(
+            (address(snapshot), filter.to_vec()),
+            (Arc::downgrade(snapshot), Arc::clone(allowed)),
+        );
     }
 
-    /// Forgets what filters allow in a generation, of which its index serves another, and in those that are closed: requests that were under
-    /// way may have kept something after the last time.
+    /// Forgets what filters allow in a generation, of which its index serves another, and in those that are closed:
+    /// requests that were under way may have kept something after the last time.
     pub(in crate::run) fn forget(&self, snapshot: &Arc<Snapshot>) {
-        self.cache.retain(|(of, _), (opened, _)| *of != address(snapshot) && opened.strong_count() > 0);
+        self.cache
+            .retain(|(of, _), (opened, _)| *of != address(snapshot) && opened.strong_count() > 0);
     }
 }
 
@@ -157,6 +181,10 @@ mod tests {
     fn the_default_cache_has_room_for_a_filter_of_many_documents() {
         let cache = FilterCache::new(64 << 20).unwrap();
         let shards = 4 * NodeSet::bytes_kept(1 << 16, 384) as u64;
-        assert!(cache.cache.shard_capacity() > shards, "{} for {shards}", cache.cache.shard_capacity());
+        assert!(
+            cache.cache.shard_capacity() > shards,
+            "{} for {shards}",
+            cache.cache.shard_capacity()
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! The files that the process may have open: an index takes several, and the usual 1024 are few for hundreds of indexes.
+//! The files that the process may have open: an index takes several, and the usual 1024 are few for hundreds of
+//! indexes.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -6,7 +7,13 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 pub fn raise_limit() {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     if current != maximum
-        && let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum })
+        && let Err(error) = setrlimit(
+            Resource::Nofile,
+            Rlimit {
+                current: maximum,
+                maximum,
+            },
+        )
     {
         tracing::warn!("the limit of open files stays at {}: {error}", number(current));
     }

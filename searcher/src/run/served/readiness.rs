@@ -1,5 +1,5 @@
-//! Whether the searcher can answer: question towers that embed as they did at the start, and indexes whose directories are there. Looked
-//! at again and again in the background, so that probes cost nothing.
+//! Whether the searcher can answer: question towers that embed as they did at the start, and indexes whose directories
+//! are there. Looked at again and again in the background, so that probes cost nothing.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -77,8 +77,8 @@ async fn look(towers: &QuestionTowers, indexes: Vec<Arc<ServedIndex>>) -> std::r
     }
 }
 
-/// A tower of this process must live; a service that does not answer is no reason, for BM25 answers in its place, and it comes back.
-/// Neither may embed the golden question otherwise than at the start.
+/// A tower of this process must live; a service that does not answer is no reason, for BM25 answers in its place, and
+/// it comes back. Neither may embed the golden question otherwise than at the start.
 async fn check_tower(one: &ModelTower) -> std::result::Result<(), String> {
     let ModelTower { tower, golden, .. } = one;
     let model = &tower.model().name;

@@ -1,5 +1,5 @@
-//! The documents that exist for a caller: those that its API key's filter allows. BM25's statistics and the reply's counts are of these
-//! alone, so that no score tells of the others.
+//! The documents that exist for a caller: those that its API key's filter allows. BM25's statistics and the reply's
+//! counts are of these alone, so that no score tells of the others.
 
 use std::sync::{Arc, OnceLock};
 
@@ -25,7 +25,11 @@ impl Scope {
     /// Nothing where all documents exist for the caller.
     pub(in crate::run) fn of(caller: &Caller) -> Option<Self> {
         let filter = caller.filter()?;
-        Some(Self { filter: plan::filter(filter), encoded: cached_as(caller, filter), allowed: OnceLock::new() })
+        Some(Self {
+            filter: plan::filter(filter),
+            encoded: cached_as(caller, filter),
+            allowed: OnceLock::new(),
+        })
     }
 
     /// Their nodes.

@@ -32,7 +32,11 @@ pub struct IndexPath {
 impl IndexPath {
     /// An index that is named by its folder; `default` where that is no name.
     pub fn new(path: &Path) -> Self {
-        Self { name: validate::folder_name(path).to_owned(), path: path.to_owned(), is_default: false }
+        Self {
+            name: validate::folder_name(path).to_owned(),
+            path: path.to_owned(),
+            is_default: false,
+        }
     }
 }
 
@@ -42,8 +46,8 @@ pub struct ServedIndex {
     pub(in crate::run) name: Arc<str>,
     pub(in crate::run) path: PathBuf,
     pub(in crate::run) served: ArcSwap<Snapshot>,
-    /// The text of `CURRENT` that the served generation was opened by, read before it: where `CURRENT` has another one now, another generation may
-    /// be wanted, also one of the same number.
+    /// The text of `CURRENT` that the served generation was opened by, read before it: where `CURRENT` has another one
+    /// now, another generation may be wanted, also one of the same number.
     pub(in crate::run) pointer: ArcSwap<String>,
 }
 
@@ -58,7 +62,12 @@ impl ServedIndex {
         };
         towers.check(&snapshot.manifest().model, None)?;
         let (name, served) = (index.name.as_str().into(), ArcSwap::from_pointee(snapshot));
-        Ok(Self { name, path: path.clone(), served, pointer })
+        Ok(Self {
+            name,
+            path: path.clone(),
+            served,
+            pointer,
+        })
     }
 
     /// The name.
@@ -79,20 +88,29 @@ pub(in crate::run) fn pointer(index: &Path) -> Option<String> {
     manifest::parse_pointer(&path, &text).is_ok().then_some(text)
 }
 
-/// Refuses the largest of the indexes where they do not fit into memory together. Opening them would already read their graphs. An index
-/// that cannot be read counts as nothing: opening it says why.
+/// Refuses the largest of the indexes where they do not fit into memory together. Opening them would already read their
+/// graphs. An index that cannot be read counts as nothing: opening it says why.
 fn check_memory(paths: &[IndexPath], generation: Option<u64>, process: &ProcessMemory) -> Result<()> {
     if process.limit.is_none() {
         return Ok(());
     }
     let need = |IndexPath { path, .. }: &IndexPath| {
         let manifest = generation.map_or_else(|| manifest::current(path), |number| manifest::load(path, number));
-        manifest.map(|manifest| IndexMemory::of_files(path, &manifest)).unwrap_or_default()
+        manifest
+            .map(|manifest| IndexMemory::of_files(path, &manifest))
+            .unwrap_or_default()
     };
     let needs: Vec<IndexMemory> = paths.par_iter().map(need).collect();
     // The first by name of the largest.
-    let Some((at, largest)) = needs.iter().enumerate().rev().max_by_key(|(_, need)| need.hot) else { return Ok(()) };
-    let others = needs.iter().enumerate().filter(|(other, _)| *other != at).map(|(_, need)| *need).sum();
+    let Some((at, largest)) = needs.iter().enumerate().rev().max_by_key(|(_, need)| need.hot) else {
+        return Ok(());
+    };
+    let others = needs
+        .iter()
+        .enumerate()
+        .filter(|(other, _)| *other != at)
+        .map(|(_, need)| *need)
+        .sum();
     let name = paths.get(at).map(|index| index.name.as_str()).unwrap_or_default();
     Ok(process.check(name, *largest, others)?)
 }
@@ -102,8 +120,8 @@ fn check_memory(paths: &[IndexPath], generation: Option<u64>, process: &ProcessM
 pub(in crate::run) struct Indexes {
     all: Vec<Arc<ServedIndex>>,
     default: Option<Arc<ServedIndex>>,
-    /// Held while a generation is opened and swapped in, so that the one that was requested last is served, and memory that two indexes
-    /// need is not promised to both.
+    /// Held while a generation is opened and swapped in, so that the one that was requested last is served, and memory
+    /// that two indexes need is not promised to both.
     pub(in crate::run) switching: Arc<Mutex<()>>,
 }
 
@@ -131,22 +149,34 @@ impl Indexes {
         let count = paths.len();
         let one = |index: &IndexPath| {
             let opened = ServedIndex::open(index, generation, towers).map_err(|error| match error {
-                Error::Index(error) if error.is_shortage() => {
-                    Error::Shortage { error: Box::new(error), indexes: count, limits: open_files::limits() }
-                }
+                Error::Index(error) if error.is_shortage() => Error::Shortage {
+                    error: Box::new(error),
+                    indexes: count,
+                    limits: open_files::limits(),
+                },
                 error => error,
             });
             opened.map(Arc::new).map_err(|error| match count {
                 1 => error,
-                _ => Error::OfIndex { name: index.name.clone(), error: Box::new(error) },
+                _ => Error::OfIndex {
+                    name: index.name.clone(),
+                    error: Box::new(error),
+                },
             })
         };
         // The error of the first by name, whichever came first.
         let opened: Vec<Result<Arc<ServedIndex>>> = paths.par_iter().map(one).collect();
         let all = opened.into_iter().collect::<Result<Vec<_>>>()?;
-        let default = paths.iter().position(|index| index.is_default).or((count == 1).then_some(0));
+        let default = paths
+            .iter()
+            .position(|index| index.is_default)
+            .or((count == 1).then_some(0));
         let default = default.and_then(|at| all.get(at).cloned());
-        Ok(Self { all, default, switching: Arc::default() })
+        Ok(Self {
+            all,
+            default,
+            switching: Arc::default(),
+        })
     }
 
     /// Ascending by name.
@@ -155,11 +185,14 @@ impl Indexes {
     }
 
     pub(in crate::run) fn is_default(&self, index: &ServedIndex) -> bool {
-        self.default.as_deref().is_some_and(|default| std::ptr::eq(default, index))
+        self.default
+            .as_deref()
+            .is_some_and(|default| std::ptr::eq(default, index))
     }
 
-    /// The index with this name; for an empty name the only one that the caller may name, or the default one. One that the caller may not
-    /// name does not exist for it. `at` is the path of the request in its call, before the names of its fields.
+    /// The index with this name; for an empty name the only one that the caller may name, or the default one. One that
+    /// the caller may not name does not exist for it. `at` is the path of the request in its call, before the names of
+    /// its fields.
     pub(in crate::run) fn find(
         &self,
         name: &str,
@@ -173,10 +206,21 @@ impl Indexes {
         };
         if name.is_empty() {
             let default = self.default.as_ref().filter(is_allowed);
-            return default.ok_or_else(|| Error::NoDefault { at: at(), known: self.names(caller) });
+            return default.ok_or_else(|| Error::NoDefault {
+                at: at(),
+                known: self.names(caller),
+            });
         }
-        let found = self.all.binary_search_by(|index| index.name().cmp(name)).ok().and_then(|at| self.all.get(at));
-        let known = || Error::NoSuchIndex { at: at(), name: name.to_owned(), known: self.names(caller) };
+        let found = self
+            .all
+            .binary_search_by(|index| index.name().cmp(name))
+            .ok()
+            .and_then(|at| self.all.get(at));
+        let known = || Error::NoSuchIndex {
+            at: at(),
+            name: name.to_owned(),
+            known: self.names(caller),
+        };
         found.filter(is_allowed).ok_or_else(known)
     }
 
@@ -188,6 +232,10 @@ impl Indexes {
         if others > 0 {
             names.push(format!("and {others} others"));
         }
-        if names.is_empty() { "none".to_owned() } else { names.join(", ") }
+        if names.is_empty() {
+            "none".to_owned()
+        } else {
+            names.join(", ")
+        }
     }
 }

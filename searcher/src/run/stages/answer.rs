@@ -41,8 +41,8 @@ pub struct Answer {
     pub response: v1::SearchResponse,
     /// How the two rankings were fused, where they were; all the weight is on one of them where the other is missing.
     pub fusion: Option<Fusion>,
-    /// How exactly each hit of the BM25 ranking has the words of the question, [`crate::fusion::Bm25Ranking::exactness`]; empty where the
-    /// rankings were not fused.
+    /// How exactly each hit of the BM25 ranking has the words of the question,
+    /// [`crate::fusion::Bm25Ranking::exactness`]; empty where the rankings were not fused.
     pub exactness: Vec<f32>,
     /// The ranking; empty with `MODE_COMPARE`.
     pub hits: Vec<AnswerHit>,
@@ -82,7 +82,9 @@ impl Answer {
 
     /// Counts it.
     pub(in crate::run) fn count(&self, metrics: &SearcherMetrics) {
-        let v1::SearchResponse { index, generation, ef, .. } = &self.response;
+        let v1::SearchResponse {
+            index, generation, ef, ..
+        } = &self.response;
         let timings = self.response.timings.unwrap_or_default();
         tracing::debug!(index, generation, hits = self.hits.len(), ef, ?timings, "answered");
         metrics.answer(&Answered {
@@ -132,18 +134,33 @@ fn comparison(compared: ComparedRankings, k: usize) -> v1::Comparison {
     }
 }
 
-/// Shared keys among the first `k` of two rankings, divided by `k`, or by the longer ranking's length where that is smaller.
+/// Shared keys among the first `k` of two rankings, divided by `k`, or by the longer ranking's length where that is
+/// smaller.
 fn overlap(a: &[AnswerHit], b: &[AnswerHit], k: usize) -> f32 {
     let k = k.min(a.len().max(b.len()));
     let keys: std::collections::HashSet<&str> = a.iter().take(k).map(|answer| answer.hit.key.as_str()).collect();
-    let shared = b.iter().take(k).filter(|answer| keys.contains(answer.hit.key.as_str())).count();
+    let shared = b
+        .iter()
+        .take(k)
+        .filter(|answer| keys.contains(answer.hit.key.as_str()))
+        .count();
     shared as f32 / k.max(1) as f32
 }
 
 /// A stored document as replies have it.
 pub(in crate::run) fn reply_document(document: StoredDocument) -> v1::Document {
-    let StoredDocument { key, title, text, metadata_json } = document;
-    v1::Document { key, title, text, metadata_json }
+    let StoredDocument {
+        key,
+        title,
+        text,
+        metadata_json,
+    } = document;
+    v1::Document {
+        key,
+        title,
+        text,
+        metadata_json,
+    }
 }
 
 #[cfg(test)]
@@ -152,8 +169,17 @@ pub(in crate::run) mod tests {
 
     /// A hit for each letter, which is its key.
     pub(in crate::run) fn hits(keys: &str) -> Vec<AnswerHit> {
-        let hit = |key: char| v1::Hit { key: key.to_string(), score: 0.5, ..v1::Hit::default() };
-        keys.chars().map(|key| AnswerHit { hit: hit(key), ..AnswerHit::default() }).collect()
+        let hit = |key: char| v1::Hit {
+            key: key.to_string(),
+            score: 0.5,
+            ..v1::Hit::default()
+        };
+        keys.chars()
+            .map(|key| AnswerHit {
+                hit: hit(key),
+                ..AnswerHit::default()
+            })
+            .collect()
     }
 
     #[test]
@@ -169,10 +195,18 @@ pub(in crate::run) mod tests {
         let mut all = hits("ab");
         all[1].hit.group = Some(v1::Group::default());
         all[1].members = hits("cd");
-        let reply = Answer { hits: all, offset: 5, ..Answer::default() }.into_response();
+        let reply = Answer {
+            hits: all,
+            offset: 5,
+            ..Answer::default()
+        }
+        .into_response();
         let ranks = |hits: &[v1::Hit]| hits.iter().map(|hit| (hit.key.clone(), hit.rank)).collect::<Vec<_>>();
         assert_eq!(ranks(&reply.hits), [("a".into(), 6), ("b".into(), 7)]);
-        assert_eq!(ranks(&reply.hits[1].group.as_ref().unwrap().hits), [("c".into(), 2), ("d".into(), 3)]);
+        assert_eq!(
+            ranks(&reply.hits[1].group.as_ref().unwrap().hits),
+            [("c".into(), 2), ("d".into(), 3)]
+        );
     }
 
     #[test]
@@ -180,6 +214,9 @@ pub(in crate::run) mod tests {
         let mut answer = Answer::default();
         answer.degrade("one");
         answer.degrade("two");
-        assert_eq!((answer.response.degraded, answer.response.degraded_reason.as_str()), (true, "one; two"));
+        assert_eq!(
+            (answer.response.degraded, answer.response.degraded_reason.as_str()),
+            (true, "one; two")
+        );
     }
 }

@@ -1,8 +1,9 @@
 //! Questions that are answered together; a single one is a batch of one. Questions with equal parameters are searched
 //! together, interleaved, to hide the latency of memory. Every answer is the one that its question alone would get.
 //!
-//! The parts of the work run on the threads of [`crate::run::resources::pool`], for some of the filters at a time: [`QuestionBatch::filter`], then [`QuestionBatch::text`] and
-//! [`QuestionBatch::dense`] in any order or in parallel. The part that ends last goes on to [`QuestionBatch::answers`].
+//! The parts of the work run on the threads of [`crate::run::resources::pool`], for some of the filters at a time:
+//! [`QuestionBatch::filter`], then [`QuestionBatch::text`] and [`QuestionBatch::dense`] in any order or in parallel.
+//! The part that ends last goes on to [`QuestionBatch::answers`].
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -139,8 +140,8 @@ fn group_by_key<K: Hash + Eq + Clone, T>(all: impl Iterator<Item = (K, T)>) -> V
 }
 
 impl QuestionBatch {
-    /// `filters_at_once` filters are processed at a time: a batch of many filters holds few sets in memory, and a thread that
-    /// waits for parts of one does not start all others.
+    /// `filters_at_once` filters are processed at a time: a batch of many filters holds few sets in memory, and a
+    /// thread that waits for parts of one does not start all others.
     pub(in crate::run) fn new(
         (index, snapshot, filters, scope): (Arc<ServedIndex>, Arc<Snapshot>, Option<Arc<FilterCache>>, Option<Scope>),
         items: Vec<BatchItem>,
@@ -148,13 +149,20 @@ impl QuestionBatch {
         cancel: Arc<SearchCancellation>,
         started: Instant,
     ) -> Self {
-        let groups = group_by_key(items.iter().enumerate().map(|(number, item)| (item.filter.as_deref(), number)));
+        let groups = group_by_key(
+            items
+                .iter()
+                .enumerate()
+                .map(|(number, item)| (item.filter.as_deref(), number)),
+        );
         let groups: Vec<Vec<usize>> = groups.into_iter().map(|(_, group)| group).collect();
         let chunk = |start: usize| {
             let groups_of = start..groups.len().min(start + filters_at_once.max(1));
             let numbers = groups.get(groups_of.clone()).unwrap_or_default().iter().flatten();
-            let plans: Vec<&SearchPlan> =
-                numbers.filter_map(|number| items.get(*number)).map(|item| &item.plan).collect();
+            let plans: Vec<&SearchPlan> = numbers
+                .filter_map(|number| items.get(*number))
+                .map(|item| &item.plan)
+                .collect();
             Chunk {
                 groups: groups_of,
                 has_filter: plans.iter().any(|plan| plan.filter.is_some()),
@@ -163,7 +171,10 @@ impl QuestionBatch {
             }
         };
         let chunks: Vec<Chunk> = (0..groups.len()).step_by(filters_at_once.max(1)).map(chunk).collect();
-        let open = chunks.iter().map(|chunk| usize::from(chunk.has_text) + usize::from(chunk.has_dense)).sum();
+        let open = chunks
+            .iter()
+            .map(|chunk| usize::from(chunk.has_text) + usize::from(chunk.has_dense))
+            .sum();
         let found = items.iter().map(|_| PartResults::default()).collect();
         let (vectors, open) = (OnceLock::new(), AtomicUsize::new(open));
         let fetches_later = false;
@@ -203,7 +214,10 @@ impl QuestionBatch {
         };
         let group = |(at, group): (usize, &Vec<usize>)| {
             let allowed = allowed.get(at).and_then(Option::as_deref);
-            (group.iter().filter_map(member).collect(), allowed.map(|allowed| &*allowed.shards))
+            (
+                group.iter().filter_map(member).collect(),
+                allowed.map(|allowed| &*allowed.shards),
+            )
         };
         groups.iter().enumerate().map(group).collect()
     }
@@ -211,16 +225,30 @@ impl QuestionBatch {
     /// The nodes that each filter of the chunk allows, in order.
     pub(in crate::run) fn filter(&self, chunk: &Chunk) -> Result<Vec<Allowed>> {
         let one = |(members, _): &(Vec<BatchMember<'_>>, Option<&[NodeSet]>)| {
-            let Some(item) = members.first().map(|first| first.item) else { return Ok(None) };
-            let (Some(filter), Some(encoded)) = (&item.plan.filter, &item.filter) else { return Ok(None) };
+            let Some(item) = members.first().map(|first| first.item) else {
+                return Ok(None);
+            };
+            let (Some(filter), Some(encoded)) = (&item.plan.filter, &item.filter) else {
+                return Ok(None);
+            };
             let started = Instant::now();
             let (cache, cancel) = (self.filters.as_deref(), &*self.cancel);
             let (allowed, cached) =
                 AllowedNodes::of((filter, encoded), self.scope.is_some(), &self.snapshot, cache, cancel)?;
             // Which fields other documents have is theirs.
-            let notes = if self.scope.is_some() { Vec::new() } else { allowed.notes.clone() };
+            let notes = if self.scope.is_some() {
+                Vec::new()
+            } else {
+                allowed.notes.clone()
+            };
             let (documents, nodes) = (allowed.len(), Some(Arc::clone(&allowed)));
-            let filtered = FilteredNodes { notes, documents, took_us: micros(started), cached, allowed: nodes };
+            let filtered = FilteredNodes {
+                notes,
+                documents,
+                took_us: micros(started),
+                cached,
+                allowed: nodes,
+            };
             for member in members {
                 member.found.filter.get_or_init(|| filtered.clone());
             }
@@ -232,50 +260,69 @@ impl QuestionBatch {
     /// BM25 for the questions that want it.
     pub(in crate::run) fn text(&self, chunk: &Chunk, allowed: &[Allowed]) -> Result<()> {
         let groups = self.members(chunk, allowed);
-        let all: Vec<_> =
-            groups.iter().flat_map(|(members, allowed)| members.iter().map(move |one| (one, *allowed))).collect();
-        all.into_par_iter().try_for_each(|(BatchMember { item, found, .. }, allowed)| {
-            if let Some(depth) = item.plan.text_depth {
-                let started = Instant::now();
-                let (question, statistics) = (self.snapshot.question(&item.query), self.statistics()?);
-                let weighed = question.weigh(statistics, &*self.cancel)?;
-                let weighed = weighed.ok_or_else(|| self.cancel.deadline_error())?;
-                let documents = self.document_scores(&weighed, &item.plan)?;
-                let hits = self.snapshot.search_weighed(&weighed, documents.as_ref(), depth, allowed, &*self.cancel)?;
-                let hits = self.cancel.complete(hits)?;
-                if item.plan.mode.fuses() && !question.terms().is_empty() {
-                    let exactness = self.exactness(&weighed, &hits.hits)?;
-                    found.exactness.get_or_init(|| exactness);
+        let all: Vec<_> = groups
+            .iter()
+            .flat_map(|(members, allowed)| members.iter().map(move |one| (one, *allowed)))
+            .collect();
+        all.into_par_iter()
+            .try_for_each(|(BatchMember { item, found, .. }, allowed)| {
+                if let Some(depth) = item.plan.text_depth {
+                    let started = Instant::now();
+                    let (question, statistics) = (self.snapshot.question(&item.query), self.statistics()?);
+                    let weighed = question.weigh(statistics, &*self.cancel)?;
+                    let weighed = weighed.ok_or_else(|| self.cancel.deadline_error())?;
+                    let documents = self.document_scores(&weighed, &item.plan)?;
+                    let hits =
+                        self.snapshot
+                            .search_weighed(&weighed, documents.as_ref(), depth, allowed, &*self.cancel)?;
+                    let hits = self.cancel.complete(hits)?;
+                    if item.plan.mode.fuses() && !question.terms().is_empty() {
+                        let exactness = self.exactness(&weighed, &hits.hits)?;
+                        found.exactness.get_or_init(|| exactness);
+                    }
+                    if documents.is_some() {
+                        found.document_weight.get_or_init(|| item.plan.fusion.document_weight);
+                    }
+                    found.text.get_or_init(|| (hits, micros(started)));
                 }
-                if documents.is_some() {
-                    found.document_weight.get_or_init(|| item.plan.fusion.document_weight);
-                }
-                found.text.get_or_init(|| (hits, micros(started)));
-            }
-            Ok(())
-        })
+                Ok(())
+            })
     }
 
     /// The dense part for the questions that want it and have a vector.
     pub(in crate::run) fn dense(&self, chunk: &Chunk, allowed: &[Allowed]) -> Result<()> {
-        self.members(chunk, allowed).par_iter().try_for_each(|(members, allowed)| {
-            let searches = members.iter().filter_map(|member| {
-                let plan = &member.item.plan;
-                Some(((plan.dense?, plan.dense_searches()), (member, member.vector?)))
-            });
-            let mut together = Vec::new();
-            for (params, searches) in group_by_key(searches) {
-                let size = searches.len().div_ceil(rayon::current_num_threads()).max(MIN_INTERLEAVED);
-                together.extend(searches.chunks(size).map(|searches| (params, searches.to_vec())));
-            }
-            together.into_par_iter().try_for_each(|(params, searches)| self.search(params, &searches, *allowed))
-        })
+        self.members(chunk, allowed)
+            .par_iter()
+            .try_for_each(|(members, allowed)| {
+                let searches = members.iter().filter_map(|member| {
+                    let plan = &member.item.plan;
+                    Some(((plan.dense?, plan.dense_searches()), (member, member.vector?)))
+                });
+                let mut together = Vec::new();
+                for (params, searches) in group_by_key(searches) {
+                    let size = searches
+                        .len()
+                        .div_ceil(rayon::current_num_threads())
+                        .max(MIN_INTERLEAVED);
+                    together.extend(searches.chunks(size).map(|searches| (params, searches.to_vec())));
+                }
+                together
+                    .into_par_iter()
+                    .try_for_each(|(params, searches)| self.search(params, &searches, *allowed))
+            })
     }
 
-    /// Runs all parts of a batch with one filter, one after another; returns the nodes that it allows. The vectors are there.
+    /// Runs all parts of a batch with one filter, one after another; returns the nodes that it allows. The vectors are
+    /// there.
     pub(in crate::run) fn run(&self) -> Result<Allowed> {
-        let Some(chunk) = self.chunks.first() else { return Ok(None) };
-        let allowed = if chunk.has_filter { self.filter(chunk)? } else { Vec::new() };
+        let Some(chunk) = self.chunks.first() else {
+            return Ok(None);
+        };
+        let allowed = if chunk.has_filter {
+            self.filter(chunk)?
+        } else {
+            Vec::new()
+        };
         let allowed = allowed.into_iter().next().flatten();
         self.search_allowed(&allowed)?;
         Ok(allowed)
@@ -283,7 +330,9 @@ impl QuestionBatch {
 
     /// Runs the searches of a batch with one filter, whose nodes are known, one after another. The vectors are there.
     pub(in crate::run) fn search_allowed(&self, allowed: &Allowed) -> Result<()> {
-        let Some(chunk) = self.chunks.first() else { return Ok(()) };
+        let Some(chunk) = self.chunks.first() else {
+            return Ok(());
+        };
         if chunk.has_text {
             self.text(chunk, std::slice::from_ref(allowed))?;
         }
@@ -293,19 +342,24 @@ impl QuestionBatch {
         Ok(())
     }
 
-    /// Called by a part that is done; the last one makes the answers, whose documents take of the budget. None where it is not the last, or
-    /// rankings have to be read deeper first.
+    /// Called by a part that is done; the last one makes the answers, whose documents take of the budget. None where it
+    /// is not the last, or rankings have to be read deeper first.
     pub(in crate::run) fn finish_part(&self, budget: ReplyBudget) -> Result<Option<Answers>> {
         let is_last = self.open.fetch_sub(1, Ordering::AcqRel) <= 1;
         let answers = is_last.then(|| self.answers(&budget)).transpose()?;
         Ok(answers.flatten().map(|answers| (answers, budget)))
     }
 
-    /// The dense search of a batch of one question, where it has only one and its vector is there: parameters and vector.
+    /// The dense search of a batch of one question, where it has only one and its vector is there: parameters and
+    /// vector.
     pub(in crate::run) fn only_dense(&self) -> Option<(&DenseParams, &[f32])> {
         let [item] = self.items.as_slice() else { return None };
-        let [vector] = self.vectors.get()?.as_slice() else { return None };
-        let [params] = item.plan.dense_searches() else { return None };
+        let [vector] = self.vectors.get()?.as_slice() else {
+            return None;
+        };
+        let [params] = item.plan.dense_searches() else {
+            return None;
+        };
         Some((params, vector.values.as_deref()?))
     }
 
@@ -316,7 +370,8 @@ impl QuestionBatch {
         }
     }
 
-    /// Searches for questions with equal parameters and filters. They are interleaved, so the time of each is that of all.
+    /// Searches for questions with equal parameters and filters. They are interleaved, so the time of each is that of
+    /// all.
     fn search(
         &self,
         (params, searches): (DenseParams, &[DenseParams]),
@@ -325,7 +380,12 @@ impl QuestionBatch {
     ) -> Result<()> {
         let started = Instant::now();
         let vectors: Vec<&[f32]> = questions.iter().map(|(_, vector)| *vector).collect();
-        let joined = JoinedSearch { snapshot: &self.snapshot, searches, allowed, cancel: &*self.cancel };
+        let joined = JoinedSearch {
+            snapshot: &self.snapshot,
+            searches,
+            allowed,
+            cancel: &*self.cancel,
+        };
         let all = joined.rankings(&vectors)?;
         let took = micros(started);
         for ((member, _), mut hits) in questions.iter().zip(all) {
@@ -351,7 +411,9 @@ impl QuestionBatch {
     /// The caller's documents, where they are not all.
     pub(in crate::run) fn allowed_to_caller(&self) -> Result<Option<&AllowedNodes>> {
         match &self.scope {
-            Some(scope) => scope.allowed(&self.snapshot, self.filters.as_deref(), &self.cancel).map(Some),
+            Some(scope) => scope
+                .allowed(&self.snapshot, self.filters.as_deref(), &self.cancel)
+                .map(Some),
             None => Ok(None),
         }
     }
@@ -366,8 +428,18 @@ impl QuestionBatch {
 
     /// What was searched, of the caller's documents.
     pub(in crate::run) fn coverage(&self) -> Result<v1::Coverage> {
-        let Coverage { documents, shards, damaged_shards, intact_documents } = self.snapshot.coverage();
-        let mut coverage = v1::Coverage { documents, shards, damaged_shards, intact_documents };
+        let Coverage {
+            documents,
+            shards,
+            damaged_shards,
+            intact_documents,
+        } = self.snapshot.coverage();
+        let mut coverage = v1::Coverage {
+            documents,
+            shards,
+            damaged_shards,
+            intact_documents,
+        };
         if let Some(allowed) = self.allowed_to_caller()? {
             let counts = self.snapshot.shards().iter().zip(&*allowed.shards);
             let intact = counts.filter(|(shard, _)| shard.dense.damage().is_none());

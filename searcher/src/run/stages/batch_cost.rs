@@ -14,7 +14,10 @@ impl QuestionBatch {
         let mut seen = HashSet::new();
         let one = |item: &BatchItem| {
             let is_known = |filter: &[u8]| {
-                let cached = self.filters.as_ref().is_some_and(|cache| cache.has(&self.snapshot, filter));
+                let cached = self
+                    .filters
+                    .as_ref()
+                    .is_some_and(|cache| cache.has(&self.snapshot, filter));
                 !seen.insert(filter.to_vec()) || cached
             };
             let is_known = item.filter.as_deref().is_some_and(is_known);

@@ -7,8 +7,8 @@ use crate::error::Result;
 use crate::plan::SearchPlan;
 
 impl QuestionBatch {
-    /// For a question whose terms have their weights: none where the plan gives documents no weight, or no two passages that exist for the caller are of
-    /// one document.
+    /// For a question whose terms have their weights: none where the plan gives documents no weight, or no two passages
+    /// that exist for the caller are of one document.
     pub(in crate::run) fn document_scores(
         &self,
         weighed: &Weighed<'_>,
@@ -19,7 +19,10 @@ impl QuestionBatch {
             return Ok(None);
         }
         let cancel = &*self.cancel;
-        match self.snapshot.document_scores(weighed, self.statistics()?, weight as f32, cancel)? {
+        match self
+            .snapshot
+            .document_scores(weighed, self.statistics()?, weight as f32, cancel)?
+        {
             WeighedDocuments::Scores(scores) => Ok(Some(scores)),
             WeighedDocuments::Absent => Ok(None),
             WeighedDocuments::Cancelled => Err(cancel.deadline_error()),

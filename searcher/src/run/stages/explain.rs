@@ -1,5 +1,5 @@
-//! Explains why a document is, or is not, among the hits of a search: the search is run by its own plan, and the document's exact
-//! place in each ranking is computed by reading every vector and every matching document.
+//! Explains why a document is, or is not, among the hits of a search: the search is run by its own plan, and the
+//! document's exact place in each ranking is computed by reading every vector and every matching document.
 
 use dyad_index::lexical::{DocumentScores, Weighed};
 use dyad_index::search::NodeSet;
@@ -17,8 +17,8 @@ pub(in crate::run) fn explain(batch: &QuestionBatch, key: &str) -> Result<v1::Ex
     let (snapshot, cancel) = (&*batch.snapshot, &*batch.cancel);
     cancel.check()?;
     let absent = || Error::NoDocument(key.to_owned());
-    // Before the key is looked up, so that the time does not tell which keys others have. To a caller whose documents are others, the
-    // document does not exist.
+    // Before the key is looked up, so that the time does not tell which keys others have. To a caller whose documents
+    // are others, the document does not exist.
     let existing = batch.allowed_to_caller()?;
     let is_callers = |(shard, node): &(usize, u32)| {
         existing.is_none_or(|all| all.shards.get(*shard).is_some_and(|nodes| nodes.contains(*node)))
@@ -26,15 +26,25 @@ pub(in crate::run) fn explain(batch: &QuestionBatch, key: &str) -> Result<v1::Ex
     let (shard, node) = snapshot.find(key)?.filter(is_callers).ok_or_else(absent)?;
     let own = snapshot.shards().get(shard).ok_or_else(absent)?;
     let allowed = batch.run()?;
-    let (Some(item), Some(found)) = (batch.items.first(), batch.found.first()) else { return Err(Error::Internal) };
+    let (Some(item), Some(found)) = (batch.items.first(), batch.found.first()) else {
+        return Err(Error::Internal);
+    };
     let vector = batch.vectors.get().and_then(|all| all.first());
     let none = QuestionVector::default();
     let answered = item.answered_with(vector.unwrap_or(&none));
     let item = &*answered;
     let by = item.plan.group_by.as_ref();
-    let grouped = by.map(|by| batch.grouped(item, by, vector.unwrap_or(&none), found)).transpose()?.flatten();
-    let found = grouped.as_ref().and_then(|grouped| grouped.deeper.as_ref()).unwrap_or(found);
-    let plan = &item.plan.with_depth(grouped.as_ref().map_or(item.plan.depth(), |grouped| grouped.depth));
+    let grouped = by
+        .map(|by| batch.grouped(item, by, vector.unwrap_or(&none), found))
+        .transpose()?
+        .flatten();
+    let found = grouped
+        .as_ref()
+        .and_then(|grouped| grouped.deeper.as_ref())
+        .unwrap_or(found);
+    let plan = &item
+        .plan
+        .with_depth(grouped.as_ref().map_or(item.plan.depth(), |grouped| grouped.depth));
 
     let mut told = v1::ExplainResponse {
         allowed: nodes(&allowed, shard, own).is_none_or(|nodes| nodes.contains(node)),
@@ -47,7 +57,9 @@ pub(in crate::run) fn explain(batch: &QuestionBatch, key: &str) -> Result<v1::Ex
         && let Some(score) = own.dense.score(node, values)
     {
         let ahead = |(at, shard): (usize, &Shard)| {
-            shard.dense.ahead_of(values, (score, key), nodes(&allowed, at, shard), cancel)
+            shard
+                .dense
+                .ahead_of(values, (score, key), nodes(&allowed, at, shard), cancel)
         };
         let ahead: Option<u64> = snapshot.shards().par_iter().enumerate().map(ahead).sum();
         let rank = ahead.ok_or_else(|| cancel.deadline_error())? as u32 + 1;
@@ -55,7 +67,9 @@ pub(in crate::run) fn explain(batch: &QuestionBatch, key: &str) -> Result<v1::Ex
     }
     let question = snapshot.question(&item.query);
     told.terms = question.terms().to_vec();
-    let weighed = question.weigh(batch.statistics()?, cancel)?.ok_or_else(|| cancel.deadline_error())?;
+    let weighed = question
+        .weigh(batch.statistics()?, cancel)?
+        .ok_or_else(|| cancel.deadline_error())?;
     let documents = batch.document_scores(&weighed, plan)?;
     let explained = match &documents {
         None => weighed.explain(&own.text, node)?,
@@ -67,7 +81,11 @@ pub(in crate::run) fn explain(batch: &QuestionBatch, key: &str) -> Result<v1::Ex
         }
     };
     if let Some((_, json)) = explained {
-        let scorer = Bm25Scorer { weighed: &weighed, documents: documents.as_ref(), allowed: &allowed };
+        let scorer = Bm25Scorer {
+            weighed: &weighed,
+            documents: documents.as_ref(),
+            allowed: &allowed,
+        };
         told.bm25 = Some(scorer.place(snapshot, (shard, node, key), cancel)?);
         told.bm25_explanation_json = json;
     }
@@ -80,7 +98,8 @@ pub(in crate::run) fn explain(batch: &QuestionBatch, key: &str) -> Result<v1::Ex
     }
     if told.hit.is_none() {
         let scans = found.dense.get().map_or(0, |(hits, _)| hits.cost.scans) as usize;
-        told.reasons.extend(reasons(&told, plan, vector, (scans, snapshot.shards().len())));
+        told.reasons
+            .extend(reasons(&told, plan, vector, (scans, snapshot.shards().len())));
     }
     Ok(told)
 }
@@ -90,8 +109,9 @@ fn nodes<'a>(allowed: &'a Allowed, at: usize, shard: &'a Shard) -> Option<&'a No
     allowed.as_ref().and_then(|all| all.shards.get(at)).or(shard.live())
 }
 
-/// The place of the document for which `is_it` is true among the hits of each ranking, and among those of the reply, where hits are
-/// not grouped; or why the whole ranking has it and the reply has not. Its score in the whole ranking, where it reaches the threshold.
+/// The place of the document for which `is_it` is true among the hits of each ranking, and among those of the reply,
+/// where hits are not grouped; or why the whole ranking has it and the reply has not. Its score in the whole ranking,
+/// where it reaches the threshold.
 fn place_in_rankings(
     told: &mut v1::ExplainResponse,
     plan: &SearchPlan,
@@ -106,7 +126,8 @@ fn place_in_rankings(
     told.dense = found.dense.get().and_then(|(hits, _)| place(&hits.hits));
     let v1::Placement { rank, score } = place(whole)?;
     if let Some(least) = plan.score_threshold.filter(|least| score < *least) {
-        told.reasons.push(format!("its score {score} is below `score_threshold`, {least}"));
+        told.reasons
+            .push(format!("its score {score} is below `score_threshold`, {least}"));
         return None;
     }
     if plan.group_by.is_none() {
@@ -121,7 +142,9 @@ fn place_on_page(told: &mut v1::ExplainResponse, plan: &SearchPlan, place: v1::P
     if (first..=last).contains(&(rank as usize)) {
         told.hit = Some(place);
     } else {
-        told.reasons.push(format!("it is at rank {rank}, and the search asks for ranks {first} to {last}"));
+        told.reasons.push(format!(
+            "it is at rank {rank}, and the search asks for ranks {first} to {last}"
+        ));
     }
 }
 
@@ -161,9 +184,9 @@ fn reasons(
             None => vector
                 .and_then(|vector| vector.degraded.clone())
                 .or_else(|| Some("dense: its vector is damaged".to_owned())),
-            Some(v1::Placement { rank, .. }) if rank as usize > k => {
-                Some(format!("dense: it is at rank {rank} by inner product, and the ranking ends at {k}"))
-            }
+            Some(v1::Placement { rank, .. }) if rank as usize > k => Some(format!(
+                "dense: it is at rank {rank} by inner product, and the ranking ends at {k}"
+            )),
             Some(v1::Placement { rank, .. }) => {
                 let graph = format!("the graph search at ef {}", told.ef);
                 let (search, fix) = match scans {
@@ -172,7 +195,9 @@ fn reasons(
                     (scanned, all) if scanned >= all => ("the scan of codes".to_owned(), "Set `exact`"),
                     _ => (format!("the scan of codes or {graph}"), "Set `exact`"),
                 };
-                Some(format!("dense: it is at rank {rank} by inner product, and {search} has missed it. {fix}"))
+                Some(format!(
+                    "dense: it is at rank {rank} by inner product, and {search} has missed it. {fix}"
+                ))
             }
         });
     }
@@ -193,7 +218,8 @@ struct Bm25Scorer<'a> {
 }
 
 impl Bm25Scorer<'_> {
-    /// The placement among all matching documents that are allowed: one pass over the document's own shard for its score, one over all for its rank.
+    /// The placement among all matching documents that are allowed: one pass over the document's own shard for its
+    /// score, one over all for its rank.
     fn place(
         &self,
         snapshot: &Snapshot,
@@ -230,7 +256,12 @@ impl Bm25Scorer<'_> {
             })?;
             Ok(ahead)
         };
-        let ahead: u32 = snapshot.shards().par_iter().enumerate().map(ahead).sum::<Result<u32>>()?;
+        let ahead: u32 = snapshot
+            .shards()
+            .par_iter()
+            .enumerate()
+            .map(ahead)
+            .sum::<Result<u32>>()?;
         Ok(v1::Placement { rank: ahead + 1, score })
     }
 }
@@ -244,16 +275,30 @@ mod tests {
 
     #[test]
     fn what_helps_depends_on_the_search_that_missed_the_document() {
-        let request =
-            v1::SearchRequest { query: "q".into(), mode: v1::Mode::Dense.into(), k: 10, ..Default::default() };
+        let request = v1::SearchRequest {
+            query: "q".into(),
+            mode: v1::Mode::Dense.into(),
+            k: 10,
+            ..Default::default()
+        };
         let plan = SearchPlan::new(&request, Duration::from_secs(1), &[], Fusion::default());
         let place = v1::Placement { rank: 3, score: 0.5 };
-        let told =
-            v1::ExplainResponse { allowed: true, ef: 128, dense_exact: Some(place), ..v1::ExplainResponse::default() };
+        let told = v1::ExplainResponse {
+            allowed: true,
+            ef: 128,
+            dense_exact: Some(place),
+            ..v1::ExplainResponse::default()
+        };
         let reason = |scanned| reasons(&told, &plan, None, (scanned, 2)).concat();
         let missed = |by: &str| format!("dense: it is at rank 3 by inner product, and {by}");
-        assert_eq!(reason(0), missed("the graph search at ef 128 has missed it. Raise `ef`, or set `exact`"));
-        assert_eq!(reason(1), missed("the scan of codes or the graph search at ef 128 has missed it. Set `exact`"));
+        assert_eq!(
+            reason(0),
+            missed("the graph search at ef 128 has missed it. Raise `ef`, or set `exact`")
+        );
+        assert_eq!(
+            reason(1),
+            missed("the scan of codes or the graph search at ef 128 has missed it. Set `exact`")
+        );
         assert_eq!(reason(2), missed("the scan of codes has missed it. Set `exact`"));
     }
 }

@@ -21,7 +21,10 @@ pub(in crate::run) fn check_units(plan: &SearchPlan, at: impl Fn() -> String) ->
         return Err(Error::NoLogitScale { at: at() });
     }
     if plan.rerank_weight.is_some_and(|weight| weight < LOGITS_ALONE) && !adds_logits(Some(&plan.fusion)) {
-        return Err(Error::RerankWeight { at: at(), fusion: plan.fusion.method.label() });
+        return Err(Error::RerankWeight {
+            at: at(),
+            fusion: plan.fusion.method.label(),
+        });
     }
     Ok(())
 }
@@ -48,30 +51,46 @@ impl QuestionBatch {
                 let values = vector.values.as_deref();
                 let dense = values.map(|values| bounded_dense(snapshot, values, union.clone()));
                 let (text, exactness) = self.bounded_bm25(plan, query, union)?;
-                Ok(fused(&dense.unwrap_or_default(), Bm25Ranking { hits: &text, exactness: &exactness }))
+                Ok(fused(
+                    &dense.unwrap_or_default(),
+                    Bm25Ranking {
+                        hits: &text,
+                        exactness: &exactness,
+                    },
+                ))
             }
-            Mode::Hybrid | Mode::Compare => Ok(fused(dense, Bm25Ranking { hits: text, exactness: found.exactness() })),
+            Mode::Hybrid | Mode::Compare => Ok(fused(
+                dense,
+                Bm25Ranking {
+                    hits: text,
+                    exactness: found.exactness(),
+                },
+            )),
         }
     }
 }
 
 /// The plan's fusion of the rankings that there are.
 pub(in crate::run) fn fusion(plan: &SearchPlan, vector: &QuestionVector, found: &PartResults) -> Fusion {
-    plan.fusion.of_rankings(vector.values.is_some(), found.exactness.get().is_some())
+    plan.fusion
+        .of_rankings(vector.values.is_some(), found.exactness.get().is_some())
 }
 
 /// What a search says of itself that is answered without its question vector, in spite of its threshold.
 pub(in crate::run) const NO_THRESHOLD: &str = "`score_threshold` was not applied, since it is one of fused scores";
 
 impl BatchItem {
-    /// The question as it is answered. Without its vector, hits have the scores of one ranking, and a threshold of fused ones is not
-    /// applied: BM25's answer would be cut by a number that does not mean it.
+    /// The question as it is answered. Without its vector, hits have the scores of one ranking, and a threshold of
+    /// fused ones is not applied: BM25's answer would be cut by a number that does not mean it.
     pub(in crate::run) fn answered_with(&self, vector: &QuestionVector) -> Cow<'_, Self> {
         let plan = &self.plan;
         if vector.values.is_some() || !plan.mode.fuses() || plan.score_threshold.is_none() {
             return Cow::Borrowed(self);
         }
-        Cow::Owned(Self { plan: plan.without_threshold(), ..self.clone() })
+        Cow::Owned(Self {
+            plan: plan.without_threshold(),
+            ..self.clone()
+        })
     }
 }
 
@@ -106,8 +125,8 @@ impl QuestionBatch {
         Ok(of_hits)
     }
 
-    /// Hits, which ascend by shard and node, with their BM25 scores from 0 to 1, as the share of the bound that no document reaches, and how
-    /// exactly they have the words of the question.
+    /// Hits, which ascend by shard and node, with their BM25 scores from 0 to 1, as the share of the bound that no
+    /// document reaches, and how exactly they have the words of the question.
     fn bounded_bm25(
         &self,
         plan: &SearchPlan,
@@ -116,14 +135,24 @@ impl QuestionBatch {
     ) -> Result<(Vec<DocumentHit>, Vec<f32>)> {
         let (snapshot, cancel) = (&*self.snapshot, &*self.cancel);
         let question = snapshot.question(query);
-        let weighed = question.weigh(self.statistics()?, cancel)?.ok_or_else(|| cancel.deadline_error())?;
+        let weighed = question
+            .weigh(self.statistics()?, cancel)?
+            .ok_or_else(|| cancel.deadline_error())?;
         let documents = self.document_scores(&weighed, plan)?;
         let bound = weighed.bound() + documents.as_ref().map_or(0.0, DocumentScores::bound);
         for of_shard in hits.chunk_by_mut(|a, b| a.shard == b.shard) {
             cancel.check()?;
-            let mut scored: Vec<Scored> = of_shard.iter().map(|hit| Scored { node: hit.node, score: 0.0 }).collect();
+            let mut scored: Vec<Scored> = of_shard
+                .iter()
+                .map(|hit| Scored {
+                    node: hit.node,
+                    score: 0.0,
+                })
+                .collect();
             let number = of_shard.first().map_or(0, |hit| hit.shard);
-            let Some(shard) = snapshot.shards().get(number) else { continue };
+            let Some(shard) = snapshot.shards().get(number) else {
+                continue;
+            };
             if !weighed.score(&shard.text, &mut scored, cancel)? {
                 return Err(cancel.deadline_error());
             }
@@ -135,7 +164,11 @@ impl QuestionBatch {
             }
             for (hit, scored) in of_shard.iter_mut().zip(scored) {
                 // A question of stop words alone has no terms, and no bound.
-                hit.score = if bound > 0.0 { (scored.score / bound).clamp(0.0, 1.0) } else { 0.0 };
+                hit.score = if bound > 0.0 {
+                    (scored.score / bound).clamp(0.0, 1.0)
+                } else {
+                    0.0
+                };
             }
         }
         let exactness = self.exactness(&weighed, &hits)?;
@@ -155,8 +188,8 @@ fn union(dense: &[DocumentHit], text: &[DocumentHit]) -> Vec<DocumentHit> {
     all
 }
 
-/// With their dense scores from 0 to 1: `(1 + cosine) / 2`, `1 / 2 + arctan(inner product) / pi`, or `1 / (1 + squared distance)`. A
-/// document whose vector is damaged has none.
+/// With their dense scores from 0 to 1: `(1 + cosine) / 2`, `1 / 2 + arctan(inner product) / pi`, or `1 / (1 + squared
+/// distance)`. A document whose vector is damaged has none.
 fn bounded_dense(snapshot: &Snapshot, values: &[f32], hits: Vec<DocumentHit>) -> Vec<DocumentHit> {
     let metric = snapshot.manifest().model.metric;
     let bounded = |hit: DocumentHit| {
@@ -168,7 +201,10 @@ fn bounded_dense(snapshot: &Snapshot, values: &[f32], hits: Vec<DocumentHit>) ->
             Metric::L2 => 1.0 / (1.0 - 2.0 * score),
         };
         // Rounding, and vectors of a length near 1.
-        Some(DocumentHit { score: score.clamp(0.0, 1.0), ..hit })
+        Some(DocumentHit {
+            score: score.clamp(0.0, 1.0),
+            ..hit
+        })
     };
     hits.into_iter().filter_map(bounded).collect()
 }
@@ -180,8 +216,14 @@ mod tests {
     #[test]
     fn documents_of_both_rankings_are_there_once_and_ascending() {
         let hit = |shard, node, score| DocumentHit { score, shard, node };
-        let all = union(&[hit(1, 5, 0.9), hit(0, 7, 0.8)], &[hit(1, 2, 9.0), hit(0, 7, 8.0), hit(1, 5, 7.0)]);
-        assert_eq!(all.iter().map(|hit| (hit.shard, hit.node)).collect::<Vec<_>>(), [(0, 7), (1, 2), (1, 5)]);
+        let all = union(
+            &[hit(1, 5, 0.9), hit(0, 7, 0.8)],
+            &[hit(1, 2, 9.0), hit(0, 7, 8.0), hit(1, 5, 7.0)],
+        );
+        assert_eq!(
+            all.iter().map(|hit| (hit.shard, hit.node)).collect::<Vec<_>>(),
+            [(0, 7), (1, 2), (1, 5)]
+        );
         assert!(union(&[], &[]).is_empty());
     }
 }

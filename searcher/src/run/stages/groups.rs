@@ -1,4 +1,5 @@
-//! Groups of hits with the same value of a field, and the ranking that they are made of: read deeper until there are enough of them.
+//! Groups of hits with the same value of a field, and the ranking that they are made of: read deeper until there are
+//! enough of them.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
@@ -98,7 +99,8 @@ impl GroupValues<'_> {
         }
     }
 
-    /// Whether some of the allowed documents is in none of these groups, or may be: by the column, and at most [`MOST_LOOKED_AT`] stored documents.
+    /// Whether some of the allowed documents is in none of these groups, or may be: by the column, and at most
+    /// [`MOST_LOOKED_AT`] stored documents.
     fn have_others(
         &mut self,
         groups: &[HitGroup],
@@ -132,7 +134,11 @@ impl GroupValues<'_> {
                     return Ok(true);
                 }
                 left -= 1;
-                let hit = DocumentHit { score: 0.0, shard: at, node };
+                let hit = DocumentHit {
+                    score: 0.0,
+                    shard: at,
+                    node,
+                };
                 let value = self.of(at, node)?;
                 Ok(!found.contains(&GroupKey::new(value.as_ref(), &hit)))
             };
@@ -169,7 +175,10 @@ fn group(
             Entry::Occupied(known) => *known.get(),
             Entry::Vacant(_) if groups.len() == wanted => continue,
             Entry::Vacant(free) => {
-                groups.push(HitGroup { value, hits: Vec::new() });
+                groups.push(HitGroup {
+                    value,
+                    hits: Vec::new(),
+                });
                 *free.insert(groups.len() - 1)
             }
         };
@@ -181,15 +190,20 @@ fn group(
     Ok(groups)
 }
 
-/// The depth after this one. Where the last read has brought no new group, those that are missing are far away: of a ranking of one kind, whose first
-/// hits stay the same, all is read at once.
+/// The depth after this one. Where the last read has brought no new group, those that are missing are far away: of a
+/// ranking of one kind, whose first hits stay the same, all is read at once.
 fn next_depth(mode: Mode, depth: usize, brought_none: bool) -> usize {
-    let next = if brought_none && !mode.fuses() { usize::MAX } else { depth.saturating_mul(WIDER) };
+    let next = if brought_none && !mode.fuses() {
+        usize::MAX
+    } else {
+        depth.saturating_mul(WIDER)
+    };
     next.min(MAX_K as usize)
 }
 
 impl Grouped {
-    /// The rank of a document's group, from 1, and whether the document is among its hits; none where it is none of these groups.
+    /// The rank of a document's group, from 1, and whether the document is among its hits; none where it is none of
+    /// these groups.
     pub(in crate::run) fn place(
         &self,
         value: Option<&FieldValue>,
@@ -203,7 +217,8 @@ impl Grouped {
 }
 
 impl QuestionBatch {
-    /// Groups the hits of a question, and reads its rankings deeper where they have too few groups; none where that is to be done by others.
+    /// Groups the hits of a question, and reads its rankings deeper where they have too few groups; none where that is
+    /// to be done by others.
     pub(in crate::run) fn grouped(
         &self,
         item: &BatchItem,
@@ -215,8 +230,15 @@ impl QuestionBatch {
         let wanted = plan.offset + plan.k;
         let nodes: Allowed = found.filter.get().and_then(|filtered| filtered.allowed.clone());
         let allowed = nodes.as_ref().map(|nodes| &*nodes.shards);
-        let kept = (snapshot.len() <= MOST_SCANNED).then(|| snapshot.kept_columns(&by.field)).flatten();
-        let mut values = GroupValues { snapshot, field: &by.field, columns: kept, known: HashMap::new() };
+        let kept = (snapshot.len() <= MOST_SCANNED)
+            .then(|| snapshot.kept_columns(&by.field))
+            .flatten();
+        let mut values = GroupValues {
+            snapshot,
+            field: &by.field,
+            columns: kept,
+            known: HashMap::new(),
+        };
         let (mut depth, mut deeper, mut before) = (plan.depth(), None, None);
         loop {
             let found = deeper.as_ref().unwrap_or(found);
@@ -226,11 +248,18 @@ impl QuestionBatch {
                 cancel.check()?;
                 values.of(hit.shard, hit.node)
             })?;
-            let is_cut = whole.last().is_some_and(|last| plan.score_threshold.is_some_and(|least| last.score < least));
+            let is_cut = whole
+                .last()
+                .is_some_and(|last| plan.score_threshold.is_some_and(|least| last.score < least));
             let read = |part: &OnceLock<Timed>| part.get().map_or(0, |(hits, _)| hits.hits.len());
             let is_all = read(&found.dense).max(read(&found.text)) < depth;
             if groups.len() >= wanted || is_cut || is_all {
-                return Ok(Some(Grouped { groups, depth, deeper, note: None }));
+                return Ok(Some(Grouped {
+                    groups,
+                    depth,
+                    deeper,
+                    note: None,
+                }));
             }
             if values.columns.is_none() && self.reads_deeper() {
                 let columns = snapshot.columns(&by.field, cancel)?;
@@ -238,7 +267,12 @@ impl QuestionBatch {
             }
             let are_full = groups.iter().all(|group| group.hits.len() == by.hits);
             if are_full && !values.have_others(&groups, allowed, cancel)? {
-                return Ok(Some(Grouped { groups, depth, deeper, note: None }));
+                return Ok(Some(Grouped {
+                    groups,
+                    depth,
+                    deeper,
+                    note: None,
+                }));
             }
             if depth >= MAX_K as usize {
                 let note = format!(
@@ -246,7 +280,12 @@ impl QuestionBatch {
                     groups.len(),
                     by.field
                 );
-                return Ok(Some(Grouped { groups, depth, deeper, note: Some(note) }));
+                return Ok(Some(Grouped {
+                    groups,
+                    depth,
+                    deeper,
+                    note: Some(note),
+                }));
             }
             if !self.reads_deeper() {
                 return Ok(None);
@@ -271,10 +310,18 @@ impl QuestionBatch {
             vector: None,
             filter: item.filter.clone(),
         };
-        let vector = QuestionVector { values: vector.values.clone(), ..QuestionVector::default() };
+        let vector = QuestionVector {
+            values: vector.values.clone(),
+            ..QuestionVector::default()
+        };
         let cancel: Arc<SearchCancellation> = Arc::clone(&self.cancel);
         let mut batch = Self::new(
-            (Arc::clone(&self.index), Arc::clone(&self.snapshot), self.filters.clone(), self.scope.clone()),
+            (
+                Arc::clone(&self.index),
+                Arc::clone(&self.snapshot),
+                self.filters.clone(),
+                self.scope.clone(),
+            ),
             vec![again],
             1,
             cancel,
@@ -301,8 +348,13 @@ mod tests {
 
     /// The groups of hits whose values are letters; a dot has none.
     fn groups(letters: &str, wanted: usize, members: usize) -> (Vec<String>, usize) {
-        let hits: Vec<DocumentHit> =
-            (0..letters.len() as u32).map(|node| DocumentHit { score: 0.0, shard: 0, node }).collect();
+        let hits: Vec<DocumentHit> = (0..letters.len() as u32)
+            .map(|node| DocumentHit {
+                score: 0.0,
+                shard: 0,
+                node,
+            })
+            .collect();
         let value = |hit: &DocumentHit| {
             let letter = letters.chars().nth(hit.node as usize).unwrap();
             (letter != '.').then(|| FieldValue::Text(letter.to_string()))
@@ -353,10 +405,20 @@ mod tests {
 
     #[test]
     fn values_of_different_types_are_different_groups() {
-        let hit = DocumentHit { score: 0.0, shard: 1, node: 2 };
+        let hit = DocumentHit {
+            score: 0.0,
+            shard: 1,
+            node: 2,
+        };
         let key = |value: Option<FieldValue>| GroupKey::new(value.as_ref(), &hit);
-        assert_ne!(key(Some(FieldValue::Text("1".into()))), key(Some(FieldValue::Number(1.0.into()))));
-        assert_ne!(key(Some(FieldValue::Flag(true))), key(Some(FieldValue::Number(1.0.into()))));
+        assert_ne!(
+            key(Some(FieldValue::Text("1".into()))),
+            key(Some(FieldValue::Number(1.0.into())))
+        );
+        assert_ne!(
+            key(Some(FieldValue::Flag(true))),
+            key(Some(FieldValue::Number(1.0.into())))
+        );
         assert_eq!(key(None), GroupKey::Alone(1, 2));
     }
 }

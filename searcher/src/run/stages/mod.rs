@@ -1,4 +1,5 @@
-//! The stages of a batch of questions, on threads for computing: filter, rankings, fusion, groups, answers, explanations.
+//! The stages of a batch of questions, on threads for computing: filter, rankings, fusion, groups, answers,
+//! explanations.
 //!
 //! | file | contents |
 //! |---|---|

@@ -1,8 +1,9 @@
 //! Pages of a dense search as parts of one ranking.
 //!
-//! A graph search for more hits is another search: what it finds first may differ from what a search for fewer has found. So a later page is
-//! not cut from a wider search alone, which would repeat hits of the pages before and leave others out. Its ranking is joined of the first
-//! page's search and wider ones, [`SearchPlan::dense_searches`](crate::plan::SearchPlan::dense_searches).
+//! A graph search for more hits is another search: what it finds first may differ from what a search for fewer has
+//! found. So a later page is not cut from a wider search alone, which would repeat hits of the pages before and leave
+//! others out. Its ranking is joined of the first page's search and wider ones,
+//! [`SearchPlan::dense_searches`](crate::plan::SearchPlan::dense_searches).
 
 use std::collections::HashSet;
 
@@ -25,7 +26,9 @@ impl JoinedSearch<'_> {
     pub(in crate::run) fn rankings(&self, questions: &[&[f32]]) -> Result<Vec<SearchHits<DocumentHit>>> {
         let mut joined: Vec<SearchHits<DocumentHit>> = questions.iter().map(|_| SearchHits::default()).collect();
         for params in self.searches {
-            let found = self.snapshot.search_dense(questions, params, self.allowed, self.cancel)?;
+            let found = self
+                .snapshot
+                .search_dense(questions, params, self.allowed, self.cancel)?;
             for (joined, wider) in joined.iter_mut().zip(found) {
                 append_unseen(joined, wider);
             }
@@ -54,18 +57,37 @@ mod tests {
 
     use super::*;
 
-    /// As many documents as there are, or as are wanted: those that a search of that depth misses come in after the others.
+    /// As many documents as there are, or as are wanted: those that a search of that depth misses come in after the
+    /// others.
     fn search(scores: &[u8], missed: &[bool], depth: usize) -> SearchHits<DocumentHit> {
-        let is_missed = |node: usize| missed.get((node * 7 + depth) % missed.len().max(1)).copied().unwrap_or_default();
+        let is_missed = |node: usize| {
+            missed
+                .get((node * 7 + depth) % missed.len().max(1))
+                .copied()
+                .unwrap_or_default()
+        };
         let mut nodes: Vec<usize> = (0..scores.len()).collect();
         nodes.sort_by_key(|node| (is_missed(*node), std::cmp::Reverse(scores[*node]), *node));
-        let hit = |node: usize| DocumentHit { score: f32::from(scores[node]), shard: node % 2, node: node as u32 };
-        let cost = Cost { scored: 5, scans: 1, ..Cost::default() };
-        SearchHits { hits: nodes.into_iter().take(depth).map(hit).collect(), cost, ..SearchHits::default() }
+        let hit = |node: usize| DocumentHit {
+            score: f32::from(scores[node]),
+            shard: node % 2,
+            node: node as u32,
+        };
+        let cost = Cost {
+            scored: 5,
+            scans: 1,
+            ..Cost::default()
+        };
+        SearchHits {
+            hits: nodes.into_iter().take(depth).map(hit).collect(),
+            cost,
+            ..SearchHits::default()
+        }
     }
 
     proptest! {
-        /// Whatever the searches find: no page repeats a hit, and together they hold all that the deepest search has found.
+        /// Whatever the searches find: no page repeats a hit, and together they hold all that the deepest search has
+        /// found.
         #[test]
         fn pages_together_are_one_ranking(
             scores in prop::collection::vec(any::<u8>(), 0..120),

@@ -8,8 +8,8 @@ use crate::error::{Error, Result};
 /// A vector whose length differs from 1 by no more is left as it is, as the indexer leaves documents'.
 const EXACT: f64 = 1e-5;
 
-/// The vector of a request that [`dyad_proto::validate`] has accepted, of length 1 where vectors are compared by cosine; none where
-/// it has none. `at` is the path of the request in its call.
+/// The vector of a request that [`dyad_proto::validate`] has accepted, of length 1 where vectors are compared by
+/// cosine; none where it has none. `at` is the path of the request in its call.
 pub(in crate::run) fn question_vector(
     request: &v1::SearchRequest,
     model: &ModelRecord,
@@ -17,14 +17,22 @@ pub(in crate::run) fn question_vector(
 ) -> Result<Option<Vec<f32>>> {
     let got = &request.fingerprint;
     if !got.is_empty() && *got != model.fingerprint {
-        return Err(Error::OtherModel { index: Box::new(model.clone()), at: at(), got: got.clone() });
+        return Err(Error::OtherModel {
+            index: Box::new(model.clone()),
+            at: at(),
+            got: got.clone(),
+        });
     }
     if request.vector.is_empty() {
         return Ok(None);
     }
     let mut vector = request.vector.clone();
     if vector.len() != model.dim {
-        return Err(Error::Dimension { at: at(), expected: model.dim, got: vector.len() });
+        return Err(Error::Dimension {
+            at: at(),
+            expected: model.dim,
+            got: vector.len(),
+        });
     }
     // In f64, so that the squares of large values cannot overflow, nor those of small ones vanish.
     let length = vector.iter().map(|value| f64::from(*value).powi(2)).sum::<f64>().sqrt();
@@ -42,9 +50,19 @@ mod tests {
 
     fn vector(values: &[f32], metric: Metric) -> Result<Option<Vec<f32>>> {
         let (name, fingerprint) = ("m".to_owned(), "f00d".to_owned());
-        let model = ModelRecord { name, fingerprint: fingerprint.clone(), dim: 2, metric, max_tokens: 8 };
+        let model = ModelRecord {
+            name,
+            fingerprint: fingerprint.clone(),
+            dim: 2,
+            metric,
+            max_tokens: 8,
+        };
         question_vector(
-            &v1::SearchRequest { vector: values.to_vec(), fingerprint, ..Default::default() },
+            &v1::SearchRequest {
+                vector: values.to_vec(),
+                fingerprint,
+                ..Default::default()
+            },
             &model,
             String::new,
         )
@@ -66,11 +84,25 @@ mod tests {
     #[test]
     fn other_models_and_lengths_are_named() {
         let error = vector(&[1.0, 2.0, 3.0], Metric::Cosine).unwrap_err().to_string();
-        assert_eq!(error, "`vector`: expected 2 values, as the vectors of the index have, got 3");
+        assert_eq!(
+            error,
+            "`vector`: expected 2 values, as the vectors of the index have, got 3"
+        );
         let (name, fingerprint) = ("m".to_owned(), "f00d".to_owned());
-        let model = ModelRecord { name, fingerprint, dim: 2, metric: Metric::Cosine, max_tokens: 8 };
-        let request = v1::SearchRequest { fingerprint: "beef".into(), ..Default::default() };
-        let error = question_vector(&request, &model, || "requests[3].".into()).unwrap_err().to_string();
+        let model = ModelRecord {
+            name,
+            fingerprint,
+            dim: 2,
+            metric: Metric::Cosine,
+            max_tokens: 8,
+        };
+        let request = v1::SearchRequest {
+            fingerprint: "beef".into(),
+            ..Default::default()
+        };
+        let error = question_vector(&request, &model, || "requests[3].".into())
+            .unwrap_err()
+            .to_string();
         assert!(
             error.starts_with("`requests[3].fingerprint`: the index was made by `m` (fingerprint f00d)")
                 && error.contains("fingerprint beef"),

@@ -22,8 +22,8 @@ use crate::plan::StoredFields;
 use crate::run::resources::reply_memory::ReplyBudget;
 
 impl QuestionBatch {
-    /// The answers to all questions, in their order, with documents unless those are read later. `budget` counts the documents of all of
-    /// them. None where a ranking has to be read deeper, and this batch does not yet.
+    /// The answers to all questions, in their order, with documents unless those are read later. `budget` counts the
+    /// documents of all of them. None where a ranking has to be read deeper, and this batch does not yet.
     pub(in crate::run) fn answers(&self, budget: &ReplyBudget) -> Result<Option<Vec<Answer>>> {
         let vectors = self.vectors.get().map_or(&[][..], Vec::as_slice);
         let none = QuestionVector::default();
@@ -39,7 +39,10 @@ impl QuestionBatch {
 
     /// Reads the documents of answers that have none yet.
     pub(in crate::run) fn fetch(&self, answers: &mut [Answer], budget: &ReplyBudget) -> Result<()> {
-        self.items.iter().zip(answers).try_for_each(|(item, answer)| fetch(self, item, answer, budget))
+        self.items
+            .iter()
+            .zip(answers)
+            .try_for_each(|(item, answer)| fetch(self, item, answer, budget))
     }
 }
 
@@ -47,13 +50,17 @@ impl QuestionBatch {
 const HIT_BYTES: usize = 128;
 
 fn bytes_of_hits(answer: &Answer) -> usize {
-    let lists = answer.compared.iter().flat_map(|all| [&all.dense, &all.bm25, &all.hybrid]);
+    let lists = answer
+        .compared
+        .iter()
+        .flat_map(|all| [&all.dense, &all.bm25, &all.hybrid]);
     let hits = answer.hits.iter().chain(lists.flatten());
     let with_groups = hits.flat_map(|best| std::iter::once(best).chain(&best.members));
     with_groups.map(|answer| HIT_BYTES + answer.hit.key.len()).sum()
 }
 
-/// One question's answer without documents. Keys are looked up for its hits alone. None where its rankings have to be read deeper.
+/// One question's answer without documents. Keys are looked up for its hits alone. None where its rankings have to be
+/// read deeper.
 fn answer(
     batch: &QuestionBatch,
     item: &BatchItem,
@@ -72,13 +79,23 @@ fn answer(
         None => None,
     };
     let filtered = found.filter.get();
-    let found = grouped.as_ref().and_then(|grouped| grouped.deeper.as_ref()).unwrap_or(found);
-    let deeper = grouped.as_ref().filter(|grouped| grouped.deeper.is_some()).map(|grouped| grouped.depth);
+    let found = grouped
+        .as_ref()
+        .and_then(|grouped| grouped.deeper.as_ref())
+        .unwrap_or(found);
+    let deeper = grouped
+        .as_ref()
+        .filter(|grouped| grouped.deeper.is_some())
+        .map(|grouped| grouped.depth);
     let deeper_note = deeper.map(deeper_note);
     let none = Default::default();
     let (dense, text) = (found.dense.get().unwrap_or(&none), found.text.get().unwrap_or(&none));
 
-    let ranking = Ranking { snapshot, dense: placements(&dense.0.hits), text: placements(&text.0.hits) };
+    let ranking = Ranking {
+        snapshot,
+        dense: placements(&dense.0.hits),
+        text: placements(&text.0.hits),
+    };
     let single = |hits: &[DocumentHit]| ranking.hits(plan.page(hits));
     let wanted = plan.wanted();
     let fused = || {
@@ -89,10 +106,19 @@ fn answer(
     match (plan.mode, &grouped) {
         (Mode::Compare, _) => {
             let (dense, bm25) = (single(&dense.0.hits), single(&text.0.hits));
-            compared = Some(ComparedRankings { dense, bm25, hybrid: fused()? });
+            compared = Some(ComparedRankings {
+                dense,
+                bm25,
+                hybrid: fused()?,
+            });
         }
         (_, Some(grouped)) => {
-            hits = grouped.groups.iter().skip(plan.offset).filter_map(|group| ranking.group(group)).collect();
+            hits = grouped
+                .groups
+                .iter()
+                .skip(plan.offset)
+                .filter_map(|group| ranking.group(group))
+                .collect();
         }
         (Mode::Dense | Mode::Unspecified, None) => hits = single(&dense.0.hits),
         (Mode::Bm25, None) => hits = single(&text.0.hits),
@@ -101,10 +127,18 @@ fn answer(
     let fuse_us = micros(fusing);
 
     let of_filter = filtered.map(|filtered| filtered.notes.clone());
-    let of_words = plan.text_depth.map_or_else(Vec::new, |_| notes_of_words(snapshot, &item.query, &text.0.hits));
+    let of_words = plan
+        .text_depth
+        .map_or_else(Vec::new, |_| notes_of_words(snapshot, &item.query, &text.0.hits));
     let of_groups = grouped.as_ref().and_then(|grouped| grouped.note.clone());
     let of_depth = deeper_note.filter(|_| plan.mode == Mode::Hybrid);
-    let notes = of_filter.into_iter().flatten().chain(of_words).chain(of_groups).chain(of_depth).collect();
+    let notes = of_filter
+        .into_iter()
+        .flatten()
+        .chain(of_words)
+        .chain(of_groups)
+        .chain(of_depth)
+        .collect();
     let scans = found.dense.get().map(|(hits, _)| hits.cost.scans);
     let filter = filtered.map(|filtered| filter_execution(filtered, scans, snapshot.shards().len() as u32));
     // The recall of scans does not depend on what was measured of graphs.
@@ -114,7 +148,9 @@ fn answer(
     let degraded = degraded(vector, ignores_threshold, snapshot.damage(), batch.scope.is_some());
     let response = v1::SearchResponse {
         mode: plan.mode.into(),
-        fusion: fusion.map_or(v1::Fusion::Unspecified, |fusion| fusion_method(fusion.method)).into(),
+        fusion: fusion
+            .map_or(v1::Fusion::Unspecified, |fusion| fusion_method(fusion.method))
+            .into(),
         dense_weight: fusion.map_or(0.0, |fusion| fusion.dense_weight),
         document_weight: found.document_weight.get().copied().unwrap_or_default(),
         degraded: degraded.is_some(),
@@ -122,8 +158,15 @@ fn answer(
         index: batch.index.name.to_string(),
         generation: manifest.generation,
         fingerprint: manifest.model.fingerprint.clone(),
-        ef: if vector.values.is_some() { deeper.map_or(plan.ef(), |depth| plan.with_depth(depth).ef()) } else { 0 },
-        recall_note: plan.recall_note(dense.0.cost.out_of_distribution).filter(|_| by_graph).unwrap_or_default(),
+        ef: if vector.values.is_some() {
+            deeper.map_or(plan.ef(), |depth| plan.with_depth(depth).ef())
+        } else {
+            0
+        },
+        recall_note: plan
+            .recall_note(dense.0.cost.out_of_distribution)
+            .filter(|_| by_graph)
+            .unwrap_or_default(),
         distance_computations: dense.0.cost.total(),
         out_of_distribution_shards: dense.0.cost.out_of_distribution,
         query_tokens: vector.tokens,
@@ -142,7 +185,15 @@ fn answer(
         ..v1::SearchResponse::default()
     };
     let (exactness, k, offset) = (found.exactness().to_vec(), plan.k, plan.offset);
-    Ok(Some(Answer { response, fusion, exactness, hits, compared, k, offset }))
+    Ok(Some(Answer {
+        response,
+        fusion,
+        exactness,
+        hits,
+        compared,
+        k,
+        offset,
+    }))
 }
 
 /// How an index records its fusion, as replies name it.
@@ -155,7 +206,8 @@ pub(crate) fn fusion_method(method: FusionMethod) -> v1::Fusion {
     }
 }
 
-/// What BM25 has left out of a question, and what it does not analyse. If it has found something, all words of an ordinary length count.
+/// What BM25 has left out of a question, and what it does not analyse. If it has found something, all words of an
+/// ordinary length count.
 fn notes_of_words(snapshot: &Snapshot, question: &str, found: &[DocumentHit]) -> Vec<String> {
     let language = snapshot.manifest().language;
     let may_leave_out = found.is_empty() || question.len() > MAX_WORD_BYTES;
@@ -167,15 +219,20 @@ fn notes_of_words(snapshot: &Snapshot, question: &str, found: &[DocumentHit]) ->
 fn filter_execution(filtered: &FilteredNodes, scans: Option<u32>, shards: u32) -> v1::FilterExecution {
     let scanned_shards = scans.unwrap_or_default();
     let graph_shards = scans.map_or(0, |scans| shards.saturating_sub(scans));
-    v1::FilterExecution { documents: filtered.documents, scanned_shards, graph_shards, cached: filtered.cached }
+    v1::FilterExecution {
+        documents: filtered.documents,
+        scanned_shards,
+        graph_shards,
+        cached: filtered.cached,
+    }
 }
 
 fn deeper_note(depth: usize) -> String {
     format!("{depth} hits of each ranking were read for these groups; a page that needs fewer may rank them otherwise")
 }
 
-/// Counts the hits, and reads what is wanted of their documents, and of the other hits' in their groups; an error where the time or the reply's budget
-/// does not suffice.
+/// Counts the hits, and reads what is wanted of their documents, and of the other hits' in their groups; an error where
+/// the time or the reply's budget does not suffice.
 fn fetch(batch: &QuestionBatch, item: &BatchItem, answer: &mut Answer, budget: &ReplyBudget) -> Result<()> {
     let (QuestionBatch { snapshot, cancel, .. }, plan) = (batch, &item.plan);
     budget.take_hits(bytes_of_hits(answer))?;
@@ -184,10 +241,14 @@ fn fetch(batch: &QuestionBatch, item: &BatchItem, answer: &mut Answer, budget: &
     }
     let (fetching, has_fields) = (Instant::now(), plan.fields != StoredFields::None);
     let question = (plan.snippet_bytes > 0).then(|| snapshot.question(&item.query));
-    let weighed = question
-        .as_ref()
-        .map(|question| question.weigh(batch.statistics()?, &**cancel)?.ok_or_else(|| cancel.deadline_error()));
-    let snippets = weighed.transpose()?.map(|weighed| Snippets::new(&weighed, plan.snippet_bytes));
+    let weighed = question.as_ref().map(|question| {
+        question
+            .weigh(batch.statistics()?, &**cancel)?
+            .ok_or_else(|| cancel.deadline_error())
+    });
+    let snippets = weighed
+        .transpose()?
+        .map(|weighed| Snippets::new(&weighed, plan.snippet_bytes));
     let surroundings = |bytes| {
         Ok::<_, Error>(Surroundings::new(
             snapshot,
@@ -195,7 +256,10 @@ fn fetch(batch: &QuestionBatch, item: &BatchItem, answer: &mut Answer, budget: &
             batch.allowed_to_caller()?.map(|allowed| Arc::clone(&allowed.shards)),
         ))
     };
-    let mut surroundings = Some(plan.surrounding_bytes).filter(|bytes| *bytes > 0).map(surroundings).transpose()?;
+    let mut surroundings = Some(plan.surrounding_bytes)
+        .filter(|bytes| *bytes > 0)
+        .map(surroundings)
+        .transpose()?;
     let mut fill = |AnswerHit { hit, shard, node, .. }: &mut AnswerHit| -> Result<()> {
         cancel.check()?;
         let document = snapshot.document(*shard, *node)?;
@@ -216,7 +280,10 @@ fn fetch(batch: &QuestionBatch, item: &BatchItem, answer: &mut Answer, budget: &
         }
         Ok(())
     };
-    let lists = answer.compared.as_mut().map(|all| [&mut all.dense, &mut all.bm25, &mut all.hybrid]);
+    let lists = answer
+        .compared
+        .as_mut()
+        .map(|all| [&mut all.dense, &mut all.bm25, &mut all.hybrid]);
     for hit in answer.hits.iter_mut().chain(lists.into_iter().flatten().flatten()) {
         fill(hit)?;
         hit.members.iter_mut().try_for_each(&mut fill)?;
@@ -228,8 +295,14 @@ fn fetch(batch: &QuestionBatch, item: &BatchItem, answer: &mut Answer, budget: &
 
 /// A snippet as replies have it.
 fn reply_snippet(snippet: Snippet) -> v1::Snippet {
-    let highlight = |range: std::ops::Range<usize>| v1::Highlight { start: range.start as u32, end: range.end as u32 };
-    v1::Snippet { text: snippet.text, highlights: snippet.highlights.into_iter().map(highlight).collect() }
+    let highlight = |range: std::ops::Range<usize>| v1::Highlight {
+        start: range.start as u32,
+        end: range.end as u32,
+    };
+    v1::Snippet {
+        text: snippet.text,
+        highlights: snippet.highlights.into_iter().map(highlight).collect(),
+    }
 }
 
 /// What is missing from the answer, and why.
@@ -240,10 +313,22 @@ fn degraded(
     is_restricted: bool,
 ) -> Option<String> {
     // The error names files.
-    let damage = damage.map(|error| if is_restricted { "a shard is damaged".to_owned() } else { error.to_string() });
+    let damage = damage.map(|error| {
+        if is_restricted {
+            "a shard is damaged".to_owned()
+        } else {
+            error.to_string()
+        }
+    });
     let damage = damage.map(|reason| format!("hits may be missing: {reason}"));
     let threshold = ignores_threshold.then(|| NO_THRESHOLD.to_owned());
-    let reasons: Vec<String> = vector.degraded.clone().into_iter().chain(threshold).chain(damage).collect();
+    let reasons: Vec<String> = vector
+        .degraded
+        .clone()
+        .into_iter()
+        .chain(threshold)
+        .chain(damage)
+        .collect();
     (!reasons.is_empty()).then(|| reasons.join("; "))
 }
 
@@ -275,7 +360,12 @@ impl Ranking<'_> {
             bm25: self.text.get(&(shard, node)).copied(),
             ..v1::Hit::default()
         };
-        Some(AnswerHit { hit, shard, node, members: Vec::new() })
+        Some(AnswerHit {
+            hit,
+            shard,
+            node,
+            members: Vec::new(),
+        })
     }
 
     /// The best hit of a group, with the others.
@@ -283,7 +373,10 @@ impl Ranking<'_> {
         let mut hits = self.hits(&group.hits).into_iter();
         let mut best = hits.next()?;
         let value = group.value.clone().map(field_value);
-        best.hit.group = Some(v1::Group { value, hits: Vec::new() });
+        best.hit.group = Some(v1::Group {
+            value,
+            hits: Vec::new(),
+        });
         best.members = hits.collect();
         Some(best)
     }
@@ -306,13 +399,25 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_told_once_and_with_all_its_reasons() {
-        let without = QuestionVector { degraded: Some("no question vector".into()), ..QuestionVector::default() };
+        let without = QuestionVector {
+            degraded: Some("no question vector".into()),
+            ..QuestionVector::default()
+        };
         let damage = || Some(dyad_index::Error::NoIndex { path: "/there".into() });
         let said = format!("hits may be missing: {}", damage().unwrap());
         assert_eq!(degraded(&QuestionVector::default(), false, None, false), None);
-        assert_eq!(degraded(&without, false, None, false).as_deref(), Some("no question vector"));
-        assert_eq!(degraded(&QuestionVector::default(), false, damage(), false), Some(said.clone()));
-        assert_eq!(degraded(&without, false, damage(), false).unwrap(), format!("no question vector; {said}"));
+        assert_eq!(
+            degraded(&without, false, None, false).as_deref(),
+            Some("no question vector")
+        );
+        assert_eq!(
+            degraded(&QuestionVector::default(), false, damage(), false),
+            Some(said.clone())
+        );
+        assert_eq!(
+            degraded(&without, false, damage(), false).unwrap(),
+            format!("no question vector; {said}")
+        );
         let threshold = degraded(&without, true, None, false).unwrap();
         assert_eq!(threshold, format!("no question vector; {NO_THRESHOLD}"));
         let told = degraded(&QuestionVector::default(), false, damage(), true);

@@ -23,17 +23,31 @@ pub(in crate::run) struct Surroundings<'a> {
 
 impl<'a> Surroundings<'a> {
     pub(in crate::run) fn new(snapshot: &'a Snapshot, bytes: usize, scope: Option<Arc<[NodeSet]>>) -> Self {
-        Self { snapshot, bytes, scope, last: None }
+        Self {
+            snapshot,
+            bytes,
+            scope,
+            last: None,
+        }
     }
 
     /// Around a document of this text; none where it is no passage of another one.
     pub(in crate::run) fn of(&mut self, shard: usize, node: u32, text: &str) -> Result<Option<v1::Surrounding>> {
-        let Some(of) = self.snapshot.shards().get(shard) else { return Ok(None) };
+        let Some(of) = self.snapshot.shards().get(shard) else {
+            return Ok(None);
+        };
         let Some(places) = &of.places else { return Ok(None) };
-        let Some(PlaceInDocument { document, bytes }) = places.of(node) else { return Ok(None) };
-        let Some(document) = document else { return Ok(Some(around(text, bytes, self.bytes))) };
+        let Some(PlaceInDocument { document, bytes }) = places.of(node) else {
+            return Ok(None);
+        };
+        let Some(document) = document else {
+            return Ok(Some(around(text, bytes, self.bytes)));
+        };
         if self.last.as_ref().is_none_or(|(last, _)| *last != (shard, document)) {
-            let all = Range { start: 0, end: usize::MAX };
+            let all = Range {
+                start: 0,
+                end: usize::MAX,
+            };
             let allowed = self.scope.as_ref().map(|scope| scope.get(shard));
             let shown = match allowed {
                 None => places.text_without(document, &|node| of.is_live(node), &[])?,
@@ -44,11 +58,15 @@ impl<'a> Surroundings<'a> {
             };
             self.last = Some(((shard, document), shown));
         }
-        Ok(self.last.as_ref().map(|(_, document)| around(document, bytes, self.bytes)))
+        Ok(self
+            .last
+            .as_ref()
+            .map(|(_, document)| around(document, bytes, self.bytes)))
     }
 }
 
-/// At most `most` bytes around a part of a document: half before and half after, and more on one side where the other one has less.
+/// At most `most` bytes around a part of a document: half before and half after, and more on one side where the other
+/// one has less.
 fn around(document: &str, bytes: Range<usize>, most: usize) -> v1::Surrounding {
     let before = document.get(..bytes.start).unwrap_or_default();
     let after = document.get(bytes.end..).unwrap_or_default();
@@ -71,11 +89,16 @@ fn last_words(text: &str, most: usize) -> &str {
     }
     let from = text.ceil_char_boundary(text.len() - most);
     let end = text.get(from..).unwrap_or_default();
-    if text.get(..from).is_some_and(|before| before.ends_with(char::is_whitespace)) {
+    if text
+        .get(..from)
+        .is_some_and(|before| before.ends_with(char::is_whitespace))
+    {
         return end;
     }
     let word = end.find(char::is_whitespace).and_then(|at| end.get(at..));
-    word.map(str::trim_start).filter(|words| !words.is_empty()).unwrap_or(end)
+    word.map(str::trim_start)
+        .filter(|words| !words.is_empty())
+        .unwrap_or(end)
 }
 
 /// The beginning of a text, to where a word ends; of a single word as much as there is room for.
@@ -88,7 +111,10 @@ fn first_words(text: &str, most: usize) -> &str {
         return begin;
     }
     let words = begin.rfind(char::is_whitespace).and_then(|at| begin.get(..at));
-    words.map(str::trim_end).filter(|words| !words.is_empty()).unwrap_or(begin)
+    words
+        .map(str::trim_end)
+        .filter(|words| !words.is_empty())
+        .unwrap_or(begin)
 }
 
 #[cfg(test)]
@@ -101,7 +127,13 @@ mod tests {
         let passage = 15..26;
         assert_eq!(&document[passage.clone()], "Here it is.");
         let shown = |most: usize| {
-            let v1::Surrounding { before, after, start, end, document_bytes } = around(document, passage.clone(), most);
+            let v1::Surrounding {
+                before,
+                after,
+                start,
+                end,
+                document_bytes,
+            } = around(document, passage.clone(), most);
             assert!(before.len() + after.len() <= most);
             assert_eq!((start, end, document_bytes as usize), (15, 26, document.len()));
             (before, after)
@@ -117,6 +149,13 @@ mod tests {
         assert_eq!(last_words("aaaß", 2), "ß");
         assert_eq!(first_words("ßaaa", 3), "ßa");
         assert_eq!((last_words("ab cd", 3), last_words("ab cd", 2)), ("cd", "cd"));
-        assert_eq!((first_words("ab cd", 2), first_words("ab cd", 3), first_words("ab cd", 4)), ("ab", "ab", "ab"));
+        assert_eq!(
+            (
+                first_words("ab cd", 2),
+                first_words("ab cd", 3),
+                first_words("ab cd", 4)
+            ),
+            ("ab", "ab", "ab")
+        );
     }
 }

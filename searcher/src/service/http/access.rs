@@ -21,7 +21,11 @@ pub(super) async fn check(
     mut request: Request,
     next: Next,
 ) -> Response {
-    let path = request.extensions().get::<MatchedPath>().map_or("none", MatchedPath::as_str).to_owned();
+    let path = request
+        .extensions()
+        .get::<MatchedPath>()
+        .map_or("none", MatchedPath::as_str)
+        .to_owned();
     let counted = call(&path).map(|call| CountedCall::new(&metrics, call));
     let (checked, allowed) = access.check(needed(&path), &path, &mut request);
     let reply = match allowed {
@@ -29,12 +33,18 @@ pub(super) async fn check(
         Err(status) => SearcherRefusal::from(status).into_response(),
     };
     if let Some(counted) = counted {
-        counted.end(reply.extensions().get().map_or(status_name(Code::Ok), |StatusName(name)| name));
+        counted.end(
+            reply
+                .extensions()
+                .get()
+                .map_or(status_name(Code::Ok), |StatusName(name)| name),
+        );
     }
     checked.answer(reply)
 }
 
-/// What a route needs, where the server has keys. The document of the API and the page, into which a key is typed, are the same everywhere.
+/// What a route needs, where the server has keys. The document of the API and the page, into which a key is typed, are
+/// the same everywhere.
 fn needed(route: &str) -> Needed {
     match route {
         "/v1/openapi.json" | "/livez" | "/readyz" => Needed::Nothing,

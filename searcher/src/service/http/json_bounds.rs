@@ -33,8 +33,8 @@ impl JsonBounds {
         values: 2048 * limits::MAX_BATCH,
     };
 
-    /// Bytes of memory that a request takes once it is read, about. Refuses JSON that would take far more than its bytes: an empty
-    /// object is a hundred times as large. What else is wrong with it, its reader says.
+    /// Bytes of memory that a request takes once it is read, about. Refuses JSON that would take far more than its
+    /// bytes: an empty object is a hundred times as large. What else is wrong with it, its reader says.
     pub(super) fn memory(&self, json: &[u8]) -> Result<usize, SearcherRefusal> {
         let (mut commas, mut elements, mut in_string, mut is_escaped) = (0_usize, 0_usize, false, false);
         for byte in json {
@@ -52,7 +52,10 @@ impl JsonBounds {
                 _ => {}
             }
         }
-        let counts = [(elements, self.elements, "strings, objects and arrays"), (commas, self.values, "values")];
+        let counts = [
+            (elements, self.elements, "strings, objects and arrays"),
+            (commas, self.values, "values"),
+        ];
         for (got, most, what) in counts {
             if got > most {
                 let message = format!("the request's JSON has {got} {what}, more than {most}. Send less at once");
@@ -82,7 +85,10 @@ mod tests {
                 .unwrap_err()
                 .contains("more than 524288")
         );
-        assert_eq!(memory(JsonBounds::SEARCH, &nested(9)), Ok(11 * ELEMENT_BYTES + 9 * VALUE_BYTES));
+        assert_eq!(
+            memory(JsonBounds::SEARCH, &nested(9)),
+            Ok(11 * ELEMENT_BYTES + 9 * VALUE_BYTES)
+        );
         let numbers = |count: usize| format!("[{}0]", "0,".repeat(count));
         assert!(memory(JsonBounds::SEARCH, &numbers(limits::MAX_DIM)).is_ok());
         assert!(
@@ -91,6 +97,9 @@ mod tests {
                 .contains("values, more than 131072")
         );
         // Commas, brackets and escaped quotes in strings are none.
-        assert_eq!(memory(JsonBounds::SEARCH, r#"["\\\",{[,", "\\"]"#), Ok(3 * ELEMENT_BYTES + VALUE_BYTES));
+        assert_eq!(
+            memory(JsonBounds::SEARCH, r#"["\\\",{[,", "\\"]"#),
+            Ok(3 * ELEMENT_BYTES + VALUE_BYTES)
+        );
     }
 }

@@ -26,8 +26,8 @@
 //! | `openapi.rs` | the OpenAPI document, made of the `.proto` files |
 //! | `page.rs` | the page at `/` |
 //!
-//! The caller's time (`X-Request-Timeout`) and the bounds of bodies are those of `dyad_proto::service::http_request`; listener, header
-//! timeout and drain those of `dyad_proto::service::serve_http`.
+//! The caller's time (`X-Request-Timeout`) and the bounds of bodies are those of `dyad_proto::service::http_request`;
+//! listener, header timeout and drain those of `dyad_proto::service::serve_http`.
 
 mod access;
 mod app;
@@ -75,7 +75,8 @@ use crate::run::{ALL_REPLIES, Engine};
 
 /// Bytes of all requests that are under way at once, as JSON and as what was read of it: 256 MiB.
 const REQUESTS_BYTES: usize = 256 << 20;
-/// Bytes that HTTP takes at most: requests, and of each reply two forms next to the message, which counts as reply memory.
+/// Bytes that HTTP takes at most: requests, and of each reply two forms next to the message, which counts as reply
+/// memory.
 pub const HTTP_BYTES: usize = REQUESTS_BYTES + 2 * ALL_REPLIES;
 /// JSON up to this size is read and written on the thread of its connection.
 const SMALL: usize = 64 << 10;
@@ -95,7 +96,12 @@ pub struct RouterConfig {
 
 /// The routes around an engine. For `dyad_proto::service::serve_http`.
 pub fn router(engine: Arc<Engine>, config: RouterConfig) -> Result<Router, Error> {
-    let RouterConfig { security, hosts, requests, stopping } = config;
+    let RouterConfig {
+        security,
+        hosts,
+        requests,
+        stopping,
+    } = config;
     let service = SearchService::new(Arc::clone(&engine));
     let admin = AdminService::new(Arc::clone(&engine));
     let json = MessageJson::new().map_err(|error| {
@@ -103,11 +109,27 @@ pub fn router(engine: Arc<Engine>, config: RouterConfig) -> Result<Router, Error
         Error::Internal
     })?;
     let openapi = openapi::document(&json).to_string();
-    let (request_bytes, requests) = (Arc::new(Semaphore::new(REQUESTS_BYTES)), Arc::new(Semaphore::new(requests)));
-    let access = (HttpAccess::new(security.access().clone(), hosts), Arc::clone(engine.metrics()));
+    let (request_bytes, requests) = (
+        Arc::new(Semaphore::new(REQUESTS_BYTES)),
+        Arc::new(Semaphore::new(requests)),
+    );
+    let access = (
+        HttpAccess::new(security.access().clone(), hosts),
+        Arc::clone(engine.metrics()),
+    );
     let scrape = Scrape::new(&security);
-    let app =
-        SearcherApp { service, admin, engine, security, stopping, json, openapi, request_bytes, requests, scrape };
+    let app = SearcherApp {
+        service,
+        admin,
+        engine,
+        security,
+        stopping,
+        json,
+        openapi,
+        request_bytes,
+        requests,
+        scrape,
+    };
     Ok(page::routes()
         .route("/v1/search", post(search))
         .route("/v1/search/batch", post(search_batch))
@@ -127,27 +149,42 @@ pub fn router(engine: Arc<Engine>, config: RouterConfig) -> Result<Router, Error
 }
 
 async fn search(State(app): State<Arc<SearcherApp>>, request: Request) -> Result<Response, SearcherRefusal> {
-    call(&app, request, JsonBounds::SEARCH, |service, request| async move { service.search(request).await }).await
+    call(&app, request, JsonBounds::SEARCH, |service, request| async move {
+        service.search(request).await
+    })
+    .await
 }
 
 async fn search_batch(State(app): State<Arc<SearcherApp>>, request: Request) -> Result<Response, SearcherRefusal> {
     let most = JsonBounds::BATCH;
-    call(&app, request, most, |service, request| async move { service.search_batch(request).await }).await
+    call(&app, request, most, |service, request| async move {
+        service.search_batch(request).await
+    })
+    .await
 }
 
 async fn documents(State(app): State<Arc<SearcherApp>>, request: Request) -> Result<Response, SearcherRefusal> {
     let most = JsonBounds::SEARCH;
-    call(&app, request, most, |service, request| async move { service.get_documents(request).await }).await
+    call(&app, request, most, |service, request| async move {
+        service.get_documents(request).await
+    })
+    .await
 }
 
 async fn sample(State(app): State<Arc<SearcherApp>>, request: Request) -> Result<Response, SearcherRefusal> {
     let most = JsonBounds::SEARCH;
-    call(&app, request, most, |service, request| async move { service.sample_documents(request).await }).await
+    call(&app, request, most, |service, request| async move {
+        service.sample_documents(request).await
+    })
+    .await
 }
 
 async fn explain(State(app): State<Arc<SearcherApp>>, request: Request) -> Result<Response, SearcherRefusal> {
     let most = JsonBounds::SEARCH;
-    call(&app, request, most, |service, request| async move { service.explain(request).await }).await
+    call(&app, request, most, |service, request| async move {
+        service.explain(request).await
+    })
+    .await
 }
 
 async fn indexes(
@@ -176,7 +213,11 @@ fn named_index(query: &str) -> Result<String, SearcherRefusal> {
     for part in query.split('&').filter(|part| !part.is_empty()) {
         match part.split_once('=') {
             Some(("index", value)) if name.is_none() => name = Some(value),
-            _ => return Err(SearcherRefusal::invalid(format!("the query: expected `index=NAME` once, got `{query}`"))),
+            _ => {
+                return Err(SearcherRefusal::invalid(format!(
+                    "the query: expected `index=NAME` once, got `{query}`"
+                )));
+            }
         }
     }
     Ok(name.unwrap_or_default().to_owned())
@@ -198,24 +239,43 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json");
 async fn no_route(uri: Uri) -> SearcherRefusal {
     let routes = "POST /v1/search, /v1/search/batch, /v1/documents, /v1/documents/sample and /v1/explain, GET /, /v1/indexes, \
                   /v1/status, /v1/openapi.json, /livez, /readyz and /metrics";
-    SearcherRefusal::new(StatusCode::NOT_FOUND, "NOT_FOUND", format!("no route `{}`. There are {routes}", uri.path()))
+    SearcherRefusal::new(
+        StatusCode::NOT_FOUND,
+        "NOT_FOUND",
+        format!("no route `{}`. There are {routes}", uri.path()),
+    )
 }
 
 async fn no_method(method: Method, uri: Uri) -> SearcherRefusal {
-    let message = format!("`{}` does not take {method}. The header `Allow` says what it takes", uri.path());
+    let message = format!(
+        "`{}` does not take {method}. The header `Allow` says what it takes",
+        uri.path()
+    );
     SearcherRefusal::new(StatusCode::METHOD_NOT_ALLOWED, "UNIMPLEMENTED", message)
 }
 
 /// A browser sends JSON to another site's server only after asking it, and these routes do not answer that.
 fn check_content_type(headers: &HeaderMap) -> Result<(), SearcherRefusal> {
-    let got = headers.get(CONTENT_TYPE).map(|value| String::from_utf8_lossy(value.as_bytes()).to_ascii_lowercase());
-    let kind = got.as_deref().unwrap_or_default().split(';').next().unwrap_or_default().trim();
+    let got = headers
+        .get(CONTENT_TYPE)
+        .map(|value| String::from_utf8_lossy(value.as_bytes()).to_ascii_lowercase());
+    let kind = got
+        .as_deref()
+        .unwrap_or_default()
+        .split(';')
+        .next()
+        .unwrap_or_default()
+        .trim();
     if kind == "application/json" {
         return Ok(());
     }
     let got = got.as_deref().unwrap_or("none");
     let message = format!("header `Content-Type`: expected application/json, got {got}");
-    Err(SearcherRefusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "INVALID_ARGUMENT", message))
+    Err(SearcherRefusal::new(
+        StatusCode::UNSUPPORTED_MEDIA_TYPE,
+        "INVALID_ARGUMENT",
+        message,
+    ))
 }
 
 /// From a request to a reply, by a call of the service.
@@ -239,7 +299,11 @@ where
     let ReceivedBody { bytes, room } = read_body(request, most.bytes, &app.request_bytes, deadline).await?;
     let memory = Arc::clone(&app.request_bytes).try_acquire_many_owned(most.memory(&bytes)? as u32);
     // Given back when the reply is made.
-    let held = (under_way, room, memory.map_err(|_| SearcherRefusal::from(BodyError::Full))?);
+    let held = (
+        under_way,
+        room,
+        memory.map_err(|_| SearcherRefusal::from(BodyError::Full))?,
+    );
     let (size, reader) = (bytes.len(), Arc::clone(app));
     let read = move || reader.json.read::<Q>(&bytes);
     let (message, held) = off_the_runtime(size, deadline, held, read).await?;
@@ -261,11 +325,16 @@ where
     let pieces = stream::unfold((Some(body), budget), |(body, budget)| async move {
         body.map(|body| (Ok::<_, std::convert::Infallible>(body), (None, budget)))
     });
-    Ok(([(CONTENT_TYPE, JSON), (CONTENT_LENGTH, length)], Body::from_stream(pieces)).into_response())
+    Ok((
+        [(CONTENT_TYPE, JSON), (CONTENT_LENGTH, length)],
+        Body::from_stream(pieces),
+    )
+        .into_response())
 }
 
-/// Runs `work` on a thread for computing if it is of more than a little data. Where the client leaves or the deadline passes, it is given
-/// up, but the data stays until a thread drops it: so does `held`, which comes back with the result.
+/// Runs `work` on a thread for computing if it is of more than a little data. Where the client leaves or the deadline
+/// passes, it is given up, but the data stays until a thread drops it: so does `held`, which comes back with the
+/// result.
 async fn off_the_runtime<T: Send + 'static, H: Send + 'static>(
     bytes: usize,
     deadline: Instant,
@@ -298,7 +367,9 @@ mod tests {
     #[tokio::test]
     async fn a_panic_is_an_error_of_that_request() {
         let minute = Instant::now() + Duration::from_mins(1);
-        let failed = off_the_runtime(SMALL + 1, minute, (), || -> u32 { panic!("on purpose") }).await.unwrap_err();
+        let failed = off_the_runtime(SMALL + 1, minute, (), || -> u32 { panic!("on purpose") })
+            .await
+            .unwrap_err();
         assert_eq!(failed.into_response().status(), StatusCode::INTERNAL_SERVER_ERROR);
     }
 
@@ -321,12 +392,19 @@ mod tests {
         let left = off_the_runtime(SMALL + 1, minute, place(), work);
         assert!(tokio::time::timeout(Duration::from_millis(20), left).await.is_err());
         let mut waited_for = Box::pin(off_the_runtime(SMALL + 1, minute, place(), || 7));
-        assert!(tokio::time::timeout(Duration::from_millis(20), &mut waited_for).await.is_err());
+        assert!(
+            tokio::time::timeout(Duration::from_millis(20), &mut waited_for)
+                .await
+                .is_err()
+        );
         assert_eq!(places.available_permits(), 0);
         drop(release);
         let (seven, held) = waited_for.await.unwrap();
         let both = tokio::time::timeout(Duration::from_mins(1), places.acquire_many(2)).await;
-        assert_eq!((seven, held.num_permits(), both.unwrap().unwrap().num_permits()), (7, 1, 2));
+        assert_eq!(
+            (seven, held.num_permits(), both.unwrap().unwrap().num_permits()),
+            (7, 1, 2)
+        );
         assert_eq!(off_the_runtime(SMALL, soon, (), || 8).await.unwrap().0, 8);
     }
 }

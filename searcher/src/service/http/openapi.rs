@@ -31,7 +31,10 @@ const ERRORS: [(&str, &str); 10] = [
     ("408", "The request's body did not arrive in time."),
     ("413", "The request's body is too large."),
     ("415", "The request's body is not `application/json`."),
-    ("429", "Too much at once (RESOURCE_EXHAUSTED). `Retry-After` says when to try again."),
+    (
+        "429",
+        "Too much at once (RESOURCE_EXHAUSTED). `Retry-After` says when to try again.",
+    ),
     ("499", "The call was cancelled (CANCELLED)."),
     ("500", "The searcher is at fault (INTERNAL)."),
     ("503", "Not now (UNAVAILABLE). `Retry-After` says when to try again."),
@@ -45,7 +48,9 @@ const INDEX_NAME: &str = "^([A-Za-z0-9_-][A-Za-z0-9._-]*)?$";
 fn add_rules(message: &MessageDescriptor, schema: &mut Value) {
     let mut required = Vec::new();
     for field in message.fields() {
-        let Some(rules) = field_rules(message.name(), field.name()) else { continue };
+        let Some(rules) = field_rules(message.name(), field.name()) else {
+            continue;
+        };
         if rules.required {
             required.push(field.name().to_owned());
         }
@@ -103,7 +108,11 @@ fn text_rules(rules: &FieldRules) -> Value {
 /// The rules of a number.
 fn number_rules(rules: &FieldRules) -> Value {
     let mut keywords = json!({});
-    let (least, most) = if rules.exclusive { ("exclusiveMinimum", "exclusiveMaximum") } else { ("minimum", "maximum") };
+    let (least, most) = if rules.exclusive {
+        ("exclusiveMinimum", "exclusiveMaximum")
+    } else {
+        ("minimum", "maximum")
+    };
     if let Some(minimum) = rules.minimum {
         keywords[least] = if rules.or_zero { json!(0) } else { shortest(minimum) };
     }
@@ -115,7 +124,11 @@ fn number_rules(rules: &FieldRules) -> Value {
 
 /// A number, without a fraction where it is whole.
 fn shortest(number: f64) -> Value {
-    if number.fract() == 0.0 { json!(number as i64) } else { json!(number) }
+    if number.fract() == 0.0 {
+        json!(number as i64)
+    } else {
+        json!(number)
+    }
 }
 
 /// The document.
@@ -127,13 +140,20 @@ pub(super) fn document(json: &MessageJson) -> Value {
     };
     let mut paths = Map::new();
     for (path, name) in ROUTES {
-        let Some(method) = method("dyad.v1.Searcher", name) else { continue };
+        let Some(method) = method("dyad.v1.Searcher", name) else {
+            continue;
+        };
         let comment = comment(&method.parent_file(), method.path());
         let (input, output) = (schemas.reference(&method.input()), schemas.reference(&method.output()));
-        paths.insert(path.to_owned(), json!({ "post": operation(name, &comment, &input, &output) }));
+        paths.insert(
+            path.to_owned(),
+            json!({ "post": operation(name, &comment, &input, &output) }),
+        );
     }
     for (path, name, of_one_index) in SERVED {
-        let Some(method) = method("dyad.v1.Admin", name) else { continue };
+        let Some(method) = method("dyad.v1.Admin", name) else {
+            continue;
+        };
         let comment = comment(&method.parent_file(), method.path());
         let content = |schema: &Value| json!({"application/json": {"schema": schema}});
         let reply = json!({"description": "The reply.", "content": content(&schemas.reference(&method.output()))});
@@ -144,7 +164,10 @@ pub(super) fn document(json: &MessageJson) -> Value {
             let description = "The name of an index; the default one where it is absent.";
             operation["parameters"] =
                 json!([{"name": "index", "in": "query", "description": description, "schema": schema}]);
-            for (status, description) in ERRORS.iter().filter(|(status, _)| matches!(*status, "400" | "404" | "429")) {
+            for (status, description) in ERRORS
+                .iter()
+                .filter(|(status, _)| matches!(*status, "400" | "404" | "429"))
+            {
                 let error = json!({"$ref": "#/components/schemas/Error"});
                 operation["responses"][status] = json!({"description": description, "content": content(&error)});
             }
@@ -181,10 +204,16 @@ fn object(properties: &Value) -> Value {
 fn operation(name: &str, comment: &str, input: &Value, output: &Value) -> Value {
     let content = |schema: &Value| json!({"application/json": {"schema": schema}});
     let mut responses = Map::new();
-    responses.insert("200".to_owned(), json!({"description": "The reply.", "content": content(output)}));
+    responses.insert(
+        "200".to_owned(),
+        json!({"description": "The reply.", "content": content(output)}),
+    );
     for (status, description) in ERRORS {
         let error = json!({"$ref": "#/components/schemas/Error"});
-        responses.insert(status.to_owned(), json!({"description": description, "content": content(&error)}));
+        responses.insert(
+            status.to_owned(),
+            json!({"description": description, "content": content(&error)}),
+        );
     }
     json!({
         "operationId": name,
@@ -202,10 +231,17 @@ fn operation(name: &str, comment: &str, input: &Value, output: &Value) -> Value 
 
 /// The comment before something in a `.proto` file, without line breaks.
 fn comment(file: &FileDescriptor, path: &[i32]) -> String {
-    let locations = file.file_descriptor_proto().source_code_info.iter().flat_map(|info| &info.location);
-    let found =
-        locations.filter(|location| location.path == path).find_map(|location| location.leading_comments.as_ref());
-    found.map(|comment| comment.split_whitespace().collect::<Vec<_>>().join(" ")).unwrap_or_default()
+    let locations = file
+        .file_descriptor_proto()
+        .source_code_info
+        .iter()
+        .flat_map(|info| &info.location);
+    let found = locations
+        .filter(|location| location.path == path)
+        .find_map(|location| location.leading_comments.as_ref());
+    found
+        .map(|comment| comment.split_whitespace().collect::<Vec<_>>().join(" "))
+        .unwrap_or_default()
 }
 
 /// Schemas by name, of the messages and enums that were referred to.
@@ -280,9 +316,15 @@ impl Schemas {
             let values: Vec<Value> = values.map(|value| json!(value.name())).collect();
             let of = |path: &[i32]| comment(&names.parent_file(), path);
             let mut lines = vec![of(names.path())];
-            lines.extend(names.values().map(|value| format!("- `{}`: {}", value.name(), of(value.path()))));
-            self.schemas
-                .insert(name.clone(), json!({"type": "string", "enum": values, "description": lines.join("\n")}));
+            lines.extend(
+                names
+                    .values()
+                    .map(|value| format!("- `{}`: {}", value.name(), of(value.path()))),
+            );
+            self.schemas.insert(
+                name.clone(),
+                json!({"type": "string", "enum": values, "description": lines.join("\n")}),
+            );
         }
         json!({ "$ref": format!("#/components/schemas/{name}") })
     }
@@ -303,25 +345,36 @@ mod tests {
         assert_eq!(request["vector"]["items"]["type"], "number");
         assert_eq!(request["filter"]["$ref"], "#/components/schemas/Filter");
         assert_eq!(schemas["Filter"]["maxProperties"], 1);
-        assert_eq!((&request["k"]["minimum"], &request["k"]["maximum"]), (&json!(1), &json!(10_000)));
+        assert_eq!(
+            (&request["k"]["minimum"], &request["k"]["maximum"]),
+            (&json!(1), &json!(10_000))
+        );
         assert_eq!(schemas["SearchRequest"]["required"], json!(["mode", "k"]));
         assert_eq!(request["target_recall"]["exclusiveMaximum"], json!(1));
         assert_eq!(
-            (&request["snippet_bytes"]["minimum"], &request["snippet_bytes"]["maximum"]),
+            (
+                &request["snippet_bytes"]["minimum"],
+                &request["snippet_bytes"]["maximum"]
+            ),
             (&json!(0), &json!(4096))
         );
         assert_eq!(
             (&request["fields"]["maxItems"], &request["fields"]["items"]["maxLength"]),
             (&json!(64), &json!(256))
         );
-        assert_eq!((&request["index"]["maxLength"], &request["index"]["pattern"]), (&json!(64), &json!(INDEX_NAME)));
+        assert_eq!(
+            (&request["index"]["maxLength"], &request["index"]["pattern"]),
+            (&json!(64), &json!(INDEX_NAME))
+        );
         let keys = &schemas["GetDocumentsRequest"]["properties"]["keys"];
         assert_eq!((&keys["minItems"], &keys["uniqueItems"]), (&json!(1), &json!(true)));
         // Each rule of a message that the routes take has become a keyword.
         for ruled in RULED_FIELDS.iter().filter(|ruled| schemas.get(ruled.message).is_some()) {
             let schema = &schemas[ruled.message];
             let property = &schema["properties"][ruled.field];
-            let is_required = schema["required"].as_array().is_some_and(|all| all.contains(&json!(ruled.field)));
+            let is_required = schema["required"]
+                .as_array()
+                .is_some_and(|all| all.contains(&json!(ruled.field)));
             assert_eq!(is_required, ruled.rules.required, "{ruled:?}");
             let bounds = [
                 (ruled.rules.maximum.is_some(), ["maximum", "exclusiveMaximum"]),
@@ -331,19 +384,40 @@ mod tests {
                 let is_there = keywords.iter().any(|keyword| property.get(keyword).is_some());
                 assert!(is_there || !is_given, "{ruled:?}: {property}");
             }
-            let text = if property["type"] == "array" { &property["items"] } else { property };
-            assert!(ruled.rules.max_bytes.is_none() || text["maxLength"] == json!(ruled.rules.max_bytes), "{ruled:?}");
+            let text = if property["type"] == "array" {
+                &property["items"]
+            } else {
+                property
+            };
+            assert!(
+                ruled.rules.max_bytes.is_none() || text["maxLength"] == json!(ruled.rules.max_bytes),
+                "{ruled:?}"
+            );
         }
-        assert!(schemas["Mode"]["description"].as_str().unwrap().contains("`MODE_BM25`: Okapi BM25"));
+        assert!(
+            schemas["Mode"]["description"]
+                .as_str()
+                .unwrap()
+                .contains("`MODE_BM25`: Okapi BM25")
+        );
         let stored = &schemas["Document"]["properties"];
         assert!(stored.get("metadata").is_some() && stored.get("metadata_json").is_none());
-        assert_eq!(document["paths"].as_object().unwrap().len(), ROUTES.len() + SERVED.len());
-        assert_eq!(document["paths"]["/v1/indexes"]["get"]["summary"], "All indexes that are served.");
+        assert_eq!(
+            document["paths"].as_object().unwrap().len(),
+            ROUTES.len() + SERVED.len()
+        );
+        assert_eq!(
+            document["paths"]["/v1/indexes"]["get"]["summary"],
+            "All indexes that are served."
+        );
         assert_eq!(document["paths"]["/v1/status"]["get"]["parameters"][0]["name"], "index");
         assert_eq!(document["paths"]["/v1/search"]["post"]["summary"], "One question.");
         // Every reference leads somewhere.
         let text = document.to_string();
-        let names = text.split("#/components/schemas/").skip(1).map(|rest| rest.split('"').next().unwrap());
+        let names = text
+            .split("#/components/schemas/")
+            .skip(1)
+            .map(|rest| rest.split('"').next().unwrap());
         assert!(names.clone().count() > 20);
         for name in names {
             assert!(schemas.get(name).is_some(), "{name}");

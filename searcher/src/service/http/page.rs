@@ -1,7 +1,7 @@
 //! The page at `/`: plain HTML, CSS and JavaScript from `searcher/page`, which is part of the program.
 //!
-//! It is only files: what it shows, it asks of the routes of `/v1` as any other client. The headers forbid it scripts and styles of its
-//! own text, and requests to elsewhere, so that markup that slipped through could do nothing.
+//! It is only files: what it shows, it asks of the routes of `/v1` as any other client. The headers forbid it scripts
+//! and styles of its own text, and requests to elsewhere, so that markup that slipped through could do nothing.
 
 use axum::Router;
 use axum::body::Bytes;
@@ -68,14 +68,22 @@ pub(super) fn has(path: &str) -> bool {
 pub(super) fn routes<S: Clone + Send + Sync + 'static>() -> Router<S> {
     FILES.iter().fold(Router::new(), |router, (path, kind, bytes)| {
         let tag = format!("\"{:08x}-{}\"", crc32c(bytes), bytes.len());
-        router.route(path, get(move |headers: HeaderMap| async move { reply(&headers, kind, bytes, &tag) }))
+        router.route(
+            path,
+            get(move |headers: HeaderMap| async move { reply(&headers, kind, bytes, &tag) }),
+        )
     })
 }
 
 fn reply(headers: &HeaderMap, kind: &'static str, bytes: &'static [u8], tag: &str) -> Response {
-    let is_known = headers.get(IF_NONE_MATCH).is_some_and(|known| known.as_bytes() == tag.as_bytes());
-    let mut response =
-        if is_known { StatusCode::NOT_MODIFIED.into_response() } else { Bytes::from_static(bytes).into_response() };
+    let is_known = headers
+        .get(IF_NONE_MATCH)
+        .is_some_and(|known| known.as_bytes() == tag.as_bytes());
+    let mut response = if is_known {
+        StatusCode::NOT_MODIFIED.into_response()
+    } else {
+        Bytes::from_static(bytes).into_response()
+    };
     let headers = response.headers_mut();
     for (name, value) in HEADERS {
         headers.insert(name, HeaderValue::from_static(value));
@@ -99,8 +107,14 @@ mod tests {
         let files = files.filter(|entry| entry.file_type().unwrap().is_file());
         let mut names: Vec<String> = files.map(|entry| entry.file_name().into_string().unwrap()).collect();
         names.sort();
-        let mut served: Vec<&str> = FILES.iter().map(|(path, ..)| path.trim_start_matches("/page/")).collect();
-        served.iter_mut().filter(|name| **name == "/").for_each(|name| *name = "index.html");
+        let mut served: Vec<&str> = FILES
+            .iter()
+            .map(|(path, ..)| path.trim_start_matches("/page/"))
+            .collect();
+        served
+            .iter_mut()
+            .filter(|name| **name == "/")
+            .for_each(|name| *name = "index.html");
         served.sort_unstable();
         assert_eq!(served, names);
     }
@@ -109,12 +123,25 @@ mod tests {
     fn no_file_has_a_script_or_style_in_its_text_or_names_another_server() {
         for (path, _, bytes) in FILES {
             let text = std::str::from_utf8(bytes).unwrap();
-            for word in ["innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "new Function"] {
+            for word in [
+                "innerHTML",
+                "outerHTML",
+                "insertAdjacentHTML",
+                "document.write",
+                "eval(",
+                "new Function",
+            ] {
                 assert!(!text.contains(word), "{path}: {word}");
             }
             let elsewhere = text.replace("http://www.w3.org/2000/svg", "");
-            assert!(!elsewhere.contains("http://") && !elsewhere.contains("https://"), "{path}");
-            assert!(!text.contains("<style") && !text.contains(" style=") && !text.contains(" onclick="), "{path}");
+            assert!(
+                !elsewhere.contains("http://") && !elsewhere.contains("https://"),
+                "{path}"
+            );
+            assert!(
+                !text.contains("<style") && !text.contains(" style=") && !text.contains(" onclick="),
+                "{path}"
+            );
             assert!(text.lines().count() < 400, "{path}");
         }
     }

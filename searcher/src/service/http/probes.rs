@@ -41,5 +41,12 @@ pub(super) async fn metrics(
         tracing::error!(%error, "the metrics cannot be written");
         SearcherRefusal::from(tonic::Status::internal("the metrics cannot be written"))
     })?;
-    Ok(([(CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")], text).into_response())
+    Ok((
+        [(
+            CONTENT_TYPE,
+            "application/openmetrics-text; version=1.0.0; charset=utf-8",
+        )],
+        text,
+    )
+        .into_response())
 }

@@ -1,4 +1,5 @@
-//! Errors as JSON: `{"error": {"code": 400, "status": "INVALID_ARGUMENT", "message": "..."}}`, the form of gRPC's own gateways.
+//! Errors as JSON: `{"error": {"code": 400, "status": "INVALID_ARGUMENT", "message": "..."}}`, the form of gRPC's own
+//! gateways.
 
 use std::time::Duration;
 
@@ -27,7 +28,12 @@ pub(super) struct SearcherRefusal {
 impl SearcherRefusal {
     /// With a gRPC status by name.
     pub(super) fn new(code: StatusCode, status: &'static str, message: impl Into<String>) -> Self {
-        Self { code, status, message: message.into(), retry_after: None }
+        Self {
+            code,
+            status,
+            message: message.into(),
+            retry_after: None,
+        }
     }
 
     /// The request is at fault.
@@ -38,7 +44,10 @@ impl SearcherRefusal {
     /// Too much for now.
     pub(super) fn busy(message: impl Into<String>) -> Self {
         let refusal = Self::new(StatusCode::TOO_MANY_REQUESTS, "RESOURCE_EXHAUSTED", message);
-        Self { retry_after: Some(RETRY), ..refusal }
+        Self {
+            retry_after: Some(RETRY),
+            ..refusal
+        }
     }
 }
 
@@ -88,8 +97,10 @@ impl From<MessageJsonError> for SearcherRefusal {
 
 impl From<Status> for SearcherRefusal {
     fn from(status: Status) -> Self {
-        let pushback =
-            status.metadata().get("grpc-retry-pushback-ms").and_then(|value| value.to_str().ok()?.parse().ok());
+        let pushback = status
+            .metadata()
+            .get("grpc-retry-pushback-ms")
+            .and_then(|value| value.to_str().ok()?.parse().ok());
         let passes = matches!(status.code(), Code::ResourceExhausted | Code::Unavailable);
         Self {
             code: StatusCode::from_u16(mapped(status.code())).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
@@ -102,7 +113,12 @@ impl From<Status> for SearcherRefusal {
 
 impl IntoResponse for SearcherRefusal {
     fn into_response(self) -> Response {
-        let Self { code, status, message, retry_after } = self;
+        let Self {
+            code,
+            status,
+            message,
+            retry_after,
+        } = self;
         let error = json!({"error": {"code": code.as_u16(), "status": status, "message": message}});
         let mut response = (code, error.to_string()).into_response();
         response.extensions_mut().insert(StatusName(status));
@@ -127,11 +143,20 @@ mod tests {
     #[test]
     fn a_status_keeps_its_meaning_and_its_retry_hint() {
         let mut busy = Status::resource_exhausted("full");
-        busy.metadata_mut().insert("grpc-retry-pushback-ms", "1500".parse().unwrap());
+        busy.metadata_mut()
+            .insert("grpc-retry-pushback-ms", "1500".parse().unwrap());
         let reply = SearcherRefusal::from(busy).into_response();
-        let header = |name: &str| reply.headers().get(name).map(|value| value.to_str().unwrap().to_owned());
+        let header = |name: &str| {
+            reply
+                .headers()
+                .get(name)
+                .map(|value| value.to_str().unwrap().to_owned())
+        };
         assert_eq!(reply.status(), StatusCode::TOO_MANY_REQUESTS);
-        assert_eq!((header("retry-after").as_deref(), header("retry-after-ms").as_deref()), (Some("2"), Some("1500")));
+        assert_eq!(
+            (header("retry-after").as_deref(), header("retry-after-ms").as_deref()),
+            (Some("2"), Some("1500"))
+        );
         for (status, code) in [
             (Status::invalid_argument("x"), 400),
             (Status::failed_precondition("x"), 400),
@@ -140,9 +165,15 @@ mod tests {
             (Status::deadline_exceeded("x"), 504),
         ] {
             let reply = SearcherRefusal::from(status).into_response();
-            assert_eq!((reply.status().as_u16(), reply.headers().get(RETRY_AFTER)), (code, None));
+            assert_eq!(
+                (reply.status().as_u16(), reply.headers().get(RETRY_AFTER)),
+                (code, None)
+            );
         }
         let away = SearcherRefusal::from(Status::unavailable("x")).into_response();
-        assert_eq!((away.status().as_u16(), away.headers()[RETRY_AFTER].to_str().unwrap()), (503, "1"));
+        assert_eq!(
+            (away.status().as_u16(), away.headers()[RETRY_AFTER].to_str().unwrap()),
+            (503, "1")
+        );
     }
 }

@@ -66,20 +66,44 @@ impl Scrape {
     pub(super) fn new(security: &Security) -> Self {
         let (mut registry, gauges) = (Registry::with_prefix("dyad_searcher"), Self::default());
         registry.register("ready", "Whether /readyz says so", gauges.ready.clone());
-        registry.register("requests_under_way", "Request slots that are taken, by class", gauges.requests.clone());
-        registry.register("requests_limit", "Request slots, by class", gauges.requests_limit.clone());
-        registry.register("jobs", "Jobs that are queued or run, by thread pool", gauges.jobs.clone());
+        registry.register(
+            "requests_under_way",
+            "Request slots that are taken, by class",
+            gauges.requests.clone(),
+        );
+        registry.register(
+            "requests_limit",
+            "Request slots, by class",
+            gauges.requests_limit.clone(),
+        );
+        registry.register(
+            "jobs",
+            "Jobs that are queued or run, by thread pool",
+            gauges.jobs.clone(),
+        );
         registry.register_with_unit("cache", "Size of a cache", Unit::Bytes, gauges.cache_bytes.clone());
         let help = "Memory: anonymous and file are resident now, needed is the most that the indexes can take, limit is what there is";
         registry.register_with_unit("memory", help, Unit::Bytes, gauges.memory.clone());
-        registry.register("tower_up", "Whether a question tower embedded the last question", gauges.tower_up.clone());
+        registry.register(
+            "tower_up",
+            "Whether a question tower embedded the last question",
+            gauges.tower_up.clone(),
+        );
         registry.register("generation", "Generation that is served", gauges.generation.clone());
         let help = "When that generation was published, in seconds since the epoch";
         registry.register_with_unit("generation_created", help, Unit::Seconds, gauges.created.clone());
         registry.register("documents", "Documents that are not deleted", gauges.documents.clone());
-        registry.register("deleted_documents", "Deleted documents still in shards' files", gauges.deleted.clone());
+        registry.register(
+            "deleted_documents",
+            "Deleted documents still in shards' files",
+            gauges.deleted.clone(),
+        );
         registry.register("shards", "Shards", gauges.shards.clone());
-        registry.register("damaged_shards", "Shards in which damage was found", gauges.damaged_shards.clone());
+        registry.register(
+            "damaged_shards",
+            "Shards in which damage was found",
+            gauges.damaged_shards.clone(),
+        );
         let help = "Bytes of an index's files: hot ones (graphs and codes) are read by nearly every search";
         registry.register_with_unit("index", help, Unit::Bytes, gauges.index_bytes.clone());
         registry.register_collector(Box::new(security.clone()));
@@ -112,7 +136,10 @@ impl Scrape {
         }
         for one in engine.towers().iter() {
             let model = one.tower.model();
-            let labels = ModelLabels { model: model.name.clone(), fingerprint: model.fingerprint.clone() };
+            let labels = ModelLabels {
+                model: model.name.clone(),
+                fingerprint: model.fingerprint.clone(),
+            };
             self.tower_up.get_or_create(&labels).set(i64::from(!one.is_down()));
         }
         for index in engine.indexes() {
@@ -120,7 +147,12 @@ impl Scrape {
             let (record, covered, files) = (snapshot.manifest(), snapshot.coverage(), IndexMemory::of(&snapshot));
             let deleted: u64 = record.shards.iter().map(|shard| shard.documents - shard.live()).sum();
             for (kind, bytes) in [("hot", files.hot), ("cold", files.cold)] {
-                self.index_bytes.get_or_create(&IndexKind { index: index.clone(), kind }).set(bytes as i64);
+                self.index_bytes
+                    .get_or_create(&IndexKind {
+                        index: index.clone(),
+                        kind,
+                    })
+                    .set(bytes as i64);
             }
             engine.metrics().index(&index);
             let labels = IndexLabels { index };

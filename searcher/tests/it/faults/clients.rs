@@ -30,11 +30,15 @@ fn head(path: &str, length: usize, more: &str) -> String {
     )
 }
 
-/// Sends a request for 40 MiB and reads a little of the reply at a time, after each pause; returns the bytes read when the server ends it.
+/// Sends a request for 40 MiB and reads a little of the reply at a time, after each pause; returns the bytes read when
+/// the server ends it.
 async fn read_slowly(http: &Http, bytes: usize, pause: Duration) -> usize {
     let body = json!({"query": "number", "mode": "MODE_BM25", "k": 40}).to_string();
     let mut stream = TcpStream::connect(http.address).await.unwrap();
-    stream.write_all(format!("{}{body}", head("/v1/search", body.len(), "")).as_bytes()).await.unwrap();
+    stream
+        .write_all(format!("{}{body}", head("/v1/search", body.len(), "")).as_bytes())
+        .await
+        .unwrap();
     let (mut all, mut some) = (0, vec![0; bytes]);
     loop {
         tokio::time::sleep(pause).await;
@@ -49,7 +53,10 @@ async fn read_slowly(http: &Http, bytes: usize, pause: Duration) -> usize {
 #[tokio::test(flavor = "multi_thread")]
 async fn who_does_not_read_a_reply_over_http_is_ended_and_gives_its_memory_back() {
     let server = large().await;
-    let config = HttpConfig { reply_stall: Duration::from_millis(500), ..HttpConfig::default() };
+    let config = HttpConfig {
+        reply_stall: Duration::from_millis(500),
+        ..HttpConfig::default()
+    };
     let http = over_with(std::sync::Arc::clone(&server.engine), config).await;
     let tenth = Duration::from_millis(100);
     let slow = async { tokio::join!(read_slowly(&http, 4 << 10, tenth), read_slowly(&http, 1 << 10, tenth)) };
@@ -60,7 +67,9 @@ async fn who_does_not_read_a_reply_over_http_is_ended_and_gives_its_memory_back(
         assert_eq!(reply.status, 200, "{}", reply.json["error"]);
         assert_eq!(reply.json["hits"].as_array().unwrap().len(), 40);
     };
-    let ((one, other), ()) = tokio::time::timeout(2 * MINUTE, async { tokio::join!(slow, others) }).await.unwrap();
+    let ((one, other), ()) = tokio::time::timeout(2 * MINUTE, async { tokio::join!(slow, others) })
+        .await
+        .unwrap();
     assert!(one < 40 * MIB && other < 40 * MIB, "{one} and {other}");
 }
 
@@ -71,7 +80,10 @@ async fn bodies_that_dribble_are_given_up_while_others_are_answered() {
     // With a deadline of their own, and without: then 5 seconds, and a second for each 64 KiB that came.
     let dribble = async |more: &'static str| {
         let mut stream = TcpStream::connect(server.http.address).await.unwrap();
-        stream.write_all(head("/v1/search", 1000, more).as_bytes()).await.unwrap();
+        stream
+            .write_all(head("/v1/search", 1000, more).as_bytes())
+            .await
+            .unwrap();
         let (mut read, mut write) = stream.into_split();
         let sending = tokio::spawn(async move {
             while write.write_all(b" ").await.is_ok() {
@@ -79,14 +91,26 @@ async fn bodies_that_dribble_are_given_up_while_others_are_answered() {
             }
         });
         let mut reply = vec![0; 4096];
-        let bytes = tokio::time::timeout(MINUTE, read.read(&mut reply)).await.unwrap().unwrap();
+        let bytes = tokio::time::timeout(MINUTE, read.read(&mut reply))
+            .await
+            .unwrap()
+            .unwrap();
         sending.abort();
         String::from_utf8(reply[..bytes].to_vec()).unwrap()
     };
-    let all = (0..20).map(|number| dribble(if number % 2 == 0 { "" } else { "X-Request-Timeout: 0.5\r\n" }));
+    let all = (0..20).map(|number| {
+        dribble(if number % 2 == 0 {
+            ""
+        } else {
+            "X-Request-Timeout: 0.5\r\n"
+        })
+    });
     let (replies, meanwhile) = tokio::join!(futures_util::future::join_all(all), server.answers());
     for reply in replies {
-        assert!(reply.starts_with("HTTP/1.1 408 ") && reply.contains("DEADLINE_EXCEEDED"), "{reply}");
+        assert!(
+            reply.starts_with("HTTP/1.1 408 ") && reply.contains("DEADLINE_EXCEEDED"),
+            "{reply}"
+        );
     }
     assert_eq!((&meanwhile, &server.answers().await), (&right, &right));
     server.admits_all().await;
@@ -119,10 +143,19 @@ async fn deep_and_huge_json_is_refused_and_takes_no_memory() {
     let right = server.answers().await;
     let fill = |begin: &str, piece: &str| format!("{begin}{}", piece.repeat((4 * MIB - begin.len()) / piece.len()));
     let bodies = [
-        ("recursion limit", format!("{}{}", r#"{"filter": {"not": "#, r#"{"not": "#.repeat(500))),
-        ("strings, objects and arrays", fill(r#"{"filter": {"not": "#, r#"{"not": "#)),
+        (
+            "recursion limit",
+            format!("{}{}", r#"{"filter": {"not": "#, r#"{"not": "#.repeat(500)),
+        ),
+        (
+            "strings, objects and arrays",
+            fill(r#"{"filter": {"not": "#, r#"{"not": "#),
+        ),
         ("strings, objects and arrays", fill("", "[")),
-        ("strings, objects and arrays", fill(r#"{"filter": {"all": {"filters": ["#, "{},")),
+        (
+            "strings, objects and arrays",
+            fill(r#"{"filter": {"all": {"filters": ["#, "{},"),
+        ),
         ("strings, objects and arrays", fill(r#"{"fields": ["#, r#""","#)),
         ("values", fill(r#"{"vector": ["#, "0,")),
         ("line 1", fill(r#"{"query": ""#, "x")),
@@ -136,7 +169,11 @@ async fn deep_and_huge_json_is_refused_and_takes_no_memory() {
         });
         for (part, reply) in futures_util::future::join_all(sent).await {
             let error = &reply.json["error"];
-            assert_eq!((reply.status, &error["status"]), (400, &json!("INVALID_ARGUMENT")), "{part}: {error}");
+            assert_eq!(
+                (reply.status, &error["status"]),
+                (400, &json!("INVALID_ARGUMENT")),
+                "{part}: {error}"
+            );
             assert!(error["message"].as_str().unwrap().contains(part), "{part}: {error}");
         }
     }
@@ -165,18 +202,37 @@ async fn the_largest_replies_stay_within_the_memory_for_replies() {
         (hybrid(json!({})), false),
         (hybrid(json!({"group_by": group(100)})), false),
         (hybrid(json!({"k": 40, "snippet_bytes": 4096})), true),
-        (hybrid(json!({"k": 6, "group_by": group(6), "snippet_bytes": 4096})), true),
-        (hybrid(json!({"fields": ["title"], "snippet_bytes": 4096, "group_by": group(100)})), true),
+        (
+            hybrid(json!({"k": 6, "group_by": group(6), "snippet_bytes": 4096})),
+            true,
+        ),
+        (
+            hybrid(json!({"fields": ["title"], "snippet_bytes": 4096, "group_by": group(100)})),
+            true,
+        ),
         (hybrid(json!({"mode": "MODE_COMPARE", "k": 10})), true),
     ];
     // As many at once as there are places for costly ones.
     for some in bodies.chunks(3) {
         let sent = some.iter().map(|(body, fits)| {
-            let (headers, http) = ("Content-Type: application/json\r\nX-Request-Timeout: 240\r\n", &server.http);
-            async move { (fits, http.send("POST", "/v1/search", headers, &body.to_string()).await, body) }
+            let (headers, http) = (
+                "Content-Type: application/json\r\nX-Request-Timeout: 240\r\n",
+                &server.http,
+            );
+            async move {
+                (
+                    fits,
+                    http.send("POST", "/v1/search", headers, &body.to_string()).await,
+                    body,
+                )
+            }
         });
         for (fits, reply, body) in futures_util::future::join_all(sent).await {
-            let (expected, status) = if *fits { (200, json!(null)) } else { (400, json!("OUT_OF_RANGE")) };
+            let (expected, status) = if *fits {
+                (200, json!(null))
+            } else {
+                (400, json!("OUT_OF_RANGE"))
+            };
             let error = &reply.json["error"];
             assert_eq!((reply.status, &error["status"]), (expected, &status), "{body}: {error}");
         }
@@ -185,7 +241,9 @@ async fn the_largest_replies_stay_within_the_memory_for_replies() {
     // 96 MiB of documents, of which each reply is in up to three forms while it becomes JSON.
     assert!(grown < 400, "{grown} MiB");
     let same = |one: &Answer, other: &Answer| one.keys == other.keys && other.code == Code::Ok;
-    until("small ones are answered", async || small().await.iter().zip(&right).all(|(one, other)| same(other, one)))
-        .await;
+    until("small ones are answered", async || {
+        small().await.iter().zip(&right).all(|(one, other)| same(other, one))
+    })
+    .await;
     server.admits_all().await;
 }

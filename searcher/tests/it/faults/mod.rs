@@ -1,5 +1,5 @@
-//! Faults of a running searcher, each seen through gRPC and HTTP by several clients: the code and the message are right, so are the
-//! replies before and after, and nothing is lost or kept.
+//! Faults of a running searcher, each seen through gRPC and HTTP by several clients: the code and the message are
+//! right, so are the replies before and after, and nothing is lost or kept.
 //!
 //! | file | contents |
 //! |---|---|

@@ -43,10 +43,20 @@ pub(super) struct Tower {
 
 impl Tower {
     pub(super) async fn start(address: &str) -> Self {
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .unwrap();
         let address = address.trim_start_matches("http://").to_owned();
-        let service = runtime.spawn(async move { encoder_at(&address, "f00d").await }).await.unwrap();
-        Self { runtime: Some(runtime), service }
+        let service = runtime
+            .spawn(async move { encoder_at(&address, "f00d").await })
+            .await
+            .unwrap();
+        Self {
+            runtime: Some(runtime),
+            service,
+        }
     }
 
     pub(super) fn asked(&self) -> usize {
@@ -107,14 +117,31 @@ impl Server {
     /// Serves an index. Questions are embedded each time.
     pub(super) async fn start(index: &Path, tower: &str, more: &[&str]) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_dyad-searcher"));
-        command.args(["serve", "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--question-tower", tower]);
-        command.args(["--max-requests", &(2 * REQUESTS).to_string(), "--question-cache-mb", "0"]);
+        command.args([
+            "serve",
+            "--listen",
+            "127.0.0.1:0",
+            "--http",
+            "127.0.0.1:0",
+            "--question-tower",
+            tower,
+        ]);
+        command.args([
+            "--max-requests",
+            &(2 * REQUESTS).to_string(),
+            "--question-cache-mb",
+            "0",
+        ]);
         command.arg("--index").arg(index).args(more).env("RUST_LOG", "off");
         let mut process = Process(command.stdout(Stdio::piped()).spawn().unwrap());
         let out = process.0.stdout.take().unwrap();
         let (send, mut sent) = mpsc::channel(2);
         std::thread::spawn(move || {
-            BufReader::new(out).lines().map_while(Result::ok).take(2).try_for_each(|line| send.blocking_send(line))
+            BufReader::new(out)
+                .lines()
+                .map_while(Result::ok)
+                .take(2)
+                .try_for_each(|line| send.blocking_send(line))
         });
         let mut lines: Vec<String> = Vec::new();
         let read = async {
@@ -123,11 +150,22 @@ impl Server {
             }
         };
         let ended = tokio::time::timeout(LONGEST_WAIT, read).await.is_ok();
-        assert!(ended && lines.len() == 2, "expected two lines, of gRPC and HTTP, got {lines:?}");
+        assert!(
+            ended && lines.len() == 2,
+            "expected two lines, of gRPC and HTTP, got {lines:?}"
+        );
         let url = format!("http://{}", lines[0].strip_prefix("listening on ").unwrap());
         let http = Http::at(lines[1].strip_prefix("HTTP on ").unwrap().parse().unwrap());
-        let grpc = SearcherClient::connect(url.clone()).await.unwrap().max_decoding_message_size(usize::MAX);
-        Self { process, http, grpc, admin: AdminClient::connect(url).await.unwrap() }
+        let grpc = SearcherClient::connect(url.clone())
+            .await
+            .unwrap()
+            .max_decoding_message_size(usize::MAX);
+        Self {
+            process,
+            http,
+            grpc,
+            admin: AdminClient::connect(url).await.unwrap(),
+        }
     }
 
     /// Whether the process still runs.
@@ -143,7 +181,12 @@ impl Server {
     pub(super) fn number(&self, name: &str) -> usize {
         let status = self.proc("status");
         let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
-        line.trim_start_matches(':').split_whitespace().next().unwrap().parse().unwrap()
+        line.trim_start_matches(':')
+            .split_whitespace()
+            .next()
+            .unwrap()
+            .parse()
+            .unwrap()
     }
 
     /// The directories of shards that are mapped, and whether their files still have names.
@@ -159,13 +202,19 @@ impl Server {
         found
     }
 
-    /// Waits until nothing but shards of one generation is mapped, and there are no more threads than a few above `threads`: those for
-    /// blocking work end by themselves.
+    /// Waits until nothing but shards of one generation is mapped, and there are no more threads than a few above
+    /// `threads`: those for blocking work end by themselves.
     pub(super) async fn settles(&self, generation: u64, threads: usize) {
         let prefix = format!("g{generation}-");
         let of_it = |(shard, has_name): &(String, bool)| *has_name && shard.starts_with(&prefix);
-        until("only the served generation is mapped", async || self.mapped_shards().iter().all(of_it)).await;
-        until("no more threads than before", async || self.number("Threads") <= threads + 2).await;
+        until("only the served generation is mapped", async || {
+            self.mapped_shards().iter().all(of_it)
+        })
+        .await;
+        until("no more threads than before", async || {
+            self.number("Threads") <= threads + 2
+        })
+        .await;
     }
 
     pub(super) async fn over_grpc(&self, request: v1::SearchRequest, time: Duration) -> Answer {
@@ -173,22 +222,44 @@ impl Server {
         call.set_timeout(time);
         match self.grpc.clone().search(call).await {
             Ok(reply) => {
-                let v1::SearchResponse { hits, generation, degraded_reason, .. } = reply.into_inner();
+                let v1::SearchResponse {
+                    hits,
+                    generation,
+                    degraded_reason,
+                    ..
+                } = reply.into_inner();
                 let keys = keys(&hits).into_iter().map(str::to_owned).collect();
                 let (code, message) = (Code::Ok, String::new());
-                Answer { code, message, keys, generation, degraded: degraded_reason, has_hint: false }
+                Answer {
+                    code,
+                    message,
+                    keys,
+                    generation,
+                    degraded: degraded_reason,
+                    has_hint: false,
+                }
             }
             Err(status) => {
                 let (code, message) = (status.code(), status.message().to_owned());
                 let has_hint = status.metadata().contains_key("grpc-retry-pushback-ms");
-                Answer { code, message, keys: Vec::new(), generation: 0, degraded: String::new(), has_hint }
+                Answer {
+                    code,
+                    message,
+                    keys: Vec::new(),
+                    generation: 0,
+                    degraded: String::new(),
+                    has_hint,
+                }
             }
         }
     }
 
     pub(super) async fn over_http(&self, request: v1::SearchRequest, time: Duration) -> Answer {
         let body = json!({"query": request.query, "mode": request.mode, "k": request.k}).to_string();
-        let headers = format!("Content-Type: application/json\r\nX-Request-Timeout: {}\r\n", time.as_secs_f64());
+        let headers = format!(
+            "Content-Type: application/json\r\nX-Request-Timeout: {}\r\n",
+            time.as_secs_f64()
+        );
         let reply = self.http.send("POST", "/v1/search", &headers, &body).await;
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let (json, error) = (&reply.json, &reply.json["error"]);
@@ -202,7 +273,12 @@ impl Server {
         Answer {
             code,
             message: text(&error["message"]),
-            keys: json["hits"].as_array().into_iter().flatten().map(|hit| text(&hit["key"])).collect(),
+            keys: json["hits"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .map(|hit| text(&hit["key"]))
+                .collect(),
             generation: json["generation"].as_u64().unwrap_or_default(),
             degraded: text(&json["degraded_reason"]),
             has_hint: reply.head.contains("retry-after: ") && reply.head.contains("retry-after-ms: "),
@@ -239,14 +315,16 @@ impl Server {
         all
     }
 
-    /// As many requests as there are places are taken at once: none of them was lost to an earlier request. They wait for a tower that is
-    /// slow until their deadline.
+    /// As many requests as there are places are taken at once: none of them was lost to an earlier request. They wait
+    /// for a tower that is slow until their deadline.
     pub(super) async fn admits_all(&self) {
         let is_taken = |answer: &Answer| answer.code == Code::DeadlineExceeded;
         until("all places are free", async || {
             // So that the circuit breaker stays closed.
             self.answers_soon().await;
-            let answers = self.ask(REQUESTS, Mode::Dense, "sleep number 4", Duration::from_secs(1)).await;
+            let answers = self
+                .ask(REQUESTS, Mode::Dense, "sleep number 4", Duration::from_secs(1))
+                .await;
             answers.iter().all(is_taken)
         })
         .await;

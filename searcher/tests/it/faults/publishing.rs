@@ -1,4 +1,5 @@
-//! Generations that are published, reloaded, rolled back and removed while clients search: each answer is of one whole generation.
+//! Generations that are published, reloaded, rolled back and removed while clients search: each answer is of one whole
+//! generation.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,7 +22,12 @@ const GENERATIONS: u64 = 8;
 /// Writes a generation whose documents say of which they are.
 fn write(index: &std::path::Path, generation: u64) {
     let documents: Vec<_> = (0..20)
-        .map(|number| (format!("doc-{number}"), format!("river number {number} of generation {generation}")))
+        .map(|number| {
+            (
+                format!("doc-{number}"),
+                format!("river number {number} of generation {generation}"),
+            )
+        })
         .collect();
     write_index_of(&documents, index, generation, "f00d");
 }
@@ -29,13 +35,21 @@ fn write(index: &std::path::Path, generation: u64) {
 /// A batch over gRPC: all of its answers are of one generation.
 async fn batch(client: &mut SearcherClient<Channel>) -> u64 {
     let requests = vec![request(Mode::Hybrid, "river number 7", 3); 4];
-    let replies = client.search_batch(v1::SearchBatchRequest { requests }).await.unwrap().into_inner().responses;
+    let replies = client
+        .search_batch(v1::SearchBatchRequest { requests })
+        .await
+        .unwrap()
+        .into_inner()
+        .responses;
     let generation = replies[0].generation;
     for reply in replies {
         assert_eq!((reply.generation, reply.hits.len()), (generation, 3));
         for hit in reply.hits {
             let text = hit.document.unwrap().text;
-            assert!(text.ends_with(&format!(" of generation {generation}")), "generation {generation}: {text}");
+            assert!(
+                text.ends_with(&format!(" of generation {generation}")),
+                "generation {generation}: {text}"
+            );
         }
     }
     generation
@@ -51,7 +65,10 @@ async fn search(server: &Server) -> u64 {
     assert_eq!(hits.len(), 3);
     for hit in hits {
         let text = hit["document"]["text"].as_str().unwrap();
-        assert!(text.ends_with(&format!(" of generation {generation}")), "generation {generation}: {text}");
+        assert!(
+            text.ends_with(&format!(" of generation {generation}")),
+            "generation {generation}: {text}"
+        );
     }
     generation
 }
@@ -72,7 +89,11 @@ async fn every_answer_is_of_one_generation_and_old_ones_are_closed() {
         tokio::spawn(async move {
             let (mut client, mut seen) = (server.grpc.clone(), Vec::new());
             while !stop.load(Ordering::SeqCst) {
-                seen.push(if number.is_multiple_of(2) { batch(&mut client).await } else { search(&server).await });
+                seen.push(if number.is_multiple_of(2) {
+                    batch(&mut client).await
+                } else {
+                    search(&server).await
+                });
             }
             seen
         })
@@ -81,17 +102,29 @@ async fn every_answer_is_of_one_generation_and_old_ones_are_closed() {
     for generation in 2..=GENERATIONS {
         write(index.path(), generation);
         let reply = admin.reload(v1::ReloadRequest::default()).await.unwrap().into_inner();
-        assert_eq!((reply.previous_generation, reply.generation), (generation - 1, generation));
+        assert_eq!(
+            (reply.previous_generation, reply.generation),
+            (generation - 1, generation)
+        );
         // Back and forth; a generation that does not exist changes nothing.
         for wanted in [generation - 1, generation] {
-            let rollback = v1::RollbackRequest { generation: wanted, ..Default::default() };
+            let rollback = v1::RollbackRequest {
+                generation: wanted,
+                ..Default::default()
+            };
             assert_eq!(admin.rollback(rollback).await.unwrap().into_inner().generation, wanted);
         }
-        let none = v1::RollbackRequest { generation: 99, ..Default::default() };
+        let none = v1::RollbackRequest {
+            generation: 99,
+            ..Default::default()
+        };
         assert_eq!(admin.rollback(none).await.unwrap_err().code(), Code::NotFound);
         gc(index.path(), 1, Duration::ZERO, false).unwrap();
     }
-    until("the last generation is served over HTTP", async || search(&server).await == GENERATIONS).await;
+    until("the last generation is served over HTTP", async || {
+        search(&server).await == GENERATIONS
+    })
+    .await;
     stop.store(true, Ordering::SeqCst);
     for client in clients {
         let seen = client.await.unwrap();

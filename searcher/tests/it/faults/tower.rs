@@ -28,17 +28,25 @@ async fn a_tower_that_is_killed_fails_its_requests_and_may_return() {
     // In the middle of as many requests as are taken.
     let asked = tower.asked();
     let killed = async {
-        until("all requests are with the tower", async || tower.asked() >= asked + REQUESTS).await;
+        until("all requests are with the tower", async || {
+            tower.asked() >= asked + REQUESTS
+        })
+        .await;
         drop(tower);
     };
     let (answers, ()) = tokio::join!(server.ask(REQUESTS, Mode::Dense, "wait number 4", MINUTE), killed);
     for answer in answers {
         assert_eq!(answer.code, Code::Unavailable, "{answer:?}");
-        assert!(answer.message.contains("question tower: ") && answer.message.contains(&url), "{answer:?}");
+        assert!(
+            answer.message.contains("question tower: ") && answer.message.contains(&url),
+            "{answer:?}"
+        );
     }
     // While it is away. On a busy machine the first requests may still meet the connection that broke.
     until("the connection is given up", async || {
-        server.ask(1, Mode::Dense, "number 12", MINUTE).await[0].message.contains("no server answers")
+        server.ask(1, Mode::Dense, "number 12", MINUTE).await[0]
+            .message
+            .contains("no server answers")
     })
     .await;
     for answer in server.ask(REQUESTS, Mode::Dense, "number 12", MINUTE).await {
@@ -46,7 +54,11 @@ async fn a_tower_that_is_killed_fails_its_requests_and_may_return() {
         assert!(answer.message.contains("no server answers"), "{answer:?}");
     }
     for answer in server.ask(REQUESTS, Mode::Hybrid, "number 12", MINUTE).await {
-        assert_eq!((answer.code, answer.keys[0].as_str()), (Code::Ok, "doc-12"), "{answer:?}");
+        assert_eq!(
+            (answer.code, answer.keys[0].as_str()),
+            (Code::Ok, "doc-12"),
+            "{answer:?}"
+        );
         assert!(answer.degraded.contains("no server answers"), "{answer:?}");
     }
     for answer in server.ask(REQUESTS, Mode::Bm25, "number 12", MINUTE).await {
@@ -55,7 +67,11 @@ async fn a_tower_that_is_killed_fails_its_requests_and_may_return() {
 
     let _back = Tower::start(&url).await;
     until("the tower is found again", async || {
-        server.ask(2, Mode::Dense, "number 12", MINUTE).await.iter().all(|answer| answer.code == Code::Ok)
+        server
+            .ask(2, Mode::Dense, "number 12", MINUTE)
+            .await
+            .iter()
+            .all(|answer| answer.code == Code::Ok)
     })
     .await;
     assert_eq!(server.answers().await, right);
@@ -71,14 +87,22 @@ async fn a_slow_tower_costs_vectors_and_no_deadline_is_missed() {
     let time = Duration::from_secs(2);
     // One that is too busy is not one that is gone.
     for answer in server.ask(REQUESTS, Mode::Dense, "crowd", time).await {
-        assert_eq!((answer.code, answer.has_hint), (Code::ResourceExhausted, true), "{answer:?}");
+        assert_eq!(
+            (answer.code, answer.has_hint),
+            (Code::ResourceExhausted, true),
+            "{answer:?}"
+        );
     }
     for answer in server.ask(REQUESTS, Mode::Dense, "sleep number 4", time).await {
         assert_eq!(answer.code, Code::DeadlineExceeded, "{answer:?}");
     }
     // BM25 answers in time for what hybrid lacks.
     for answer in server.ask(REQUESTS, Mode::Hybrid, "sleep number 4", time).await {
-        assert_eq!((answer.code, answer.keys[0].as_str()), (Code::Ok, "doc-04"), "{answer:?}");
+        assert_eq!(
+            (answer.code, answer.keys[0].as_str()),
+            (Code::Ok, "doc-04"),
+            "{answer:?}"
+        );
         assert!(answer.degraded.contains("no question vector"), "{answer:?}");
     }
     server.answers_soon().await;
@@ -121,8 +145,17 @@ async fn no_question_waits_for_a_tower_that_hangs() {
     let (calls, seconds) = (tower.asked() - asked, started.elapsed().as_secs() as usize);
     assert!(calls <= seconds + 1, "{calls} calls in {seconds} s");
     // It still says which model it has.
-    let status = server.admin.status(v1::StatusRequest::default()).await.unwrap().into_inner();
-    assert!(status.question_tower_error.contains(OPEN), "{}", status.question_tower_error);
+    let status = server
+        .admin
+        .status(v1::StatusRequest::default())
+        .await
+        .unwrap()
+        .into_inner();
+    assert!(
+        status.question_tower_error.contains(OPEN),
+        "{}",
+        status.question_tower_error
+    );
 
     tower.service.hangs.store(false, Ordering::SeqCst);
     server.answers_soon().await;
@@ -150,11 +183,23 @@ async fn overload_is_shed_and_over_as_soon_as_it_ends() {
     };
     let (taken, refused) = tokio::join!(full, more);
     for answer in taken {
-        assert_eq!((answer.code, answer.keys[0].as_str(), answer.degraded.as_str()), (Code::Ok, "doc-04", ""));
+        assert_eq!(
+            (answer.code, answer.keys[0].as_str(), answer.degraded.as_str()),
+            (Code::Ok, "doc-04", "")
+        );
     }
     for answer in refused {
-        assert_eq!((answer.code, answer.has_hint), (Code::ResourceExhausted, true), "{answer:?}");
-        assert!(answer.message.contains("all 8 places for single searches are taken, of 16"), "{answer:?}");
+        assert_eq!(
+            (answer.code, answer.has_hint),
+            (Code::ResourceExhausted, true),
+            "{answer:?}"
+        );
+        assert!(
+            answer
+                .message
+                .contains("all 8 places for single searches are taken, of 16"),
+            "{answer:?}"
+        );
         assert!(answer.message.contains("`--max-requests`"), "{answer:?}");
     }
     assert_eq!(server.answers().await, right);

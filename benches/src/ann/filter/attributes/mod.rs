@@ -73,7 +73,9 @@ impl RowAttributes {
         for (number, query) in queries.rows().enumerate() {
             let score = |group: &usize| metric.score(query, queries.row(anchors[*group] as usize));
             // Of equally near ones the first.
-            let nearest = (0..groups).rev().max_by(|left, right| score(left).total_cmp(&score(right)));
+            let nearest = (0..groups)
+                .rev()
+                .max_by(|left, right| score(left).total_cmp(&score(right)));
             members[nearest.unwrap_or(0)].push(number);
         }
         // Of two anchors with the same vector one is left without queries.
@@ -85,15 +87,26 @@ impl RowAttributes {
             let scores: Vec<f64> = base.rows().map(|row| metric.score(anchor, row)).collect();
             let mut nearest: Vec<u32> = (0..base.len() as u32).collect();
             nearest.sort_by(|left, right| scores[*right as usize].total_cmp(&scores[*left as usize]));
-            orders.insert((FilterCorrelation::Negative, group), nearest.iter().rev().copied().collect());
+            orders.insert(
+                (FilterCorrelation::Negative, group),
+                nearest.iter().rev().copied().collect(),
+            );
             orders.insert((FilterCorrelation::Positive, group), nearest);
         }
         let second = by_hash(seed, SECOND, base.len());
-        Ok(Self { rows: base.len(), cells, groups, orders, second })
+        Ok(Self {
+            rows: base.len(),
+            cells,
+            groups,
+            orders,
+            second,
+        })
     }
 
     fn order(&self, cell: FilterCell, group: usize) -> &[u32] {
-        self.orders.get(&(cell.correlation, set(cell.correlation, group))).map_or(&[], Vec::as_slice)
+        self.orders
+            .get(&(cell.correlation, set(cell.correlation, group)))
+            .map_or(&[], Vec::as_slice)
     }
 
     /// The rows that meet the two conditions of `and`: each of them, and both.
@@ -127,10 +140,22 @@ impl RowAttributes {
             ConditionShape::Equals => (first(), vec![equals("equals")]),
             ConditionShape::And => {
                 let [.., both] = self.pair(cell, group);
-                (both, vec![equals("first"), FilterCondition::Equals { field: second(cell), value: text(0) }])
+                (
+                    both,
+                    vec![
+                        equals("first"),
+                        FilterCondition::Equals {
+                            field: second(cell),
+                            value: text(0),
+                        },
+                    ],
+                )
             }
             ConditionShape::Range => {
-                let (field, bound) = (place(cell.correlation, set(cell.correlation, group)), cell.parts() as u32);
+                let (field, bound) = (
+                    place(cell.correlation, set(cell.correlation, group)),
+                    cell.parts() as u32,
+                );
                 (first(), vec![FilterCondition::Below { field, bound }])
             }
         };
@@ -146,8 +171,10 @@ impl RowAttributes {
         for row in 0..self.rows {
             let mut metadata = Map::new();
             for (field, groups) in &texts {
-                let groups: Vec<String> =
-                    (0..MAX_GROUPS).filter(|group| groups[row] >> group & 1 == 1).map(text).collect();
+                let groups: Vec<String> = (0..MAX_GROUPS)
+                    .filter(|group| groups[row] >> group & 1 == 1)
+                    .map(text)
+                    .collect();
                 if !groups.is_empty() {
                     metadata.insert(field.clone(), groups.into());
                 }
@@ -192,7 +219,11 @@ impl RowAttributes {
     fn places(&self) -> BTreeMap<String, Vec<u32>> {
         let mut fields = BTreeMap::new();
         for (&(correlation, group), order) in &self.orders {
-            if !self.cells.iter().any(|cell| cell.shape == ConditionShape::Range && cell.correlation == correlation) {
+            if !self
+                .cells
+                .iter()
+                .any(|cell| cell.shape == ConditionShape::Range && cell.correlation == correlation)
+            {
                 continue;
             }
             let mut places = vec![0; self.rows];
@@ -207,7 +238,11 @@ impl RowAttributes {
 
 /// The order of a group: without correlation all have the same.
 fn set(correlation: FilterCorrelation, group: usize) -> usize {
-    if correlation == FilterCorrelation::None { 0 } else { group }
+    if correlation == FilterCorrelation::None {
+        0
+    } else {
+        group
+    }
 }
 
 /// The field with a text per group.

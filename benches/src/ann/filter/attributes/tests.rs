@@ -28,8 +28,15 @@ fn vectors() -> (Matrix, Matrix) {
 
 fn derive(seed: u64) -> (RowAttributes, Matrix, Matrix) {
     let (base, queries) = vectors();
-    let attributes =
-        RowAttributes::derive(&base, &queries, VectorMetric::Ip, FilterSettings::default().cells(), 5, seed).unwrap();
+    let attributes = RowAttributes::derive(
+        &base,
+        &queries,
+        VectorMetric::Ip,
+        FilterSettings::default().cells(),
+        5,
+        seed,
+    )
+    .unwrap();
     (attributes, base, queries)
 }
 
@@ -45,7 +52,10 @@ fn every_query_is_in_the_group_of_its_nearest_anchor() {
     for (group, members) in attributes.groups.iter().enumerate() {
         assert!(members.contains(&(anchors[group] as usize)));
         for query in members {
-            assert!((0..5).all(|other| score(*query, group) >= score(*query, other)), "{query}");
+            assert!(
+                (0..5).all(|other| score(*query, group) >= score(*query, other)),
+                "{query}"
+            );
         }
     }
 }
@@ -59,11 +69,27 @@ fn selectivities_are_exact_and_those_of_an_order_are_nested() {
             assert!(
                 rows.is_sorted_by(|left, right| left < right) && rows.last().is_none_or(|row| (*row as usize) < ROWS)
             );
-            assert_eq!(rows.len(), (ROWS as f64 * cell.selectivity / 100.0).ceil() as usize, "{cell}");
+            assert_eq!(
+                rows.len(),
+                (ROWS as f64 * cell.selectivity / 100.0).ceil() as usize,
+                "{cell}"
+            );
             if cell.shape != ConditionShape::And {
-                let half: BTreeSet<u32> =
-                    attributes.filter(FilterCell { selectivity: 50.0, ..cell }, group).rows.into_iter().collect();
-                assert!(cell.selectivity > 50.0 || rows.iter().all(|row| half.contains(row)), "{cell}");
+                let half: BTreeSet<u32> = attributes
+                    .filter(
+                        FilterCell {
+                            selectivity: 50.0,
+                            ..cell
+                        },
+                        group,
+                    )
+                    .rows
+                    .into_iter()
+                    .collect();
+                assert!(
+                    cell.selectivity > 50.0 || rows.iter().all(|row| half.contains(row)),
+                    "{cell}"
+                );
             }
         }
     }
@@ -72,14 +98,26 @@ fn selectivities_are_exact_and_those_of_an_order_are_nested() {
 #[test]
 fn each_condition_of_and_alone_has_about_the_square_root() {
     let (attributes, ..) = derive(7);
-    for cell in FilterSettings::default().cells().into_iter().filter(|cell| cell.shape == ConditionShape::And) {
+    for cell in FilterSettings::default()
+        .cells()
+        .into_iter()
+        .filter(|cell| cell.shape == ConditionShape::And)
+    {
         let [first, second, both] = attributes.pair(cell, 2);
         let root = ROWS as f64 * (cell.selectivity / 100.0).sqrt();
-        assert!((second.len() as f64 - root).abs() <= 0.5, "{cell}: {}, not {root}", second.len());
+        assert!(
+            (second.len() as f64 - root).abs() <= 0.5,
+            "{cell}: {}, not {root}",
+            second.len()
+        );
         // The number of rows that it takes to find a given number of a random set has a relative deviation of one over
         // its root.
         let off = (first.len() as f64 / root - 1.0).abs();
-        assert!(both.len() < 10 || off < 4.0 / (both.len() as f64).sqrt(), "{cell}: {}, not {root}", first.len());
+        assert!(
+            both.len() < 10 || off < 4.0 / (both.len() as f64).sqrt(),
+            "{cell}: {}, not {root}",
+            first.len()
+        );
         let first: BTreeSet<u32> = first.into_iter().collect();
         let met: BTreeSet<u32> = second.into_iter().filter(|row| first.contains(row)).collect();
         assert_eq!(met, both.into_iter().collect(), "{cell}");
@@ -91,7 +129,11 @@ fn correlations_have_their_signs() {
     let (attributes, base, queries) = derive(7);
     for shape in [ConditionShape::Equals, ConditionShape::And, ConditionShape::Range] {
         let mean = |correlation| {
-            let cell = FilterCell { selectivity: 10.0, correlation, shape };
+            let cell = FilterCell {
+                selectivity: 10.0,
+                correlation,
+                shape,
+            };
             let (mut sum, mut count) = (0.0, 0);
             for (group, members) in attributes.groups.iter().enumerate() {
                 for row in attributes.filter(cell, group).rows {
@@ -104,9 +146,16 @@ fn correlations_have_their_signs() {
             }
             sum / count as f64
         };
-        let [none, positive, negative] =
-            [FilterCorrelation::None, FilterCorrelation::Positive, FilterCorrelation::Negative].map(mean);
-        assert!(positive > none + 0.1 && none > negative + 0.1, "{shape:?}: {positive}, {none}, {negative}");
+        let [none, positive, negative] = [
+            FilterCorrelation::None,
+            FilterCorrelation::Positive,
+            FilterCorrelation::Negative,
+        ]
+        .map(mean);
+        assert!(
+            positive > none + 0.1 && none > negative + 0.1,
+            "{shape:?}: {positive}, {none}, {negative}"
+        );
     }
 }
 
@@ -121,9 +170,9 @@ fn what_the_fields_say_passes() {
     let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!((lines.len(), &lines[17]["_id"]), (ROWS, &json!("17")));
     let meets = |row: &Value, condition: &FilterCondition| match condition {
-        FilterCondition::Equals { field, value } => {
-            row[field].as_array().is_some_and(|values| values.contains(&json!(value)))
-        }
+        FilterCondition::Equals { field, value } => row[field]
+            .as_array()
+            .is_some_and(|values| values.contains(&json!(value))),
         FilterCondition::Below { field, bound } => row[field].as_u64().unwrap() < u64::from(*bound),
     };
     for cell in FilterSettings::default().cells() {
@@ -142,9 +191,18 @@ fn what_the_fields_say_passes() {
 #[test]
 fn only_what_the_cells_need_is_written() {
     let (base, queries) = vectors();
-    let cell = FilterCell { selectivity: 4.0, correlation: FilterCorrelation::Negative, shape: ConditionShape::Range };
+    let cell = FilterCell {
+        selectivity: 4.0,
+        correlation: FilterCorrelation::Negative,
+        shape: ConditionShape::Range,
+    };
     let attributes = RowAttributes::derive(&base, &queries, VectorMetric::Ip, vec![cell], 2, 0).unwrap();
     assert_eq!((attributes.places().len(), attributes.texts().len()), (2, 0));
-    let error = RowAttributes::derive(&base, &queries, VectorMetric::Ip, vec![cell], QUERIES + 1, 0).err().unwrap();
-    assert_eq!(error.to_string(), "`groups`: expected at most as many as queries, 60, got 61");
+    let error = RowAttributes::derive(&base, &queries, VectorMetric::Ip, vec![cell], QUERIES + 1, 0)
+        .err()
+        .unwrap();
+    assert_eq!(
+        error.to_string(),
+        "`groups`: expected at most as many as queries, 60, got 61"
+    );
 }

@@ -1,4 +1,5 @@
-//! Sets that are made again after their corpus has changed: unchanged rows come from disk, and the bytes are a fresh set's.
+//! Sets that are made again after their corpus has changed: unchanged rows come from disk, and the bytes are a fresh
+//! set's.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -69,7 +70,14 @@ fn written(numbers: impl IntoIterator<Item = usize>) -> tempfile::TempDir {
 /// Every file with its content.
 fn files(dir: &Path) -> BTreeMap<String, Vec<u8>> {
     let entries = fs_err::read_dir(dir).unwrap().map(Result::unwrap);
-    entries.map(|entry| (entry.file_name().into_string().unwrap(), fs_err::read(entry.path()).unwrap())).collect()
+    entries
+        .map(|entry| {
+            (
+                entry.file_name().into_string().unwrap(),
+                fs_err::read(entry.path()).unwrap(),
+            )
+        })
+        .collect()
 }
 
 /// Goes on with rows from disk where they are, and counts them.
@@ -116,7 +124,12 @@ fn parts_tell_of_their_truncated_texts() {
     writer.set_aside(0).unwrap();
     let mut earlier = writer.earlier_rows();
     let told: Vec<_> = (0..11)
-        .map(|number| earlier.find(text_digest(&document(number), crate::PassageContext::default())).unwrap().truncated)
+        .map(|number| {
+            earlier
+                .find(text_digest(&document(number), crate::PassageContext::default()))
+                .unwrap()
+                .truncated
+        })
         .collect();
     let one_of_four = [None; 4];
     assert_eq!(told, [&[Some(false); 4][..], &one_of_four, &[Some(true); 3]].concat());
@@ -217,12 +230,18 @@ fn sets_of_earlier_releases_are_read_and_continued() {
     made_old(dir.path());
     let reader = EmbeddingsReader::open(dir.path()).unwrap();
     assert_eq!((reader.rows(), reader.dtype(), reader.truncated()), (11, None, None));
-    assert_eq!(reader.map(|item| item.unwrap().1).collect::<Vec<_>>(), (0..11).map(row).collect::<Vec<_>>());
+    assert_eq!(
+        reader.map(|item| item.unwrap().1).collect::<Vec<_>>(),
+        (0..11).map(row).collect::<Vec<_>>()
+    );
 
     // Their parts are kept unchanged, and their dtype stays unknown.
     let mut writer = open(dir.path());
     writer.set_aside(2).unwrap();
-    assert_eq!((writer.earlier_rows().rows(), writer.header().dtype.as_deref()), (0, None));
+    assert_eq!(
+        (writer.earlier_rows().rows(), writer.header().dtype.as_deref()),
+        (0, None)
+    );
     push(&mut writer, 8..12);
     writer.finish().unwrap();
     assert_eq!(EmbeddingsReader::open(dir.path()).unwrap().dtype(), None);

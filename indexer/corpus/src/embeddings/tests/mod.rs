@@ -29,7 +29,13 @@ fn header(vectors: VectorType) -> EmbeddingsHeader {
 }
 
 fn document(i: usize) -> Document {
-    Document { key: format!("k\"{i}\n"), title: String::new(), text: format!("text {i}"), metadata: None, place: None }
+    Document {
+        key: format!("k\"{i}\n"),
+        title: String::new(),
+        text: format!("text {i}"),
+        metadata: None,
+        place: None,
+    }
 }
 
 fn row(i: usize) -> Vec<f32> {
@@ -70,7 +76,10 @@ fn a_logit_scale_is_added_to_a_complete_set_and_read_within_its_bounds() {
     for scale in ["0.0", "-22.5", "1e300"] {
         fs_err::write(&record, text.replace("22.5", scale)).unwrap();
         let refused = EmbeddingsReader::open(dir.path()).unwrap_err().to_string();
-        assert!(refused.contains("`logit_scale`: expected 5.65 to 113, got "), "{refused}");
+        assert!(
+            refused.contains("`logit_scale`: expected 5.65 to 113, got "),
+            "{refused}"
+        );
     }
 }
 
@@ -152,17 +161,32 @@ fn a_set_of_something_else_is_not_continued() {
 fn vectors_that_cannot_be_used_are_refused_with_their_key() {
     let dir = tempfile::tempdir().unwrap();
     let mut writer = EmbeddingsWriter::open(dir.path(), header(VectorType::F32)).unwrap();
-    let document = Document { key: "a".into(), ..document(0) };
-    let error = writer.push(&document, &[1.0, f32::NAN, 0.0], false).unwrap_err().to_string();
-    assert!(error.contains("row 0 (key `a`) holds a value that is not finite at position 1"), "{error}");
+    let document = Document {
+        key: "a".into(),
+        ..document(0)
+    };
+    let error = writer
+        .push(&document, &[1.0, f32::NAN, 0.0], false)
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("row 0 (key `a`) holds a value that is not finite at position 1"),
+        "{error}"
+    );
     let error = writer.push(&document, &[1.0], false).unwrap_err().to_string();
     assert!(error.contains("has 1 values, expected 3"), "{error}");
     writer.push(&document, &[70_000.0, 0.0, 0.0], false).unwrap();
 
     let dir = tempfile::tempdir().unwrap();
     let mut writer = EmbeddingsWriter::open(dir.path(), header(VectorType::F16)).unwrap();
-    let error = writer.push(&document, &[0.0, 70_000.0, 0.0], false).unwrap_err().to_string();
-    assert!(error.contains("holds a value that f16 cannot hold at position 1"), "{error}");
+    let error = writer
+        .push(&document, &[0.0, 70_000.0, 0.0], false)
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("holds a value that f16 cannot hold at position 1"),
+        "{error}"
+    );
 }
 
 /// Every byte of every part is flipped in turn: reading must say so.
@@ -187,7 +211,11 @@ fn a_flipped_byte_anywhere_is_found() {
     let intact = fs_err::read_to_string(&record).unwrap();
     for (from, to, expected) in [
         ("\"format_version\": 1", "\"format_version\": 3", "format version 3"),
-        ("\"format_version\": 1", "\"format_version\": 2", "is not that of its `context`"),
+        (
+            "\"format_version\": 1",
+            "\"format_version\": 2",
+            "is not that of its `context`",
+        ),
         ("part-000001.npy", "../../secret", "not a plain name"),
         ("\"rows\": 10", "\"rows\": 11", "not the sum"),
         ("\"rows\": 4", "\"rows\": 18446744073709551615", "not the sum"),

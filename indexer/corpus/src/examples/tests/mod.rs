@@ -39,7 +39,10 @@ fn refusal(name: &str, content: impl AsRef<[u8]>) -> String {
 }
 
 fn skipping() -> ExampleOptions {
-    ExampleOptions { flawed: Flawed::Skip, ..ExampleOptions::default() }
+    ExampleOptions {
+        flawed: Flawed::Skip,
+        ..ExampleOptions::default()
+    }
 }
 
 fn example(question: &str, positives: &[&str], negatives: &[&str]) -> TrainingExample {
@@ -53,7 +56,12 @@ fn example(question: &str, positives: &[&str], negatives: &[&str]) -> TrainingEx
 }
 
 fn passage(key: &str, title: &str, text: &str) -> Passage {
-    Passage { key: Some(key.into()), title: title.into(), text: text.into(), ..Passage::default() }
+    Passage {
+        key: Some(key.into()),
+        title: title.into(),
+        text: text.into(),
+        ..Passage::default()
+    }
 }
 
 fn gzip(content: &str) -> Vec<u8> {
@@ -80,28 +88,54 @@ fn pairs_come_in_every_shape() {
     ];
     assert_eq!(read("pairs.jsonl", lines), expected);
     assert_eq!(read("pairs.jsonl.gz", gzip(lines)), expected);
-    assert_eq!(read("pairs.json.zst", zstd::encode_all(lines.as_bytes(), 3).unwrap()), expected);
+    assert_eq!(
+        read("pairs.json.zst", zstd::encode_all(lines.as_bytes(), 3).unwrap()),
+        expected
+    );
     let values: Vec<&str> = lines.lines().filter(|line| !line.is_empty()).collect();
-    assert_eq!(read("pairs.json", format!("\u{feff} [\n{}\n]\n", values.join(" ,\n"))), expected);
+    assert_eq!(
+        read("pairs.json", format!("\u{feff} [\n{}\n]\n", values.join(" ,\n"))),
+        expected
+    );
 }
 
 #[test]
 fn titles_belong_to_the_one_positive() {
-    let found = read("medquad.jsonl", "{\"question\":\"q\",\"answer\":\"a\",\"title\":\"T\",\"id\":7}\n");
-    assert_eq!(found[0].positives, [Passage { title: "T".into(), ..Passage::of("a") }]);
-    assert_eq!((found[0].positives[0].passage().as_ref(), found[0].key.as_deref()), ("T a", Some("7")));
+    let found = read(
+        "medquad.jsonl",
+        "{\"question\":\"q\",\"answer\":\"a\",\"title\":\"T\",\"id\":7}\n",
+    );
+    assert_eq!(
+        found[0].positives,
+        [Passage {
+            title: "T".into(),
+            ..Passage::of("a")
+        }]
+    );
+    assert_eq!(
+        (found[0].positives[0].passage().as_ref(), found[0].key.as_deref()),
+        ("T a", Some("7"))
+    );
 }
 
 #[test]
 fn teachers_scores_are_read_as_they_are_written() {
     let scores = |line: &str| -> Vec<Option<f32>> {
         let found = read("s.jsonl", line).remove(0);
-        found.positives.iter().chain(&found.negatives).map(|passage| passage.score).collect()
+        found
+            .positives
+            .iter()
+            .chain(&found.negatives)
+            .map(|passage| passage.score)
+            .collect()
     };
     let some = |values: &[f32]| values.iter().copied().map(Some).collect::<Vec<_>>();
     let of = |more: &str| format!("{{\"query\":\"q\",\"pos\":[\"a\"],\"neg\":[\"b\",\"c\"]{more}}}");
     assert_eq!(scores(&of("")), [None; 3]);
-    assert_eq!(scores(&of(",\"pos_scores\":[3],\"neg_scores\":[2,1.5]")), some(&[3.0, 2.0, 1.5]));
+    assert_eq!(
+        scores(&of(",\"pos_scores\":[3],\"neg_scores\":[2,1.5]")),
+        some(&[3.0, 2.0, 1.5])
+    );
     assert_eq!(scores(&of(",\"scores\":[3,2,1]")), some(&[3.0, 2.0, 1.0]));
     assert_eq!(scores(&of(",\"label\":[0.5,2]")), some(&[0.0, -0.5, -2.0]));
     assert_eq!(
@@ -114,7 +148,11 @@ fn teachers_scores_are_read_as_they_are_written() {
         "{\"query\":\"q\",\"positive\":\"a\",\"label\":0}\n{\"query\":\"q\",\"positive\":\"a\",\"label\":1.0}\n",
     );
     let (found, skipped) = read_with(&path, &skipping()).unwrap();
-    assert_eq!((found.len(), skipped.without_positives), (1, 1), "a pair that is none has no positive");
+    assert_eq!(
+        (found.len(), skipped.without_positives),
+        (1, 1),
+        "a pair that is none has no positive"
+    );
 }
 
 #[test]
@@ -122,7 +160,10 @@ fn tevatron_is_read_in_both_forms_and_written_in_one() {
     let older = "{\"query_id\":12,\"query\":\"q\",\"positive_passages\":[{\"docid\":\"d1\",\"title\":\"T\",\"text\":\"a\",\"score\":0.5}],\
                  \"negative_passages\":[{\"docid\":2,\"title\":\"\",\"text\":\"n\"}]}";
     let found = read("t.jsonl", older);
-    let positive = Passage { score: Some(0.5), ..passage("d1", "T", "a") };
+    let positive = Passage {
+        score: Some(0.5),
+        ..passage("d1", "T", "a")
+    };
     let expected = TrainingExample {
         key: Some("12".into()),
         question: "q".into(),
@@ -137,10 +178,16 @@ fn tevatron_is_read_in_both_forms_and_written_in_one() {
         "{\"query_id\":\"q1\",\"query_text\":\"q\",\"positive_document_ids\":[\"d1\"],\"negative_document_ids\":[2]}\n",
     );
     let error = read_with(&path, &ExampleOptions::default()).unwrap_err().to_string();
-    assert!(error.ends_with("names its passages by key. Also name the corpus that holds them"), "{error}");
+    assert!(
+        error.ends_with("names its passages by key. Also name the corpus that holds them"),
+        "{error}"
+    );
     let corpus = folder.path().join("corpus.jsonl");
     fs_err::write(&corpus, "{\"docid\":\"d1\",\"title\":\"T\",\"text\":\"a\"}\n{\"docid\":2,\"text\":\"n\"}\n{\"docid\":3,\"text\":\"m\"}\n").unwrap();
-    let options = ExampleOptions { corpus: Some(corpus.clone()), ..ExampleOptions::default() };
+    let options = ExampleOptions {
+        corpus: Some(corpus.clone()),
+        ..ExampleOptions::default()
+    };
     let (found, _) = read_with(&path, &options).unwrap();
     assert_eq!(
         (&found[0].positives[..], &found[0].negatives[..]),
@@ -148,7 +195,10 @@ fn tevatron_is_read_in_both_forms_and_written_in_one() {
     );
     fs_err::write(&corpus, "{\"docid\":\"d1\",\"text\":\"a\"}\n").unwrap();
     let error = read_with(&path, &options).unwrap_err().to_string();
-    assert!(error.contains("newer.jsonl:1: document `2` is not in the corpus"), "{error}");
+    assert!(
+        error.contains("newer.jsonl:1: document `2` is not in the corpus"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -164,21 +214,46 @@ fn dpr_arrays_are_read_one_record_at_a_time() {
     let found = read("nq-train.json", &content);
     assert_eq!(found.len(), 300);
     assert_eq!(found[7].question, "q7 \"[{\\");
-    assert_eq!(found[7].positives, [passage("p7", "T", "a")], "a retriever's score is no teacher's");
-    assert_eq!(found[7].negatives, [Passage::of("h"), Passage::of("n")], "the hard ones come first");
+    assert_eq!(
+        found[7].positives,
+        [passage("p7", "T", "a")],
+        "a retriever's score is no teacher's"
+    );
+    assert_eq!(
+        found[7].negatives,
+        [Passage::of("h"), Passage::of("n")],
+        "the hard ones come first"
+    );
     assert_eq!(read("nq-train.json.gz", gzip(&content)), found);
 
-    let broken = content.replacen("\"answers\": [\"x\"]", "\"answers\": [x]", 2).replacen("[x]", "[\"x\"]", 1);
-    assert_eq!(refusal("nq.json", &broken), "nq.json:7: not a record of this format: expected value at column 39");
+    let broken = content
+        .replacen("\"answers\": [\"x\"]", "\"answers\": [x]", 2)
+        .replacen("[x]", "[\"x\"]", 1);
+    assert_eq!(
+        refusal("nq.json", &broken),
+        "nq.json:7: not a record of this format: expected value at column 39"
+    );
     let (_folder, path) = file("nq.json", &broken);
     let (found, skipped) = read_with(&path, &skipping()).unwrap();
     assert_eq!((found.len(), skipped.broken, skipped.total()), (299, 1, 1));
     assert!(skipped.first.unwrap().contains("nq.json:7"));
     for (content, expected) in [
-        ("[{\"positive_ctxs\":[]},{\"a", "nq.json:1: not an array of records: expected the end of the record"),
-        ("[{\"positive_ctxs\":[]} {}]", "nq.json:1: not an array of records: expected `,` or `]`, got `{`"),
-        ("[{\"positive_ctxs\":[]},\n]", "nq.json:2: not an array of records: expected a record, got `]`"),
-        ("[{\"positive_ctxs\":[]},", "nq.json:1: not an array of records: expected a record, got the end of the file"),
+        (
+            "[{\"positive_ctxs\":[]},{\"a",
+            "nq.json:1: not an array of records: expected the end of the record",
+        ),
+        (
+            "[{\"positive_ctxs\":[]} {}]",
+            "nq.json:1: not an array of records: expected `,` or `]`, got `{`",
+        ),
+        (
+            "[{\"positive_ctxs\":[]},\n]",
+            "nq.json:2: not an array of records: expected a record, got `]`",
+        ),
+        (
+            "[{\"positive_ctxs\":[]},",
+            "nq.json:1: not an array of records: expected a record, got the end of the file",
+        ),
     ] {
         let (folder, path) = file("nq.json", content);
         let error = read_with(&path, &skipping()).unwrap_err().to_string();
@@ -217,14 +292,26 @@ fn flawed_records_are_refused_by_line_or_skipped_and_counted() {
     assert!(after("[\"q\"]").starts_with("p.jsonl:2: wrong number of columns: expected question, positive"));
     assert!(after("3").contains("expected an object or an array of texts, got an integer"));
 
-    let bad =
-        ["{\"question\":\"q\"", "{\"question\":\" \",\"answer\":\"a\"}", "{\"question\":\"q\",\"answer\":\"\"}", "[]"];
+    let bad = [
+        "{\"question\":\"q\"",
+        "{\"question\":\" \",\"answer\":\"a\"}",
+        "{\"question\":\"q\",\"answer\":\"\"}",
+        "[]",
+    ];
     let (_folder, path) = file("p.jsonl", [good, &bad.join("\n"), "\n", good].concat());
     let (found, skipped) = read_with(&path, &skipping()).unwrap();
     assert_eq!((found.len(), skipped.total()), (2, 4));
-    assert_eq!((skipped.broken, skipped.empty_questions, skipped.empty_passages), (2, 1, 1));
+    assert_eq!(
+        (skipped.broken, skipped.empty_questions, skipped.empty_passages),
+        (2, 1, 1)
+    );
     let (_folder, path) = file("p.jsonl", bad.join("\n"));
-    assert!(read_with(&path, &skipping()).unwrap_err().to_string().ends_with("holds no examples"));
+    assert!(
+        read_with(&path, &skipping())
+            .unwrap_err()
+            .to_string()
+            .ends_with("holds no examples")
+    );
     assert!(refusal("p.jsonl.gz", &gzip(good)[..20]).contains("is cut short: its gzip stream ends in the middle"));
     assert!(refusal("pairs.parquet", "PAR1\u{15}\u{4}").starts_with("`pairs.parquet` is a Parquet file."));
 }
@@ -233,7 +320,13 @@ fn flawed_records_are_refused_by_line_or_skipped_and_counted() {
 fn columns_are_question_answer_negatives() {
     let expected = [example("q1", &["a1"], &[]), example("q2", &["a2"], &["n", "m"])];
     assert_eq!(read("p.tsv", "q1\ta1\nq2\ta2\tn\tm\n"), expected);
-    assert_eq!(read("p.tsv.gz", gzip("negative_1\tquestion\tanswer\tnegative_2\nn\tq2\ta2\tm\n")), expected[1..]);
+    assert_eq!(
+        read(
+            "p.tsv.gz",
+            gzip("negative_1\tquestion\tanswer\tnegative_2\nn\tq2\ta2\tm\n")
+        ),
+        expected[1..]
+    );
     let quoted = read("p.tsv", "query\tpositive\tnegative\n\"q\t\"\"1\"\"\"\ta\t\n");
     assert_eq!(quoted, [example("q\t\"1\"", &["a"], &[])]);
     assert_eq!(
@@ -259,10 +352,16 @@ fn a_beir_folder_gives_its_judged_questions() {
         "queries.jsonl",
         "{\"_id\":\"q2\",\"text\":\"two\"}\n{\"_id\":\"q1\",\"text\":\"one\"}\n{\"_id\":\"q9\",\"text\":\"unjudged\"}\n",
     );
-    write("qrels/train.tsv", "query-id\tcorpus-id\tscore\nq1\td1\t2\nq1\td3\t1\nq2\td2\t1\nq2\td1\t0\n");
+    write(
+        "qrels/train.tsv",
+        "query-id\tcorpus-id\tscore\nq1\td1\t2\nq1\td3\t1\nq2\td2\t1\nq2\td1\t0\n",
+    );
     let (found, _) = read_with(folder.path(), &ExampleOptions::default()).unwrap();
     assert_eq!(found.len(), 2);
-    assert_eq!((found[0].key.as_deref(), found[0].question.as_str()), (Some("q2"), "two"));
+    assert_eq!(
+        (found[0].key.as_deref(), found[0].question.as_str()),
+        (Some("q2"), "two")
+    );
     assert_eq!(
         (&found[0].positives[..], &found[0].negatives[..]),
         (&[passage("d2", "", "b")][..], &[passage("d1", "T", "a")][..])
@@ -270,13 +369,33 @@ fn a_beir_folder_gives_its_judged_questions() {
     assert_eq!(found[1].positives, [passage("d1", "T", "a"), passage("d3", "", "c")]);
 
     write("qrels/bad.tsv", "q1\td1\t1\nq2\td2\t0\nq9\td8\t1\nq7\td1\t1\n");
-    let of = |flawed| ExampleOptions { split: "bad".into(), flawed, ..ExampleOptions::default() };
+    let of = |flawed| ExampleOptions {
+        split: "bad".into(),
+        flawed,
+        ..ExampleOptions::default()
+    };
     let error = read_with(folder.path(), &of(Flawed::Refuse)).unwrap_err().to_string();
     assert!(error.ends_with("split `bad`, question `q2`: the record has no positive passage. Give it one, or ask for such records to be skipped"), "{error}");
     let (found, skipped) = read_with(folder.path(), &of(Flawed::Skip)).unwrap();
-    assert_eq!((found.len(), skipped.without_positives, skipped.unknown_documents, skipped.broken), (1, 1, 1, 1));
-    let none = ExampleOptions { split: "dev".into(), ..ExampleOptions::default() };
-    assert!(read_with(folder.path(), &none).unwrap_err().to_string().contains("has no split `dev`"));
+    assert_eq!(
+        (
+            found.len(),
+            skipped.without_positives,
+            skipped.unknown_documents,
+            skipped.broken
+        ),
+        (1, 1, 1, 1)
+    );
+    let none = ExampleOptions {
+        split: "dev".into(),
+        ..ExampleOptions::default()
+    };
+    assert!(
+        read_with(folder.path(), &none)
+            .unwrap_err()
+            .to_string()
+            .contains("has no split `dev`")
+    );
 }
 
 const SQUAD: &str = r#"{"version": "v2.0", "data": [
@@ -295,23 +414,65 @@ fn squad_becomes_questions_and_answer_sentences() {
     let (folder, path) = file("train-v2.0.json", SQUAD);
     let (found, skipped) = read_with(&path, &ExampleOptions::default()).unwrap();
     let positives = |at: usize| found[at].positives.clone();
-    assert_eq!(found.iter().map(|example| example.key.as_deref().unwrap()).collect::<Vec<_>>(), ["q1", "q4"]);
-    assert_eq!(positives(0), [passage("a1", "", "It lies in Switzerland."), passage("a0", "", "Zürich is a city.")]);
-    assert_eq!(positives(1), [passage("a3", "", "Basel too.")], "found though its offset is wrong");
+    assert_eq!(
+        found
+            .iter()
+            .map(|example| example.key.as_deref().unwrap())
+            .collect::<Vec<_>>(),
+        ["q1", "q4"]
+    );
+    assert_eq!(
+        positives(0),
+        [
+            passage("a1", "", "It lies in Switzerland."),
+            passage("a0", "", "Zürich is a city.")
+        ]
+    );
+    assert_eq!(
+        positives(1),
+        [passage("a3", "", "Basel too.")],
+        "found though its offset is wrong"
+    );
     assert_eq!((skipped.crossing, skipped.unanswerable, skipped.total()), (1, 1, 2));
 
     let out = folder.path().join("reqa");
     let summary = write_reqa(&path, &out, "test").unwrap();
-    assert_eq!((summary.candidates, summary.questions, summary.judgements, summary.skipped.total()), (4, 2, 3, 2));
+    assert_eq!(
+        (
+            summary.candidates,
+            summary.questions,
+            summary.judgements,
+            summary.skipped.total()
+        ),
+        (4, 2, 3, 2)
+    );
     let corpus: Vec<String> = crate::CorpusReader::open(&out, &crate::ReadOptions::default())
         .unwrap()
         .map(|document| document.unwrap().value.text)
         .collect();
-    assert_eq!(corpus, ["Zürich is a city.", "It lies in Switzerland.", "No questions here.", "Basel too."]);
+    assert_eq!(
+        corpus,
+        [
+            "Zürich is a city.",
+            "It lies in Switzerland.",
+            "No questions here.",
+            "Basel too."
+        ]
+    );
     assert_eq!(queries::read(&out.join("queries.jsonl")).unwrap()[1].text, "What is?");
     assert_eq!(qrels::read(&out.join("qrels/test.tsv")).unwrap()["q1"].len(), 2);
-    let (again, _) = read_with(&out, &ExampleOptions { split: "test".into(), ..ExampleOptions::default() }).unwrap();
-    assert_eq!(again[1].positives, found[1].positives, "the folder gives the same examples");
+    let (again, _) = read_with(
+        &out,
+        &ExampleOptions {
+            split: "test".into(),
+            ..ExampleOptions::default()
+        },
+    )
+    .unwrap();
+    assert_eq!(
+        again[1].positives, found[1].positives,
+        "the folder gives the same examples"
+    );
     assert!(matches!(write_reqa(&path, &out, "test"), Err(Error::Exists { .. })));
 }
 
@@ -333,7 +494,11 @@ fn broken_squad_is_refused_by_question_and_leaves_nothing() {
     let (folder, path) = file("s.json", &SQUAD[..SQUAD.len() - 40]);
     let out = folder.path().join("reqa");
     assert!(write_reqa(&path, &out, "test").is_err());
-    assert_eq!(fs_err::read_dir(folder.path()).unwrap().count(), 1, "nothing half-written stays");
+    assert_eq!(
+        fs_err::read_dir(folder.path()).unwrap().count(),
+        1,
+        "nothing half-written stays"
+    );
 }
 
 /// What is read asks something and is answered; what is refused names its file.
@@ -341,7 +506,10 @@ fn is_valid(path: &Path, options: &ExampleOptions) {
     match read_with(path, options) {
         Ok((examples, _)) => {
             for example in examples {
-                assert!(!example.question.trim().is_empty() && !example.positives.is_empty(), "{example:?}");
+                assert!(
+                    !example.question.trim().is_empty() && !example.positives.is_empty(),
+                    "{example:?}"
+                );
             }
         }
         Err(refused) => {

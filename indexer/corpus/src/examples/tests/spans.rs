@@ -5,7 +5,13 @@ use crate::place::PassageSpan;
 
 #[test]
 fn a_passage_says_where_it_stands_in_every_form_that_can() {
-    let span = |document: &str, start, end| Some(PassageSpan { document: document.into(), start, end });
+    let span = |document: &str, start, end| {
+        Some(PassageSpan {
+            document: document.into(),
+            start,
+            end,
+        })
+    };
     let spans = |name: &str, text: &str| -> Vec<Option<PassageSpan>> {
         let examples = read(name, text);
         examples

@@ -7,7 +7,8 @@ use tempfile::TempDir;
 use super::super::*;
 use crate::error::Error;
 
-/// Good and flawed records in turn: five documents, and an empty text, a key twice, broken UTF-8, a line too long, a number.
+/// Good and flawed records in turn: five documents, and an empty text, a key twice, broken UTF-8, a line too long, a
+/// number.
 fn mixed() -> (TempDir, std::path::PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("c.jsonl");
@@ -31,11 +32,16 @@ fn mixed() -> (TempDir, std::path::PathBuf) {
 }
 
 fn options(max_bad: Option<u64>) -> ReadOptions {
-    ReadOptions { max_bad, ..ReadOptions::default() }
+    ReadOptions {
+        max_bad,
+        ..ReadOptions::default()
+    }
 }
 
 fn read(path: &Path, options: &ReadOptions) -> Result<Vec<(u64, String)>, Error> {
-    CorpusReader::open(path, options)?.map(|item| item.map(|found| (found.line, found.value.key))).collect()
+    CorpusReader::open(path, options)?
+        .map(|item| item.map(|found| (found.line, found.value.key)))
+        .collect()
 }
 
 #[test]
@@ -61,21 +67,35 @@ fn all_flaws_of_a_corpus_are_told_at_once() {
         )
     );
     // No option is named to who has none.
-    assert_eq!(told(&options(None)), format!("5 bad records in `c.jsonl`:{flaws}Correct them"));
+    assert_eq!(
+        told(&options(None)),
+        format!("5 bad records in `c.jsonl`:{flaws}Correct them")
+    );
 }
 
 #[test]
 fn flawed_records_are_skipped_up_to_a_number_and_listed() {
     let (folder, path) = mixed();
     let rejects = folder.path().join("rejects.jsonl");
-    let with_list = |max_bad| ReadOptions { rejects: Some(rejects.clone()), ..options(Some(max_bad)) };
+    let with_list = |max_bad| ReadOptions {
+        rejects: Some(rejects.clone()),
+        ..options(Some(max_bad))
+    };
     let mut reader = CorpusReader::open(&path, &with_list(5)).unwrap();
-    let found: Vec<(u64, String)> =
-        reader.by_ref().map(|item| item.map(|found| (found.line, found.value.key)).unwrap()).collect();
-    assert_eq!(found, [(1, "a"), (3, "c"), (6, "d"), (8, "b"), (10, "e")].map(|(line, key)| (line, key.to_owned())));
+    let found: Vec<(u64, String)> = reader
+        .by_ref()
+        .map(|item| item.map(|found| (found.line, found.value.key)).unwrap())
+        .collect();
+    assert_eq!(
+        found,
+        [(1, "a"), (3, "c"), (6, "d"), (8, "b"), (10, "e")].map(|(line, key)| (line, key.to_owned()))
+    );
     let warnings = reader.warnings();
     assert_eq!(warnings.len(), 1);
-    let start = format!("skipped 5 bad records; the first: {}:2: the text of key `b` is empty", path.display());
+    let start = format!(
+        "skipped 5 bad records; the first: {}:2: the text of key `b` is empty",
+        path.display()
+    );
     assert!(warnings[0].starts_with(&start), "{warnings:?}");
 
     let listed = fs_err::read_to_string(&rejects).unwrap();
@@ -83,7 +103,10 @@ fn flawed_records_are_skipped_up_to_a_number_and_listed() {
     let lines: Vec<u64> = listed.iter().map(|reject| reject["line"].as_u64().unwrap()).collect();
     assert_eq!(lines, [2, 4, 5, 7, 9]);
     assert_eq!(listed[1]["file"], path.display().to_string());
-    assert_eq!(listed[1]["reason"], "key `a` was already used on line 1. Keys must be unique; remove one of the two");
+    assert_eq!(
+        listed[1]["reason"],
+        "key `a` was already used on line 1. Keys must be unique; remove one of the two"
+    );
 
     // What is too many is listed to the end, too.
     fs_err::remove_file(&rejects).unwrap();
@@ -99,9 +122,15 @@ fn flawed_records_are_skipped_up_to_a_number_and_listed() {
 fn the_corpus_is_no_list_of_its_own_rejects() {
     let (_folder, path) = mixed();
     let before = fs_err::metadata(&path).unwrap().len();
-    let onto_itself = ReadOptions { rejects: Some(path.clone()), ..options(Some(9)) };
+    let onto_itself = ReadOptions {
+        rejects: Some(path.clone()),
+        ..options(Some(9))
+    };
     let error = CorpusReader::open(&path, &onto_itself).unwrap_err().to_string();
-    assert!(error.ends_with("is the corpus itself. Give `--rejects` another file"), "{error}");
+    assert!(
+        error.ends_with("is the corpus itself. Give `--rejects` another file"),
+        "{error}"
+    );
     assert_eq!(fs_err::metadata(&path).unwrap().len(), before);
 }
 
@@ -113,8 +142,14 @@ fn many_flaws_take_little_memory_and_are_counted() {
     let content = format!("a\tone\n{}", flawed.concat());
     fs_err::write(&path, &content).unwrap();
     let told = read(&path, &options(Some(0))).unwrap_err().to_string();
-    assert!(told.starts_with("1000 bad records in ") && told.contains("\n  and 980 more\n"), "{told}");
-    assert!(told.ends_with("with `--max-bad 1000`; `--rejects FILE` lists them all"), "{told}");
+    assert!(
+        told.starts_with("1000 bad records in ") && told.contains("\n  and 980 more\n"),
+        "{told}"
+    );
+    assert!(
+        told.ends_with("with `--max-bad 1000`; `--rejects FILE` lists them all"),
+        "{told}"
+    );
     assert_eq!(told.lines().count(), 1 + 20 + 2);
     assert_eq!(read(&path, &options(Some(1_000))).unwrap().len(), 1);
 
@@ -126,8 +161,14 @@ fn many_flaws_take_little_memory_and_are_counted() {
     assert!(matches!(cut, Error::CutShort { .. }), "{cut}");
     // Nothing but flawed records is no corpus.
     fs_err::write(&path, "1\n2\n").unwrap();
-    assert!(matches!(read(&path, &options(Some(2))).unwrap_err(), Error::Empty { .. }));
-    assert!(matches!(read(&path, &options(Some(1))).unwrap_err(), Error::Flaws { total: 2, .. }));
+    assert!(matches!(
+        read(&path, &options(Some(2))).unwrap_err(),
+        Error::Empty { .. }
+    ));
+    assert!(matches!(
+        read(&path, &options(Some(1))).unwrap_err(),
+        Error::Flaws { total: 2, .. }
+    ));
 }
 
 #[test]

@@ -25,7 +25,9 @@ fn file(name: &str, content: impl AsRef<[u8]>) -> (TempDir, PathBuf) {
 }
 
 fn read_with(path: &Path, options: &ReadOptions) -> Result<Vec<(u64, Document)>, Error> {
-    CorpusReader::open(path, options)?.map(|item| item.map(|located| (located.line, located.value))).collect()
+    CorpusReader::open(path, options)?
+        .map(|item| item.map(|located| (located.line, located.value)))
+        .collect()
 }
 
 fn read(name: &str, content: impl AsRef<[u8]>) -> Result<Vec<(u64, Document)>, Error> {
@@ -41,7 +43,13 @@ fn refusal(name: &str, content: impl AsRef<[u8]>) -> String {
 }
 
 fn document(key: &str, title: &str, text: &str) -> Document {
-    Document { key: key.into(), title: title.into(), text: text.into(), metadata: None, place: None }
+    Document {
+        key: key.into(),
+        title: title.into(),
+        text: text.into(),
+        metadata: None,
+        place: None,
+    }
 }
 
 fn gzip(content: &str) -> Vec<u8> {
@@ -85,13 +93,25 @@ fn broken_lines_are_named() {
         line("{\"_id\":\"c\",\"text\":\"x\""),
         "c.jsonl:3: not a JSON object: EOF while parsing an object at column 21: the record does not end on its line. Either the file is cut short, or `jq -c . FILE` writes one record per line"
     );
-    assert_eq!(line("7"), "c.jsonl:3: not a JSON object: invalid type: integer `7`, expected a map at column 1");
+    assert_eq!(
+        line("7"),
+        "c.jsonl:3: not a JSON object: invalid type: integer `7`, expected a map at column 1"
+    );
     let array = "a JSON array: expected one JSON object per line. `jq -c '.[]' FILE` writes the elements of an array one per line";
     assert_eq!(line("[1]"), format!("c.jsonl:3: {array}"));
     // Nothing of such a file can be read, and that is said once.
-    assert_eq!(refusal("c.json", format!("[\n{}]\n", TWO.replacen("}\n", "},\n", 1))), format!("c.json:1: {array}"));
-    assert_eq!(line("{\"text\":\"x\"}"), "c.jsonl:3: a field is missing: expected `_id` or `id` or `docid` or `key`");
-    assert_eq!(line("{\"_id\":\"c\"}"), "c.jsonl:3: a field is missing: expected `text` or `contents`");
+    assert_eq!(
+        refusal("c.json", format!("[\n{}]\n", TWO.replacen("}\n", "},\n", 1))),
+        format!("c.json:1: {array}")
+    );
+    assert_eq!(
+        line("{\"text\":\"x\"}"),
+        "c.jsonl:3: a field is missing: expected `_id` or `id` or `docid` or `key`"
+    );
+    assert_eq!(
+        line("{\"_id\":\"c\"}"),
+        "c.jsonl:3: a field is missing: expected `text` or `contents`"
+    );
     assert_eq!(
         line("{\"_id\":\"c\",\"text\":null}"),
         "c.jsonl:3: field `text` is null. Give it a value, or remove the record"
@@ -148,21 +168,37 @@ fn metadata_have_a_limit_and_keys_can_be_named_in_a_line() {
     );
     for letter in ["\\n", "\\r", "\\u0000"] {
         let refused = refusal("c.jsonl", format!("{{\"_id\":\"a{letter}b\",\"text\":\"x\"}}\n"));
-        assert!(refused.contains("c.jsonl:1: the key has a line break or a zero byte"), "{refused}");
+        assert!(
+            refused.contains("c.jsonl:1: the key has a line break or a zero byte"),
+            "{refused}"
+        );
     }
 }
 
 #[test]
 fn long_texts_are_refused_with_size_limit_and_fix() {
-    let of = |bytes: usize| format!("{{\"_id\":\"a\",\"title\":\"t\",\"text\":\"{}\"}}\n", "x".repeat(bytes - 2));
+    let of = |bytes: usize| {
+        format!(
+            "{{\"_id\":\"a\",\"title\":\"t\",\"text\":\"{}\"}}\n",
+            "x".repeat(bytes - 2)
+        )
+    };
     assert_eq!(read("c.jsonl", of(1 << 20)).unwrap().len(), 1);
     assert_eq!(
         refusal("c.jsonl", of((1 << 20) + 1)),
         "c.jsonl:1: the text of key `a` is too long: 1048577 bytes, limit 1048576. Split it into passages"
     );
     let (_folder, path) = file("c.jsonl", of(100));
-    let options = |max_text_bytes| ReadOptions { max_text_bytes, ..ReadOptions::default() };
-    assert!(read_with(&path, &options(99)).unwrap_err().to_string().contains("100 bytes, limit 99"));
+    let options = |max_text_bytes| ReadOptions {
+        max_text_bytes,
+        ..ReadOptions::default()
+    };
+    assert!(
+        read_with(&path, &options(99))
+            .unwrap_err()
+            .to_string()
+            .contains("100 bytes, limit 99")
+    );
     assert_eq!(read_with(&path, &options(100)).unwrap().len(), 1);
     assert_eq!(
         refusal("c.jsonl", vec![b'x'; (16 << 20) + 1]),
@@ -180,7 +216,10 @@ fn tsv_is_key_and_text_or_what_its_header_says() {
     // First lines of DPR's psgs_w100.tsv, shortened; made by Python's csv.writer(delimiter="\t").
     let dpr = "id\ttext\ttitle\n1\t\"Aaron ( or ; \"\"Ahärôn\"\") is\ta prophet\"\tAaron\n2\tplain\t\"Q\"\"\"\r\n3\t\"left open\tt\n";
     let found = read("psgs.tsv", dpr).unwrap();
-    assert_eq!(found[0], (2, document("1", "Aaron", "Aaron ( or ; \"Ahärôn\") is\ta prophet")));
+    assert_eq!(
+        found[0],
+        (2, document("1", "Aaron", "Aaron ( or ; \"Ahärôn\") is\ta prophet"))
+    );
     assert_eq!(found[1], (3, document("2", "Q\"", "plain")));
     assert_eq!(found[2], (4, document("3", "t", "\"left open")));
     assert_eq!(
@@ -192,7 +231,10 @@ fn tsv_is_key_and_text_or_what_its_header_says() {
         refusal("c.tsv", "id\ttitle\ttext\na\tone\n"),
         "c.tsv:2: wrong number of columns: expected 3 between tabs: key<TAB>title<TAB>text, got 2"
     );
-    assert_eq!(refusal("c.tsv", "a\tone\n\t\n"), "c.tsv:2: the key is empty. Give every record a key of its own");
+    assert_eq!(
+        refusal("c.tsv", "a\tone\n\t\n"),
+        "c.tsv:2: the key is empty. Give every record a key of its own"
+    );
     assert_eq!(refusal("c.tsv", "id\ttext\n"), "`c.tsv` holds no documents");
 }
 
@@ -241,7 +283,10 @@ fn a_stream_that_is_cut_short_anywhere_is_refused() {
     for (name, content) in [("c.jsonl.gz", gzip(TWO)), ("c.jsonl.zst", zstd(TWO))] {
         for end in 4..content.len() {
             let refusal = refusal(name, &content[..end]);
-            assert!(refusal.starts_with(&format!("`{name}` is cut short: its ")), "{end}: {refusal}");
+            assert!(
+                refusal.starts_with(&format!("`{name}` is cut short: its ")),
+                "{end}: {refusal}"
+            );
         }
     }
     assert_eq!(
@@ -249,23 +294,37 @@ fn a_stream_that_is_cut_short_anywhere_is_refused() {
         "`c.jsonl.gz` is cut short: its gzip stream ends in the middle, after line 0. Fetch the file or compress it again"
     );
     let garbage = refusal("c.jsonl.gz", [gzip(TWO), b"trailing garbage".to_vec()].concat());
-    assert!(garbage.starts_with("cannot read `c.jsonl.gz` after line 2: "), "{garbage}");
+    assert!(
+        garbage.starts_with("cannot read `c.jsonl.gz` after line 2: "),
+        "{garbage}"
+    );
 }
 
 #[test]
 fn a_beir_folder_is_found_in_any_form() {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path();
-    let options = ReadOptions { format: CorpusFormat::Beir, ..ReadOptions::default() };
+    let options = ReadOptions {
+        format: CorpusFormat::Beir,
+        ..ReadOptions::default()
+    };
     let missing = read_with(root, &options).unwrap_err().to_string();
     assert!(missing.ends_with("has no corpus.jsonl: expected corpus.jsonl, corpus.jsonl.gz or corpus.jsonl.zst"));
     fs_err::write(root.join("corpus.jsonl.zst"), zstd(TWO)).unwrap();
     assert_eq!(read_with(root, &ReadOptions::default()).unwrap(), two());
     fs_err::write(root.join("corpus.jsonl"), "{\"_id\":\"plain\",\"text\":\"first\"}").unwrap();
-    assert_eq!(read_with(root, &options).unwrap(), [(1, document("plain", "", "first"))]);
+    assert_eq!(
+        read_with(root, &options).unwrap(),
+        [(1, document("plain", "", "first"))]
+    );
 
     let beir = BeirFolder::open(root).unwrap();
-    assert!(beir.qrels("test").unwrap_err().to_string().ends_with("has no split `test`. The splits there: none"));
+    assert!(
+        beir.qrels("test")
+            .unwrap_err()
+            .to_string()
+            .ends_with("has no split `test`. The splits there: none")
+    );
     fs_err::create_dir(root.join("qrels")).unwrap();
     for name in ["test.tsv", "dev.tsv.gz", "notes.md"] {
         fs_err::write(root.join("qrels").join(name), "").unwrap();
@@ -273,7 +332,10 @@ fn a_beir_folder_is_found_in_any_form() {
     assert_eq!(beir.splits().unwrap(), ["dev", "test"]);
     assert_eq!(beir.qrels("dev").unwrap(), root.join("qrels/dev.tsv.gz"));
     let error = beir.qrels("train").unwrap_err().to_string();
-    assert!(error.ends_with("has no split `train`. The splits there: dev, test"), "{error}");
+    assert!(
+        error.ends_with("has no split `train`. The splits there: dev, test"),
+        "{error}"
+    );
     assert!(beir.queries().unwrap_err().to_string().contains("has no queries.jsonl"));
     let error = BeirFolder::open(&root.join("corpus.jsonl")).unwrap_err().to_string();
     assert!(error.contains("is not a folder"), "{error}");
@@ -289,14 +351,19 @@ fn a_corpus_without_documents_is_refused() {
 fn what_cannot_be_opened_says_why() {
     assert!(refusal("corpus.xml", "x").starts_with("cannot tell the format of `corpus.xml`: expected a BEIR folder"));
     assert!(refusal("corpus.xml", "x").ends_with("Name it with `--format`, as in `--format tsv`, or rename the file"));
-    let missing = read_with(Path::new("no/such/corpus.parquet"), &ReadOptions::default()).unwrap_err().to_string();
+    let missing = read_with(Path::new("no/such/corpus.parquet"), &ReadOptions::default())
+        .unwrap_err()
+        .to_string();
     assert_eq!(missing, "no file or directory `no/such/corpus.parquet`");
     assert_eq!(
         BeirFolder::open(Path::new("scifact")).unwrap_err().to_string(),
         "no BEIR folder at `scifact`: expected corpus.jsonl, queries.jsonl and qrels/SPLIT.tsv"
     );
     let folder = tempfile::tempdir().unwrap();
-    let options = ReadOptions { format: CorpusFormat::Jsonl, ..ReadOptions::default() };
+    let options = ReadOptions {
+        format: CorpusFormat::Jsonl,
+        ..ReadOptions::default()
+    };
     let error = read_with(folder.path(), &options).unwrap_err().to_string();
     assert!(error.starts_with("expected a file, got a folder: "), "{error}");
 }
@@ -310,7 +377,9 @@ fn progress_is_counted_on_disk_and_an_error_ends_the_reader() {
     assert_eq!(reader.total_bytes(), Some(gzip(TWO).len() as u64));
 
     let (_folder, path) = file("c.jsonl", format!("{TWO}broken\n{{\"_id\":\"z\",\"text\":\"z\"}}\n"));
-    let found: Vec<bool> =
-        CorpusReader::open(&path, &ReadOptions::default()).unwrap().map(|item| item.is_ok()).collect();
+    let found: Vec<bool> = CorpusReader::open(&path, &ReadOptions::default())
+        .unwrap()
+        .map(|item| item.is_ok())
+        .collect();
     assert_eq!(found, [true, true, false]);
 }

@@ -18,7 +18,12 @@ fn shown(documents: &[(u64, Document)]) -> Vec<(&str, &str, &str, &str)> {
         .iter()
         .map(|(_, document)| {
             let metadata = document.metadata.as_ref().map_or("", |metadata| metadata.as_json());
-            (document.key.as_str(), document.title.as_str(), document.text.as_str(), metadata)
+            (
+                document.key.as_str(),
+                document.title.as_str(),
+                document.text.as_str(),
+                metadata,
+            )
         })
         .collect()
 }
@@ -32,7 +37,10 @@ fn with_format(format: CorpusFormat) -> ReadOptions {
 }
 
 fn split(words: usize) -> ReadOptions {
-    ReadOptions { split: Some(Split::new(words, 0).unwrap()), ..usual() }
+    ReadOptions {
+        split: Some(Split::new(words, 0).unwrap()),
+        ..usual()
+    }
 }
 
 const GUIDE: &str = "---\ntitle: The guide\ntags: [a, b]\nversion: 1.10\n---\n# Guide\n\nIntro *text*.\n";
@@ -52,12 +60,20 @@ fn a_folder_is_walked_in_order_and_the_rest_is_told() {
         ("Makefile", b"no"),
     ]);
     let mut reader = CorpusReader::open(folder.path(), &usual()).unwrap();
-    let found: Vec<(u64, Document)> = reader.by_ref().map(|item| item.map(|it| (it.line, it.value)).unwrap()).collect();
+    let found: Vec<(u64, Document)> = reader
+        .by_ref()
+        .map(|item| item.map(|it| (it.line, it.value)).unwrap())
+        .collect();
     assert_eq!(
         shown(&found),
         [
             ("a.md", "A", "One\ntwo.", r#"{"path":"a.md"}"#),
-            ("b/c/packed.markdown.gz", "packed", "No heading", r#"{"path":"b/c/packed.markdown.gz"}"#),
+            (
+                "b/c/packed.markdown.gz",
+                "packed",
+                "No heading",
+                r#"{"path":"b/c/packed.markdown.gz"}"#
+            ),
             ("b/c/plain.TXT", "plain", "*as* it\tis", r#"{"path":"b/c/plain.TXT"}"#),
             (
                 "b/guide.md",
@@ -68,16 +84,29 @@ fn a_folder_is_walked_in_order_and_the_rest_is_told() {
             ("z.md.zst", "Setext", "x", r#"{"path":"z.md.zst"}"#),
         ]
     );
-    assert_eq!(reader.warnings(), ["files that are no Markdown or text are left out: 2 .png, 1 without an ending"]);
+    assert_eq!(
+        reader.warnings(),
+        ["files that are no Markdown or text are left out: 2 .png, 1 without an ending"]
+    );
     assert_eq!(Some(reader.bytes_read()), reader.total_bytes());
 }
 
 #[test]
 fn a_file_a_pattern_and_a_folder_have_the_same_documents() {
-    let folder = folder(&[("docs/a/guide.md", GUIDE.as_bytes()), ("docs/b.md", b"# B\n\nb"), ("docs/x.rst", b"x")]);
+    let folder = folder(&[
+        ("docs/a/guide.md", GUIDE.as_bytes()),
+        ("docs/b.md", b"# B\n\nb"),
+        ("docs/x.rst", b"x"),
+    ]);
     let docs = folder.path().join("docs");
     let whole = read_with(&docs, &usual()).unwrap();
-    assert_eq!(whole.iter().map(|(_, document)| document.key.as_str()).collect::<Vec<_>>(), ["a/guide.md", "b.md"]);
+    assert_eq!(
+        whole
+            .iter()
+            .map(|(_, document)| document.key.as_str())
+            .collect::<Vec<_>>(),
+        ["a/guide.md", "b.md"]
+    );
     assert_eq!(read_with(&docs.join("**/*.md"), &usual()).unwrap(), whole);
     // A pattern may find folders, and no file is read twice.
     assert_eq!(read_with(&docs.join("[ab]*"), &usual()).unwrap(), whole);
@@ -86,15 +115,26 @@ fn a_file_a_pattern_and_a_folder_have_the_same_documents() {
     let alone = read_with(&docs.join("a/guide.md"), &usual()).unwrap();
     assert_eq!(alone, read_with(&docs.join("a"), &usual()).unwrap());
     assert_eq!(alone[0].1.key, "guide.md");
-    assert_eq!((&alone[0].1.title, &alone[0].1.text), (&whole[0].1.title, &whole[0].1.text));
+    assert_eq!(
+        (&alone[0].1.title, &alone[0].1.text),
+        (&whole[0].1.title, &whole[0].1.text)
+    );
 }
 
 #[test]
 fn formats_can_be_forced() {
-    let folder = folder(&[("a.md", b"# *A*\n"), ("b.txt", b"k\t*v*\n"), ("c.rst", b"*c*\n"), ("d.txt", b"prose\n")]);
+    let folder = folder(&[
+        ("a.md", b"# *A*\n"),
+        ("b.txt", b"k\t*v*\n"),
+        ("c.rst", b"*c*\n"),
+        ("d.txt", b"prose\n"),
+    ]);
     let of = |name: &str, format| {
         let found = read_with(&folder.path().join(name), &with_format(format)).unwrap();
-        found.into_iter().map(|(_, document)| format!("{}|{}", document.title, document.text)).collect::<Vec<_>>()
+        found
+            .into_iter()
+            .map(|(_, document)| format!("{}|{}", document.title, document.text))
+            .collect::<Vec<_>>()
     };
     assert_eq!(of("", CorpusFormat::Text), ["a|# *A*", "b|k\t*v*", "d|prose"]);
     assert_eq!(of("", CorpusFormat::Markdown), ["A|", "b|k\tv", "d|prose"]);
@@ -102,11 +142,18 @@ fn formats_can_be_forced() {
     assert_eq!(of("c.rst", CorpusFormat::Markdown), ["c|c"]);
     // By its name alone, a file .txt has columns, as ever.
     assert_eq!(of("b.txt", CorpusFormat::Auto), ["|*v*"]);
-    let error = read_with(&folder.path().join("d.txt"), &usual()).unwrap_err().to_string();
-    assert!(error.contains("or `--format text` for a file that is one document, got 1"), "{error}");
+    let error = read_with(&folder.path().join("d.txt"), &usual())
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("or `--format text` for a file that is one document, got 1"),
+        "{error}"
+    );
     for format in [CorpusFormat::Markdown, CorpusFormat::Text] {
         assert_eq!(format.to_string().parse::<CorpusFormat>().unwrap(), format);
-        let error = CorpusReader::open(Path::new("-"), &with_format(format)).unwrap_err().to_string();
+        let error = CorpusReader::open(Path::new("-"), &with_format(format))
+            .unwrap_err()
+            .to_string();
         assert!(error.starts_with("`-` is a stream, and has no name"), "{error}");
     }
 }
@@ -115,9 +162,19 @@ fn formats_can_be_forced() {
 fn a_beir_folder_is_one_and_part_of_one_is_no_folder_of_texts() {
     let beir = folder(&[("corpus.jsonl", TWO.as_bytes()), ("README.md", b"# About")]);
     assert_eq!(read_with(beir.path(), &usual()).unwrap(), two());
-    assert_eq!(read_with(beir.path(), &with_format(CorpusFormat::Markdown)).unwrap()[0].1.key, "README.md");
+    assert_eq!(
+        read_with(beir.path(), &with_format(CorpusFormat::Markdown)).unwrap()[0]
+            .1
+            .key,
+        "README.md"
+    );
     let part = folder(&[("queries.jsonl", b""), ("README.md", b"# About")]);
-    assert!(read_with(part.path(), &usual()).unwrap_err().to_string().contains("has no corpus.jsonl: expected"));
+    assert!(
+        read_with(part.path(), &usual())
+            .unwrap_err()
+            .to_string()
+            .contains("has no corpus.jsonl: expected")
+    );
 }
 
 #[test]
@@ -131,7 +188,15 @@ fn flawed_files_are_told_and_may_be_skipped() {
         ("title.md", b"# Only a title"),
         ("utf16.md", b"# x"),
     ]);
-    let error = read_with(folder.path(), &ReadOptions { max_bad: Some(1), ..usual() }).unwrap_err().to_string();
+    let error = read_with(
+        folder.path(),
+        &ReadOptions {
+            max_bad: Some(1),
+            ..usual()
+        },
+    )
+    .unwrap_err()
+    .to_string();
     let error = error.replace(&format!("{}/", folder.path().display()), "");
     for told in [
         "4 bad records in `",
@@ -142,20 +207,52 @@ fn flawed_files_are_told_and_may_be_skipped() {
     ] {
         assert!(error.contains(told), "{error}");
     }
-    let found = read_with(folder.path(), &ReadOptions { max_bad: Some(4), ..usual() }).unwrap();
-    assert_eq!(found.iter().map(|(_, it)| it.key.as_str()).collect::<Vec<_>>(), ["good.md", "title.md", "utf16.md"]);
+    let found = read_with(
+        folder.path(),
+        &ReadOptions {
+            max_bad: Some(4),
+            ..usual()
+        },
+    )
+    .unwrap();
+    assert_eq!(
+        found.iter().map(|(_, it)| it.key.as_str()).collect::<Vec<_>>(),
+        ["good.md", "title.md", "utf16.md"]
+    );
     fs_err::write(folder.path().join("utf16.md"), b"\xff\xfea\0b\0").unwrap();
-    let error = read_with(&folder.path().join("utf16.md"), &usual()).unwrap_err().to_string();
+    let error = read_with(&folder.path().join("utf16.md"), &usual())
+        .unwrap_err()
+        .to_string();
     assert!(error.contains("utf16.md:1: not a record of this format: `"), "{error}");
     assert!(error.contains("UTF-16, not UTF-8"), "{error}");
-    let found = read_with(folder.path(), &ReadOptions { max_bad: Some(5), ..usual() }).unwrap();
-    assert_eq!(found.iter().map(|(_, it)| it.key.as_str()).collect::<Vec<_>>(), ["good.md", "title.md"]);
+    let found = read_with(
+        folder.path(),
+        &ReadOptions {
+            max_bad: Some(5),
+            ..usual()
+        },
+    )
+    .unwrap();
+    assert_eq!(
+        found.iter().map(|(_, it)| it.key.as_str()).collect::<Vec<_>>(),
+        ["good.md", "title.md"]
+    );
     fs_err::write(folder.path().join("good.md"), "x".repeat((1 << 20) + 1)).unwrap();
-    let error = read_with(&folder.path().join("good.md"), &usual()).unwrap_err().to_string();
-    assert!(error.contains("good.md:1: the text of key `good.md` is too long"), "{error}");
+    let error = read_with(&folder.path().join("good.md"), &usual())
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("good.md:1: the text of key `good.md` is too long"),
+        "{error}"
+    );
     fs_err::write(folder.path().join("good.md"), "x ".repeat((8 << 20) + 1)).unwrap();
-    let error = read_with(&folder.path().join("good.md"), &split(5)).unwrap_err().to_string();
-    assert!(error.contains("good.md:1: the file is larger than 16777216 bytes"), "{error}");
+    let error = read_with(&folder.path().join("good.md"), &split(5))
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("good.md:1: the file is larger than 16777216 bytes"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -169,7 +266,12 @@ fn a_folder_without_texts_is_refused() {
         "{error}"
     );
     let empty = folder(&[]);
-    assert!(read_with(empty.path(), &usual()).unwrap_err().to_string().contains("got none"));
+    assert!(
+        read_with(empty.path(), &usual())
+            .unwrap_err()
+            .to_string()
+            .contains("got none")
+    );
 }
 
 #[test]
@@ -180,7 +282,10 @@ fn front_matter_that_is_not_understood_is_told() {
         ("c.md", b"---\n\na\n---\nb"),
     ]);
     let mut reader = CorpusReader::open(folder.path(), &usual()).unwrap();
-    let found: Vec<(u64, Document)> = reader.by_ref().map(|item| item.map(|it| (it.line, it.value)).unwrap()).collect();
+    let found: Vec<(u64, Document)> = reader
+        .by_ref()
+        .map(|item| item.map(|it| (it.line, it.value)).unwrap())
+        .collect();
     assert_eq!(
         shown(&found),
         [
@@ -194,7 +299,10 @@ fn front_matter_that_is_not_understood_is_told() {
         "front matter of 2 files is not all understood, and what is not is left out; the first: `{}`, line 3: no YAML",
         folder.path().join("a.md").display()
     );
-    assert!(warnings.len() == 1 && warnings[0].starts_with(&expected), "{warnings:?}");
+    assert!(
+        warnings.len() == 1 && warnings[0].starts_with(&expected),
+        "{warnings:?}"
+    );
 }
 
 #[cfg(unix)]
@@ -212,17 +320,28 @@ fn links_to_folders_are_not_followed() {
     let expected = "files that are no Markdown or text are left out: 3 symbolic links to folders or to nothing";
     assert_eq!(reader.warnings(), [expected]);
     // The folder itself may be a link.
-    assert_eq!(read_with(&folder.path().join("again"), &usual()).unwrap()[0].1.key, "b.md");
+    assert_eq!(
+        read_with(&folder.path().join("again"), &usual()).unwrap()[0].1.key,
+        "b.md"
+    );
 }
 
 const SECTIONS: &str = "# Manual\n\nIntro one. Intro two.\n\n## Install\n\n### Linux\n\nRun this now. Then that.\n\n### Windows\n\nClick here.\n\n```sh\n## no heading\n```\n\n## Use\n\nOne two three four five six seven.\n";
 
 #[test]
 fn passages_begin_at_headings_and_know_them() {
-    let folder = folder(&[("m.md", SECTIONS.as_bytes()), ("plain.txt", b"One two.\n\n## Three\n\nFour.")]);
+    let folder = folder(&[
+        ("m.md", SECTIONS.as_bytes()),
+        ("plain.txt", b"One two.\n\n## Three\n\nFour."),
+    ]);
     let found = read_with(folder.path(), &split(6)).unwrap();
     let expected = [
-        ("m.md#0", "Manual", "Intro one. Intro two.", r#"{"path":"m.md","document":"m.md","passage":0}"#),
+        (
+            "m.md#0",
+            "Manual",
+            "Intro one. Intro two.",
+            r#"{"path":"m.md","document":"m.md","passage":0}"#,
+        ),
         (
             "m.md#1",
             "Manual",
@@ -248,7 +367,12 @@ fn passages_begin_at_headings_and_know_them() {
             "Use\n\nOne two three four five",
             r#"{"path":"m.md","document":"m.md","passage":4,"heading":"Use"}"#,
         ),
-        ("m.md#5", "Manual", "six seven.", r#"{"path":"m.md","document":"m.md","passage":5,"heading":"Use"}"#),
+        (
+            "m.md#5",
+            "Manual",
+            "six seven.",
+            r#"{"path":"m.md","document":"m.md","passage":5,"heading":"Use"}"#,
+        ),
         (
             "plain.txt#0",
             "plain",
@@ -266,7 +390,12 @@ fn passages_begin_at_headings_and_know_them() {
 
 #[test]
 fn fields_of_passages_are_reserved() {
-    for (field, is_refused) in [("document", true), ("passage", true), ("heading", true), ("headings", false)] {
+    for (field, is_refused) in [
+        ("document", true),
+        ("passage", true),
+        ("heading", true),
+        ("headings", false),
+    ] {
         let source = format!("---\n{field}: x\n---\n## H\n\ntext");
         let (_folder, path) = file("a.md", &source);
         let found = read_with(&path, &split(5));

@@ -34,7 +34,9 @@ fn sums(tables: &[[u8; 32]], bytes: &[[u8; BLOCK_ROWS]]) -> [i32; BLOCK_ROWS] {
         for (tables, bytes) in tables.chunks(4).zip(bytes.chunks(4)) {
             let mut four = [vdupq_n_u8(0); PARTS];
             for (table, bytes) in tables.iter().zip(bytes) {
-                let ([low, high], _) = table.as_chunks::<16>() else { continue };
+                let ([low, high], _) = table.as_chunks::<16>() else {
+                    continue;
+                };
                 let (low, high): (uint8x16_t, uint8x16_t) = (transmute!(*low), transmute!(*high));
                 for (sum, bytes) in four.iter_mut().zip(bytes.as_chunks::<PLACES>().0) {
                     *sum = vaddq_u8(*sum, looked_up(low, high, bytes));

@@ -25,7 +25,10 @@ fn load_query(values: &[i8; LANES]) -> [int16x8_t; 2] {
 fn load_row(values: &[u8; LANES]) -> [int16x8_t; 2] {
     let bytes: uint8x16_t = transmute!(*values);
     // 0..=255 is the same number in u16 and i16.
-    [vreinterpretq_s16_u16(vmovl_u8(vget_low_u8(bytes))), vreinterpretq_s16_u16(vmovl_u8(vget_high_u8(bytes)))]
+    [
+        vreinterpretq_s16_u16(vmovl_u8(vget_low_u8(bytes))),
+        vreinterpretq_s16_u16(vmovl_u8(vget_high_u8(bytes))),
+    ]
 }
 
 /// `sums` and the products of a widened query and a row.
@@ -35,7 +38,10 @@ fn add(sums: [int32x4_t; 2], query: [int16x8_t; 2], row: &[u8; LANES]) -> [int32
     let [low, high] = load_row(row);
     let first = vmlal_s16(sums[0], vget_low_s16(query[0]), vget_low_s16(low));
     let second = vmlal_high_s16(sums[1], query[0], low);
-    [vmlal_s16(first, vget_low_s16(query[1]), vget_low_s16(high)), vmlal_high_s16(second, query[1], high)]
+    [
+        vmlal_s16(first, vget_low_s16(query[1]), vget_low_s16(high)),
+        vmlal_high_s16(second, query[1], high),
+    ]
 }
 
 #[inline]
@@ -47,7 +53,9 @@ fn total(sums: [int32x4_t; 2]) -> i32 {
 /// Inner product.
 #[target_feature(enable = "neon")]
 pub(super) fn dot_i8(query: &[i8], row: &[u8]) -> i32 {
-    let [sum] = padded_sums((query, row), [vdupq_n_s32(0); 2], |sum, q, r| add(sum, load_query(q), r));
+    let [sum] = padded_sums((query, row), [vdupq_n_s32(0); 2], |sum, q, r| {
+        add(sum, load_query(q), r)
+    });
     total(sum)
 }
 
@@ -57,7 +65,12 @@ pub(super) fn dot_i8_x4(query: &[i8], rows: &[&[u8]; 4]) -> [i32; 4] {
     let zero = [vdupq_n_s32(0); 2];
     let sums = padded_sums_of_four(query, rows, zero, |sums: [[int32x4_t; 2]; 4], q, [r0, r1, r2, r3]| {
         let q = load_query(q);
-        [add(sums[0], q, r0), add(sums[1], q, r1), add(sums[2], q, r2), add(sums[3], q, r3)]
+        [
+            add(sums[0], q, r0),
+            add(sums[1], q, r1),
+            add(sums[2], q, r2),
+            add(sums[3], q, r3),
+        ]
     });
     match sums {
         Some([a, b, c, d]) => [total(a), total(b), total(c), total(d)],

@@ -20,7 +20,10 @@ use std::arch::is_aarch64_feature_detected;
 use super::Kernels;
 
 /// The NEON kernels, where this processor has them.
-#[expect(unsafe_code, reason = "calls functions compiled for NEON, after the check of the processor")]
+#[expect(
+    unsafe_code,
+    reason = "calls functions compiled for NEON, after the check of the processor"
+)]
 pub(super) fn neon_kernels() -> Option<Kernels> {
     // No closure: that would copy the four slices once more, just after they were written, which waits for the stores.
     fn four(query: &[i8], rows: [&[u8]; 4]) -> [i32; 4] {

@@ -58,7 +58,12 @@ fn weighted(table: &Sketches<'_>, code: &[u64]) -> i32 {
     let mut sum = 0i32;
     let mut sums = vdupq_n_s16(0);
     for (i, pair) in pairs.iter().enumerate() {
-        let planes = [load(&planes[0].0[i]), load(&planes[1].0[i]), load(&planes[2].0[i]), load(&planes[3].0[i])];
+        let planes = [
+            load(&planes[0].0[i]),
+            load(&planes[1].0[i]),
+            load(&planes[2].0[i]),
+            load(&planes[3].0[i]),
+        ];
         sums = add(sums, load(pair), planes);
         if (i + 1) % ROUNDS == 0 {
             sum = sum.wrapping_add(vaddlvq_s16(sums));

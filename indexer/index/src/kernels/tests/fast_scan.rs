@@ -8,8 +8,22 @@ fn question(bytes: usize, random: &mut Random, entry: impl Fn(&mut Random) -> u8
     let tables = (0..bytes).map(|_| std::array::from_fn(|_| entry(random))).collect();
     let shift = -(random.below(4 * bytes + 1) as i32);
     let mut some = || std::array::from_fn(|_| random.float());
-    let factors = BlockFactors { sketch: some(), bias: some(), error: some() };
-    (Lookup { tables, shift, scale: 0.37, bias: 0.83, base: -0.21, optimism: 1.9 }, factors)
+    let factors = BlockFactors {
+        sketch: some(),
+        bias: some(),
+        error: some(),
+    };
+    (
+        Lookup {
+            tables,
+            shift,
+            scale: 0.37,
+            bias: 0.83,
+            base: -0.21,
+            optimism: 1.9,
+        },
+        factors,
+    )
 }
 
 fn estimates(kernels: &Kernels, lookup: &Lookup, bytes: &[[u8; BLOCK_ROWS]], factors: &BlockFactors) -> Vec<u32> {
@@ -35,7 +49,13 @@ fn blocks_are_laid_out_byte_by_byte() {
             let table = &lines[1..=(rows * stride).saturating_sub(1)];
             for count in [0, 1, 31, 33, 63, 64, 70] {
                 let ids: Vec<u32> = (0..count)
-                    .map(|at| if at % 9 == 5 { u32::MAX - at } else { random.below(rows + 2) as u32 })
+                    .map(|at| {
+                        if at % 9 == 5 {
+                            u32::MAX - at
+                        } else {
+                            random.below(rows + 2) as u32
+                        }
+                    })
                     .collect();
                 for kernels in available() {
                     let mut bytes = vec![[7u8; BLOCK_ROWS]; words * 8];
@@ -44,8 +64,9 @@ fn blocks_are_laid_out_byte_by_byte() {
                         for row in 0..BLOCK_ROWS {
                             let line = ids.get(row).filter(|_| stride > 0);
                             let line = line.and_then(|id| table.chunks_exact(stride).nth(*id as usize));
-                            let expected =
-                                line.and_then(|line| line.get(at / 8)).map_or(0, |word| word.to_le_bytes()[at % 8]);
+                            let expected = line
+                                .and_then(|line| line.get(at / 8))
+                                .map_or(0, |word| word.to_le_bytes()[at % 8]);
                             assert_eq!(
                                 bytes[place(row)],
                                 expected,
@@ -66,10 +87,17 @@ fn sums_of_entries_make_the_estimates_of_every_set() {
     for bytes in [0, 1, 2, 3, 4, 5, 7, 8, 16, 48, 96, 128, 255, 256, 257, 513, 1200] {
         for (most, all) in [(1, false), (MOST, false), (MOST, true)] {
             // With every entry at its largest, the narrow sums come closest to overflow.
-            let entry = |random: &mut Random| if all { most } else { random.below(usize::from(most) + 1) as u8 };
+            let entry = |random: &mut Random| {
+                if all {
+                    most
+                } else {
+                    random.below(usize::from(most) + 1) as u8
+                }
+            };
             let (lookup, factors) = question(bytes, &mut random, entry);
-            let block: Vec<[u8; BLOCK_ROWS]> =
-                (0..bytes).map(|_| std::array::from_fn(|_| random.bits() as u8)).collect();
+            let block: Vec<[u8; BLOCK_ROWS]> = (0..bytes)
+                .map(|_| std::array::from_fn(|_| random.bits() as u8))
+                .collect();
             let sum = |row: usize| {
                 let looked_up = lookup.tables.iter().zip(&block).map(|(table, bytes)| {
                     let byte = usize::from(bytes[place(row)]);
@@ -85,9 +113,17 @@ fn sums_of_entries_make_the_estimates_of_every_set() {
                 })
                 .collect();
             for kernels in available() {
-                assert_eq!(estimates(&kernels, &lookup, &block, &factors), expected, "{} {bytes} {most}", kernels.name);
+                assert_eq!(
+                    estimates(&kernels, &lookup, &block, &factors),
+                    expected,
+                    "{} {bytes} {most}",
+                    kernels.name
+                );
                 // The shorter counts.
-                let cut = Lookup { tables: lookup.tables[..bytes / 2].to_vec(), ..lookup.clone() };
+                let cut = Lookup {
+                    tables: lookup.tables[..bytes / 2].to_vec(),
+                    ..lookup.clone()
+                };
                 let (short, long) = (
                     estimates(&kernels, &cut, &block, &factors),
                     estimates(&SCALAR, &cut, &block[..bytes / 2], &factors),
@@ -105,10 +141,16 @@ fn estimates_are_compared_with_a_threshold() {
         let mut estimates: [f32; BLOCK_ROWS] = std::array::from_fn(|_| random.float());
         (estimates[3], estimates[40], estimates[63]) = (f32::NAN, f32::INFINITY, f32::NEG_INFINITY);
         for least in [estimates[17], 0.0, f32::NEG_INFINITY, f32::INFINITY, f32::NAN] {
-            let expected =
-                (0..BLOCK_ROWS).filter(|row| estimates[*row] >= least).fold(0u64, |rows, row| rows | 1 << row);
+            let expected = (0..BLOCK_ROWS)
+                .filter(|row| estimates[*row] >= least)
+                .fold(0u64, |rows, row| rows | 1 << row);
             for kernels in available() {
-                assert_eq!((kernels.not_below)(&estimates, least), expected, "{} {least}", kernels.name);
+                assert_eq!(
+                    (kernels.not_below)(&estimates, least),
+                    expected,
+                    "{} {least}",
+                    kernels.name
+                );
             }
         }
     }

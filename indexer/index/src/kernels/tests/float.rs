@@ -31,7 +31,8 @@ fn squares<'a>(a: &'a [f32], b: &'a [f32]) -> impl Iterator<Item = f64> + 'a {
     a.iter().zip(b).map(|(x, y)| f64::from(x - y) * f64::from(x - y))
 }
 
-/// Ordinary rows; rows whose products come near the largest and the smallest numbers; rows of denormal numbers and zeros.
+/// Ordinary rows; rows whose products come near the largest and the smallest numbers; rows of denormal numbers and
+/// zeros.
 fn rows() -> Vec<(&'static str, Vec<f32>, Vec<f32>)> {
     let mut random = Random::new(1);
     let mut row = |value: &dyn Fn(&mut Random) -> f32| (0..LONGEST).map(|_| value(&mut random)).collect::<Vec<f32>>();
@@ -92,14 +93,22 @@ fn products_with_half_precision_agree_with_f64() {
 /// Every half-precision number, alone in its lane, gives itself.
 #[test]
 fn every_half_precision_number_is_read_as_it_is() {
-    let all: Vec<f16> = (0..=u16::MAX).map(f16::from_bits).filter(|value| value.is_finite()).collect();
+    let all: Vec<f16> = (0..=u16::MAX)
+        .map(f16::from_bits)
+        .filter(|value| value.is_finite())
+        .collect();
     for kernels in available() {
         for (i, value) in all.iter().enumerate() {
             let mut row = [f16::ZERO; 77];
             row[i % 77] = *value;
             let got = (kernels.dot_f16)(&[1.0; 77], &row);
             // Adding zero leaves every number as it is, but turns a negative zero into a positive one.
-            assert_eq!(got.to_bits(), (value.to_f32() + 0.0).to_bits(), "{} {value:e}", kernels.name);
+            assert_eq!(
+                got.to_bits(),
+                (value.to_f32() + 0.0).to_bits(),
+                "{} {value:e}",
+                kernels.name
+            );
         }
     }
 }
@@ -116,7 +125,11 @@ fn infinities_and_nan_stay_visible() {
                 let half: Vec<f16> = a.iter().map(|value| f16::from_f32(*value)).collect();
                 for got in [(kernels.dot)(&a, &b), (kernels.dot_f16)(&b, &half)] {
                     assert_eq!(got.is_nan(), value.is_nan(), "{} {value} {got}", kernels.name);
-                    assert!(got.is_nan() || got.to_bits() == value.to_bits(), "{} {value} {got}", kernels.name);
+                    assert!(
+                        got.is_nan() || got.to_bits() == value.to_bits(),
+                        "{} {value} {got}",
+                        kernels.name
+                    );
                 }
                 assert!(!(kernels.squared_l2)(&a, &b).is_finite(), "{} {value}", kernels.name);
             }
@@ -130,15 +143,24 @@ fn infinities_and_nan_stay_visible() {
 #[test]
 fn different_lengths_use_the_shorter() {
     for kernels in available() {
-        assert_eq!((kernels.dot)(&[1.0, 2.0, 3.0], &[4.0, 5.0]).to_bits(), 14.0f32.to_bits());
+        assert_eq!(
+            (kernels.dot)(&[1.0, 2.0, 3.0], &[4.0, 5.0]).to_bits(),
+            14.0f32.to_bits()
+        );
         assert_eq!((kernels.dot)(&[], &[1.0]).to_bits(), 0.0f32.to_bits());
-        assert_eq!((kernels.squared_l2)(&[1.0, 2.0], &[4.0, 5.0, 6.0]).to_bits(), 18.0f32.to_bits());
+        assert_eq!(
+            (kernels.squared_l2)(&[1.0, 2.0], &[4.0, 5.0, 6.0]).to_bits(),
+            18.0f32.to_bits()
+        );
         assert_eq!((kernels.squared_l2)(&[1.0], &[]).to_bits(), 0.0f32.to_bits());
         assert_eq!((kernels.dot_f16)(&[3.0, 1.0], &[f16::ONE]).to_bits(), 3.0f32.to_bits());
         assert_eq!((kernels.dot_f16)(&[], &[f16::ONE]).to_bits(), 0.0f32.to_bits());
         let (long, short) = (vec![1.0f32; 200], vec![1.0f32; 100]);
         assert_eq!((kernels.dot)(&long, &short).to_bits(), 100.0f32.to_bits());
-        assert_eq!((kernels.dot_f16)(&short, &vec![f16::ONE; 200]).to_bits(), 100.0f32.to_bits());
+        assert_eq!(
+            (kernels.dot_f16)(&short, &vec![f16::ONE; 200]).to_bits(),
+            100.0f32.to_bits()
+        );
     }
     assert_eq!(dot(&[1.0, 2.0, 3.0], &[4.0, 5.0]).to_bits(), 14.0f32.to_bits());
 }
@@ -148,7 +170,9 @@ fn different_lengths_use_the_shorter() {
 fn every_set_rotates_to_the_same_bits_as_the_definition_says() {
     let mut random = Random::new(4);
     for (dim, rounds) in
-        (1..=40).map(|dim| (dim, 3)).chain([(100, 4), (127, 1), (256, 4), (384, 4), (768, 4), (1000, 2)])
+        (1..=40)
+            .map(|dim| (dim, 3))
+            .chain([(100, 4), (127, 1), (256, 4), (384, 4), (768, 4), (1000, 2)])
     {
         let block = 1 << usize::ilog2(dim);
         let mut value = |_| (random.bits() >> 40) as f32 / (1 << 23) as f32 - 1.0;
@@ -156,11 +180,20 @@ fn every_set_rotates_to_the_same_bits_as_the_definition_says() {
         let row: Vec<f32> = (0..dim).map(&mut value).collect();
         let mut exact: Vec<f64> = row.iter().map(|value| f64::from(*value)).collect();
         for (round, signs) in signs.chunks_exact(dim).enumerate() {
-            exact.iter_mut().zip(signs).for_each(|(value, sign)| *value *= f64::from(*sign));
+            exact
+                .iter_mut()
+                .zip(signs)
+                .for_each(|(value, sign)| *value *= f64::from(*sign));
             let inside = block_of_round(round, dim, block);
             let before = exact[inside.clone()].to_vec();
             for (i, value) in exact[inside].iter_mut().enumerate() {
-                let sign = |j: usize| if (i & j).count_ones().is_multiple_of(2) { 1.0 } else { -1.0 };
+                let sign = |j: usize| {
+                    if (i & j).count_ones().is_multiple_of(2) {
+                        1.0
+                    } else {
+                        -1.0
+                    }
+                };
                 *value = before.iter().enumerate().map(|(j, value)| sign(j) * value).sum();
             }
             if block != dim {
@@ -175,10 +208,19 @@ fn every_set_rotates_to_the_same_bits_as_the_definition_says() {
         for kernels in available() {
             let mut rotated = row.clone();
             (kernels.rotate)(&signs, block, &mut rotated);
-            let error = exact.iter().zip(&rotated).map(|(x, y)| (x - f64::from(*y)).abs()).fold(0.0, f64::max);
+            let error = exact
+                .iter()
+                .zip(&rotated)
+                .map(|(x, y)| (x - f64::from(*y)).abs())
+                .fold(0.0, f64::max);
             assert!(error <= 1e-5 * size, "{} of {dim}: {error} of {size}", kernels.name);
             let bits: Vec<u32> = rotated.iter().map(|value| value.to_bits()).collect();
-            assert_eq!(*first.get_or_insert_with(|| bits.clone()), bits, "{} of {dim}", kernels.name);
+            assert_eq!(
+                *first.get_or_insert_with(|| bits.clone()),
+                bits,
+                "{} of {dim}",
+                kernels.name
+            );
         }
     }
 }

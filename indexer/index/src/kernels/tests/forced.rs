@@ -9,14 +9,20 @@ use crate::kernels::{asked, available, choose, kernels, prefetch};
 fn child(value: Option<&str>) -> String {
     let path = module_path!().split_once("::").unwrap().1;
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", &format!("{path}::report"), "--ignored", "--nocapture"]).env_remove(ENVIRONMENT);
+    command
+        .args(["--exact", &format!("{path}::report"), "--ignored", "--nocapture"])
+        .env_remove(ENVIRONMENT);
     if let Some(value) = value {
         command.env(ENVIRONMENT, value);
     }
     let output = command.output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let text = String::from_utf8(output.stdout).unwrap();
-    text.lines().find_map(|line| line.split_once("kernels: ")).unwrap().1.to_owned()
+    text.lines()
+        .find_map(|line| line.split_once("kernels: "))
+        .unwrap()
+        .1
+        .to_owned()
 }
 
 #[test]

@@ -16,7 +16,9 @@ fn rows() -> Vec<(Vec<i8>, [Vec<u8>; 4])> {
         found.push(((0..LONGEST).map(|_| query(&mut random)).collect(), rows));
     };
     many(&|random| random.bits() as i8, &|random| random.bits() as u8);
-    many(&|random| [-128, 127][random.below(2)], &|random| [0, 255][random.below(2)]);
+    many(&|random| [-128, 127][random.below(2)], &|random| {
+        [0, 255][random.below(2)]
+    });
     many(&|_| -128, &|_| 255);
     many(&|_| 127, &|_| 255);
     many(&|_| -128, &|_| 0);
@@ -47,7 +49,12 @@ fn four_rows_at_once_are_exact() {
                     let query = &query[start..start + len];
                     let rows = [0, 1, 2, 3].map(|i: usize| &rows[i][i % 3..i % 3 + len]);
                     let got = (kernels.dot_i8_x4)(query, rows).map(i64::from);
-                    assert_eq!(got, rows.map(|row| exact(query, row)), "{} of {len} from {start}", kernels.name);
+                    assert_eq!(
+                        got,
+                        rows.map(|row| exact(query, row)),
+                        "{} of {len} from {start}",
+                        kernels.name
+                    );
                 }
             }
         }
@@ -61,7 +68,12 @@ fn different_lengths_use_the_shorter() {
     for kernels in available() {
         for (left, right) in [(0, 0), (0, 5), (5, 0), (64, 65), (300, 129), (17, 300)] {
             let got = (kernels.dot_i8)(&query[..left], &row[..right]);
-            assert_eq!(i64::from(got), exact(&query[..left], &row[..right]), "{} {left} {right}", kernels.name);
+            assert_eq!(
+                i64::from(got),
+                exact(&query[..left], &row[..right]),
+                "{} {left} {right}",
+                kernels.name
+            );
         }
         let rows = [&row[..], &row[..7], &[], &row[..200]];
         let got = (kernels.dot_i8_x4)(&query[..200], rows).map(i64::from);
@@ -77,8 +89,18 @@ fn the_longest_rows_fit_and_longer_ones_wrap() {
             let (query, row) = (vec![value; len], vec![255u8; len]);
             let expected = exact(&query, &row);
             assert_eq!(i64::from(expected as i32) == expected, len == 65_536);
-            assert_eq!((kernels.dot_i8)(&query, &row), expected as i32, "{} {len}", kernels.name);
-            assert_eq!((kernels.dot_i8_x4)(&query, [&row[..]; 4]), [expected as i32; 4], "{} {len}", kernels.name);
+            assert_eq!(
+                (kernels.dot_i8)(&query, &row),
+                expected as i32,
+                "{} {len}",
+                kernels.name
+            );
+            assert_eq!(
+                (kernels.dot_i8_x4)(&query, [&row[..]; 4]),
+                [expected as i32; 4],
+                "{} {len}",
+                kernels.name
+            );
         }
     }
 }

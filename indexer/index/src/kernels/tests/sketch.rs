@@ -26,12 +26,21 @@ impl Case {
         }
         // Bits past the dimension are random in the table: the planes have none there.
         let line = |random: &mut Random| {
-            (0..stride).map(|w| if w < words { random.bits() } else { u64::MAX }).collect::<Vec<_>>()
+            (0..stride)
+                .map(|w| if w < words { random.bits() } else { u64::MAX })
+                .collect::<Vec<_>>()
         };
         // One value before the first row, so that rows have every alignment.
         let mut lines = vec![u64::MAX; 1];
         lines.extend((0..rows).flat_map(|_| line(random)));
-        Self { values, planes, words, stride, lines, rows }
+        Self {
+            values,
+            planes,
+            words,
+            stride,
+            lines,
+            rows,
+        }
     }
 
     fn table(&self) -> &[u64] {
@@ -49,9 +58,23 @@ impl Case {
 
     fn check(&self, kernels: &Kernels, ids: &[u32]) {
         let mut out = vec![7; ids.len() + 1];
-        (kernels.sketch)(&self.planes, self.words, self.table(), self.stride, ids, &mut out[..ids.len()]);
+        (kernels.sketch)(
+            &self.planes,
+            self.words,
+            self.table(),
+            self.stride,
+            ids,
+            &mut out[..ids.len()],
+        );
         let expected: Vec<i32> = ids.iter().map(|id| self.exact(*id)).chain([7]).collect();
-        assert_eq!(out, expected, "{} of {} values, stride {}", kernels.name, self.values.len(), self.stride);
+        assert_eq!(
+            out,
+            expected,
+            "{} of {} values, stride {}",
+            kernels.name,
+            self.values.len(),
+            self.stride
+        );
     }
 }
 

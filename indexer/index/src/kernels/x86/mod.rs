@@ -13,7 +13,10 @@ use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
 use super::Kernels;
 
 /// The AVX2 kernels, where this processor has them.
-#[expect(unsafe_code, reason = "calls functions compiled for AVX2, after the check of the processor")]
+#[expect(
+    unsafe_code,
+    reason = "calls functions compiled for AVX2, after the check of the processor"
+)]
 pub(super) fn avx2_kernels() -> Option<Kernels> {
     // No closure: that would copy the four slices once more, just after they were written, which waits for the stores.
     fn four(query: &[i8], rows: [&[u8]; 4]) -> [i32; 4] {
@@ -50,11 +53,15 @@ pub(super) fn avx2_kernels() -> Option<Kernels> {
 }
 
 /// The AVX-512 kernels, where this processor has all of F, BW, VL, VNNI and VPOPCNTDQ, and AVX2.
-#[expect(unsafe_code, reason = "calls functions compiled for AVX-512, after the check of the processor")]
+#[expect(
+    unsafe_code,
+    reason = "calls functions compiled for AVX-512, after the check of the processor"
+)]
 pub(super) fn avx512_kernels() -> Option<Kernels> {
     // No closure: that would copy the four slices once more, just after they were written, which waits for the stores.
     fn four(query: &[i8], rows: [&[u8]; 4]) -> [i32; 4] {
-        // SAFETY: this function is handed out below, once this processor is known to have AVX2 and AVX-512F, BW and VNNI.
+        // SAFETY: this function is handed out below, once this processor is known to have AVX2 and AVX-512F, BW and
+        // VNNI.
         unsafe { avx512::dot_i8_x4(query, &rows) }
     }
     let found = is_x86_feature_detected!("avx2")

@@ -13,14 +13,22 @@ fn shard(metadata: &[String]) -> (tempfile::TempDir, TextShard) {
     let mut writer = TextWriter::create(dir.path(), TextLanguage::English).unwrap();
     for (number, metadata_json) in metadata.iter().enumerate() {
         let (key, title) = (format!("k{number:04}"), if number % 3 == 0 { "" } else { "one" });
-        writer.add(TextDocument { key: &key, title, text: "text", metadata_json }).unwrap();
+        writer
+            .add(TextDocument {
+                key: &key,
+                title,
+                text: "text",
+                metadata_json,
+            })
+            .unwrap();
     }
     writer.finish().unwrap();
     let shard = TextShard::open(dir.path()).unwrap();
     (dir, shard)
 }
 
-/// Documents with the same number have the same value, those with different numbers have different ones, and a document without a value has none.
+/// Documents with the same number have the same value, those with different numbers have different ones, and a document
+/// without a value has none.
 #[test]
 fn a_column_tells_equal_values_from_others() {
     let long = |end: &str| format!("\"{}{end}\"", "x".repeat(1024));
@@ -50,8 +58,9 @@ fn a_column_tells_equal_values_from_others() {
         &long("a"),
         &long("b"),
     ];
-    let metadata: Vec<String> =
-        (0..values.len() * 5).map(|at| format!("{{\"f\":{}}}", values[at * 7 % values.len()])).collect();
+    let metadata: Vec<String> = (0..values.len() * 5)
+        .map(|at| format!("{{\"f\":{}}}", values[at * 7 % values.len()]))
+        .collect();
     let (_dir, shard) = shard(&metadata);
     for field in ["f", "metadata.f", "title", "none", "key"] {
         let column = shard.column(field, &Never).unwrap().unwrap();
@@ -67,12 +76,19 @@ fn a_column_tells_equal_values_from_others() {
                 ColumnValue::Stored => stored += 1,
                 ColumnValue::Shared(number) => {
                     assert!(value.is_some() && number < column.values(), "{field} of {node}");
-                    assert_eq!(by_number.entry(number).or_insert_with(|| value.clone()), &value, "{field} of {node}");
+                    assert_eq!(
+                        by_number.entry(number).or_insert_with(|| value.clone()),
+                        &value,
+                        "{field} of {node}"
+                    );
                 }
             }
         }
         let all: Vec<_> = by_number.values().collect();
-        assert!(all.iter().enumerate().all(|(at, one)| !all[..at].contains(one)), "{field}: {all:?}");
+        assert!(
+            all.iter().enumerate().all(|(at, one)| !all[..at].contains(one)),
+            "{field}: {all:?}"
+        );
         // Two different values, large numbers and long texts are read.
         let expected = match field {
             "title" => (metadata.len().div_ceil(3), 0, 1),
@@ -86,7 +102,9 @@ fn a_column_tells_equal_values_from_others() {
 
 #[test]
 fn columns_of_the_last_fields_are_kept() {
-    let metadata: Vec<String> = (0..20).map(|n| format!(r#"{{"a":{n},"b":{n},"c":{n},"d":{n},"e":{n}}}"#)).collect();
+    let metadata: Vec<String> = (0..20)
+        .map(|n| format!(r#"{{"a":{n},"b":{n},"c":{n},"d":{n},"e":{n}}}"#))
+        .collect();
     let (_dir, shard) = shard(&metadata);
     let first = shard.column("a", &Never).unwrap().unwrap();
     for field in ["b", "c", "none", "d"] {
@@ -96,6 +114,13 @@ fn columns_of_the_last_fields_are_kept() {
     assert!(shard.kept_column("none").is_none(), "it takes the place of none");
     _ = shard.column("e", &Never).unwrap();
     let kept = ["a", "b", "c", "d", "e"].map(|field| shard.kept_column(field).is_some());
-    assert_eq!(kept, [true, false, true, true, true], "that which was asked for longest ago goes");
-    assert!(shard.column("b", &AtomicBool::new(true)).unwrap().is_none(), "cancelled");
+    assert_eq!(
+        kept,
+        [true, false, true, true, true],
+        "that which was asked for longest ago goes"
+    );
+    assert!(
+        shard.column("b", &AtomicBool::new(true)).unwrap().is_none(),
+        "cancelled"
+    );
 }

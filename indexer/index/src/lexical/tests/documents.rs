@@ -31,17 +31,22 @@ struct TestedPassage {
 }
 
 fn random(state: &mut u64, below: usize) -> usize {
-    *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+    *state = state
+        .wrapping_mul(6_364_136_223_846_793_005)
+        .wrapping_add(1_442_695_040_888_963_407);
     ((*state >> 33) % below as u64) as usize
 }
 
 /// Passages of 0 to 60 words in shards by turns, of 70 documents that are in several of them, and some of none.
 fn corpus(count: usize) -> (tempfile::TempDir, Vec<TextShard>, Vec<TestedPassage>) {
-    const WORDS: [&str; 9] = ["river", "ocean", "mountain", "the", "of", "comet", "planet", "planet", "sea"];
+    const WORDS: [&str; 9] = [
+        "river", "ocean", "mountain", "the", "of", "comet", "planet", "planet", "sea",
+    ];
     let (dir, mut state) = (tempfile::tempdir().unwrap(), 11);
     let path = |shard: usize| dir.path().join(shard.to_string());
-    let mut writers: Vec<_> =
-        (0..count).map(|shard| TextWriter::create(&path(shard), TextLanguage::English).unwrap()).collect();
+    let mut writers: Vec<_> = (0..count)
+        .map(|shard| TextWriter::create(&path(shard), TextLanguage::English).unwrap())
+        .collect();
     let mut passages = Vec::new();
     for number in 0..PASSAGES {
         let words = random(&mut state, 60);
@@ -50,9 +55,21 @@ fn corpus(count: usize) -> (tempfile::TempDir, Vec<TextShard>, Vec<TestedPassage
         let document = (number % 11 > 0).then(|| random(&mut state, 70));
         let key = format!("k{:03}", number * 7 % PASSAGES);
         let metadata = document.map_or_else(String::new, |document| format!(r#"{{"document":"d{document}"}}"#));
-        writers[number % count].add(TextDocument { key: &key, title, text: &text, metadata_json: &metadata }).unwrap();
+        writers[number % count]
+            .add(TextDocument {
+                key: &key,
+                title,
+                text: &text,
+                metadata_json: &metadata,
+            })
+            .unwrap();
         let terms = terms(TextLanguage::English, &format!("{title} {text}"));
-        passages.push(TestedPassage { key, terms, document, place: (number % count, (number / count) as u32) });
+        passages.push(TestedPassage {
+            key,
+            terms,
+            document,
+            place: (number % count, (number / count) as u32),
+        });
     }
     for writer in writers {
         writer.finish().unwrap();
@@ -90,7 +107,11 @@ fn bm25(texts: &[Vec<&String>], question: &[String]) -> Vec<f64> {
             let tf = text.iter().filter(|word| **word == term).count() as f64;
             let df = texts.iter().filter(|text| text.contains(&term)).count() as f64;
             let idf = (1.0 + (texts.len() as f64 - df + 0.5) / (df + 0.5)).ln();
-            if tf > 0.0 { idf * tf * 2.2 / (tf + 1.2 * (0.25 + 0.75 * text.len() as f64 / average)) } else { 0.0 }
+            if tf > 0.0 {
+                idf * tf * 2.2 / (tf + 1.2 * (0.25 + 0.75 * text.len() as f64 / average))
+            } else {
+                0.0
+            }
         };
         question.iter().map(of_term).sum()
     };
@@ -107,10 +128,19 @@ fn oracle(
 ) -> Vec<(String, f64)> {
     let question = terms(TextLanguage::English, question);
     let counted: Vec<&TestedPassage> = passages.iter().filter(|passage| counts(passage)).collect();
-    let own = bm25(&counted.iter().map(|passage| passage.terms.iter().collect()).collect::<Vec<_>>(), &question);
+    let own = bm25(
+        &counted
+            .iter()
+            .map(|passage| passage.terms.iter().collect())
+            .collect::<Vec<_>>(),
+        &question,
+    );
     // Whoever has no document has its key in place of it.
-    let name =
-        |passage: &TestedPassage| passage.document.map_or_else(|| passage.key.clone(), |number| format!("d{number}"));
+    let name = |passage: &TestedPassage| {
+        passage
+            .document
+            .map_or_else(|| passage.key.clone(), |number| format!("d{number}"))
+    };
     let mut documents: BTreeMap<String, Vec<&String>> = BTreeMap::new();
     for passage in &counted {
         documents.entry(name(passage)).or_default().extend(&passage.terms);
@@ -127,7 +157,10 @@ fn oracle(
 /// One set for each shard of the passages that a condition holds for.
 fn sets(shards: &[TextShard], passages: &[TestedPassage], condition: impl Fn(&TestedPassage) -> bool) -> Vec<NodeSet> {
     let mut sets: Vec<NodeSet> = shards.iter().map(|shard| NodeSet::new(shard.len())).collect();
-    for TestedPassage { place: (shard, node), .. } in passages.iter().filter(|passage| condition(passage)) {
+    for TestedPassage {
+        place: (shard, node), ..
+    } in passages.iter().filter(|passage| condition(passage))
+    {
         sets[*shard].insert(*node);
     }
     sets
@@ -140,13 +173,17 @@ fn best(
     k: usize,
     allowed: &[NodeSet],
 ) -> Vec<(String, f32)> {
-    let keys: BTreeMap<(usize, u32), &str> =
-        passages.iter().map(|passage| (passage.place, passage.key.as_str())).collect();
+    let keys: BTreeMap<(usize, u32), &str> = passages
+        .iter()
+        .map(|passage| (passage.place, passage.key.as_str()))
+        .collect();
     let mut hits = Vec::new();
     for (number, shard) in shards.iter().enumerate() {
         let key = |node| keys[&(number, node)];
         let of_shard = scores.of_shard(number, shard);
-        let found = weighed.best_in_documents(of_shard, k, &key, Some(&allowed[number]), &Never).unwrap();
+        let found = weighed
+            .best_in_documents(of_shard, k, &key, Some(&allowed[number]), &Never)
+            .unwrap();
         assert_eq!(found.completeness, Completeness::Complete);
         hits.extend(found.hits.iter().map(|hit| (key(hit.node).to_owned(), hit.score)));
     }
@@ -168,7 +205,10 @@ fn scores_are_those_of_the_formulas_however_many_shards_there_are() {
         let statistics = CorpusStatistics::new(&shards).within(counted.clone().into()).unwrap();
         let thirds = sets(&shards, &passages, |passage| is_short(passage) && is_third(passage));
         let mut all = Vec::new();
-        for (question, weight) in QUESTIONS.iter().flat_map(|question| [(question, 1.0), (question, 0.25)]) {
+        for (question, weight) in QUESTIONS
+            .iter()
+            .flat_map(|question| [(question, 1.0), (question, 0.25)])
+        {
             let asked = AnalyzedQuestion::new(TextLanguage::English, question);
             let weighed = asked.weigh(&statistics, &Never).unwrap().unwrap();
             let scores = scored(&weighed, &statistics, &documents, weight as f32);
@@ -190,16 +230,25 @@ fn scores_are_those_of_the_formulas_however_many_shards_there_are() {
                     let cut = best((&shards, &passages), (&weighed, &scores), k, allowed);
                     assert_eq!(cut[..], whole[..k.min(whole.len())], "{question}, {k}");
                 }
-                all.push(whole.into_iter().map(|(key, score)| (key, score.to_bits())).collect::<Vec<_>>());
+                all.push(
+                    whole
+                        .into_iter()
+                        .map(|(key, score)| (key, score.to_bits()))
+                        .collect::<Vec<_>>(),
+                );
             }
         }
-        assert!(all.iter().any(|hits| hits.len() > 200) && all.iter().any(Vec::is_empty), "hits of both kinds");
+        assert!(
+            all.iter().any(|hits| hits.len() > 200) && all.iter().any(Vec::is_empty),
+            "hits of both kinds"
+        );
         of_counts.push(all);
     }
     assert!(of_counts.iter().all(|all| *all == of_counts[0]), "to the last bit");
 }
 
-/// The part of a passage itself is that of a search without documents, and passages without a term of the question have the rest.
+/// The part of a passage itself is that of a search without documents, and passages without a term of the question have
+/// the rest.
 #[test]
 fn a_passage_has_its_own_score_and_that_of_its_document() {
     let (_dir, shards, passages) = corpus(3);
@@ -210,7 +259,9 @@ fn a_passage_has_its_own_score_and_that_of_its_document() {
         let scores = scored(&weighed, &statistics, &documents, 0.5);
         for (number, shard) in shards.iter().enumerate() {
             let mut own = vec![0.0; shard.len()];
-            weighed.each(shard, |node, score| own[node as usize] = score, &Never).unwrap();
+            weighed
+                .each(shard, |node, score| own[node as usize] = score, &Never)
+                .unwrap();
             let (of_shard, mut met) = (scores.of_shard(number, shard), BTreeSet::new());
             let take = |node: u32, score: f32| {
                 met.insert(node);
@@ -225,12 +276,18 @@ fn a_passage_has_its_own_score_and_that_of_its_document() {
                 assert_eq!(met.contains(&node), of_shard.score(node) > 0.0, "{question}, {node}");
                 assert!(own[node as usize] <= 0.0 || met.contains(&node), "{question}, {node}");
                 let place = (number, shard, node);
-                let told = weighed.explain_in_document(&statistics, &scores, place, &Never).unwrap().unwrap();
+                let told = weighed
+                    .explain_in_document(&statistics, &scores, place, &Never)
+                    .unwrap()
+                    .unwrap();
                 let told = told.map_or(0.0, |(score, json)| {
                     assert!(json.contains("0.5 times BM25 of the document"), "{json}");
                     score
                 });
-                assert!((told - own[node as usize] - of_shard.score(node)).abs() < 1e-4, "{question}, {node}: {told}");
+                assert!(
+                    (told - own[node as usize] - of_shard.score(node)).abs() < 1e-4,
+                    "{question}, {node}: {told}"
+                );
             }
         }
     }
@@ -261,13 +318,18 @@ fn cancelled_work_ends_and_says_so() {
     let (statistics, documents) = (CorpusStatistics::new(&shards), passage_documents(&shards, &passages));
     let asked = AnalyzedQuestion::new(TextLanguage::English, "river comet");
     let weighed = asked.weigh(&statistics, &Never).unwrap().unwrap();
-    let cancelled = weighed.document_scores(&statistics, &documents, 1.0, &AtomicBool::new(true)).unwrap();
+    let cancelled = weighed
+        .document_scores(&statistics, &documents, 1.0, &AtomicBool::new(true))
+        .unwrap();
     assert!(matches!(cancelled, WeighedDocuments::Cancelled), "{cancelled:?}");
     let scores = scored(&weighed, &statistics, &documents, 1.0);
     let of_shard = scores.of_shard(0, &shards[0]);
     for polls in 0..3 {
         let left = AtomicUsize::new(polls);
-        let cancel = || left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_err();
+        let cancel = || {
+            left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1))
+                .is_err()
+        };
         let found = weighed.best_in_documents(of_shard, 5, &|_| "", None, &cancel).unwrap();
         assert_eq!(found.completeness, Completeness::Cancelled, "{polls}");
     }
@@ -278,14 +340,25 @@ fn cancelled_work_ends_and_says_so() {
 fn equal_values_of_several_indexes_have_one_number() {
     let dir = tempfile::tempdir().unwrap();
     let long = "x".repeat(2000);
-    let values = [vec!["\"b\"", "\"a\"", "3", "true"], vec!["\"c\"", "\"b\"", "3.0"], vec![]];
+    let values = [
+        vec!["\"b\"", "\"a\"", "3", "true"],
+        vec!["\"c\"", "\"b\"", "3.0"],
+        vec![],
+    ];
     let shards: Vec<TextShard> = (0..3)
         .map(|number| {
             let path = dir.path().join(number.to_string());
             let mut writer = TextWriter::create(&path, TextLanguage::English).unwrap();
             for value in &values[number] {
                 let metadata_json = format!("{{\"document\":{value}}}");
-                writer.add(TextDocument { key: value, title: "", text: "", metadata_json: &metadata_json }).unwrap();
+                writer
+                    .add(TextDocument {
+                        key: value,
+                        title: "",
+                        text: "",
+                        metadata_json: &metadata_json,
+                    })
+                    .unwrap();
             }
             writer.finish().unwrap();
             TextShard::open(&path).unwrap()
@@ -298,14 +371,29 @@ fn equal_values_of_several_indexes_have_one_number() {
     let number = |shard: usize, value: &str| {
         let node = values[shard].iter().position(|other| *other == value).unwrap() as u32;
         let column = shards[shard].column("document", &Never).unwrap().unwrap();
-        let ColumnValue::Shared(number) = column.value(node) else { panic!("{value}") };
+        let ColumnValue::Shared(number) = column.value(node) else {
+            panic!("{value}")
+        };
         joint.of_column(shard, number).unwrap()
     };
-    assert_eq!((number(0, "\"b\""), number(0, "3")), (number(1, "\"b\""), number(1, "3.0")));
+    assert_eq!(
+        (number(0, "\"b\""), number(0, "3")),
+        (number(1, "\"b\""), number(1, "3.0"))
+    );
     assert_eq!(joint.of_wanted(&text("c")), Some(number(1, "\"c\"")));
-    let mut all = vec![number(0, "\"a\""), number(0, "\"b\""), number(0, "3"), number(0, "true"), number(1, "\"c\"")];
+    let mut all = vec![
+        number(0, "\"a\""),
+        number(0, "\"b\""),
+        number(0, "3"),
+        number(0, "true"),
+        number(1, "\"c\""),
+    ];
     all.push(joint.of_wanted(&text(&long)).unwrap());
     all.sort_unstable();
     assert_eq!((all, joint.len()), ((0..6).collect(), 6));
-    assert!(JointValues::read(&texts, "document", [], &AtomicBool::new(true)).unwrap().is_none());
+    assert!(
+        JointValues::read(&texts, "document", [], &AtomicBool::new(true))
+            .unwrap()
+            .is_none()
+    );
 }

@@ -29,7 +29,12 @@ fn earlier(dir: &Path) -> TextShard {
     let mut writer = builder.single_segment_index_writer(directory, 64 << 20).unwrap();
     for (number, word) in WORDS.iter().enumerate() {
         let mut document = TantivyDocument::new();
-        for (field, text) in [(fields.text, *word), (fields.body, ""), (fields.body, *word), (fields.title, "")] {
+        for (field, text) in [
+            (fields.text, *word),
+            (fields.body, ""),
+            (fields.body, *word),
+            (fields.title, ""),
+        ] {
             document.add_text(field, text);
         }
         document.add_text(fields.key, number.to_string());
@@ -43,7 +48,14 @@ fn earlier(dir: &Path) -> TextShard {
 fn current(dir: &Path) -> TextShard {
     let mut writer = TextWriter::create(dir, TextLanguage::English).unwrap();
     for (number, text) in WORDS.iter().enumerate() {
-        writer.add(TextDocument { key: &number.to_string(), title: "", text, metadata_json: "" }).unwrap();
+        writer
+            .add(TextDocument {
+                key: &number.to_string(),
+                title: "",
+                text,
+                metadata_json: "",
+            })
+            .unwrap();
     }
     writer.finish().unwrap();
     TextShard::open(dir).unwrap()
@@ -53,7 +65,10 @@ fn current(dir: &Path) -> TextShard {
 fn shards_of_both_analyzers_are_searched_by_their_own_words() {
     let dir = tempfile::tempdir().unwrap();
     let (old, new) = (earlier(&dir.path().join("old")), current(&dir.path().join("new")));
-    assert_eq!((old.analyzer(), new.analyzer()), ("dyad_en_1", TextLanguage::English.analyzer()));
+    assert_eq!(
+        (old.analyzer(), new.analyzer()),
+        ("dyad_en_1", TextLanguage::English.analyzer())
+    );
     for shards in [vec![&old], vec![&new], vec![&old, &new]] {
         let statistics = CorpusStatistics::new(shards.iter().copied());
         for (number, word) in WORDS.iter().enumerate() {
@@ -61,7 +76,9 @@ fn shards_of_both_analyzers_are_searched_by_their_own_words() {
             let weighed = question.weigh(&statistics, &Never).unwrap().unwrap();
             for shard in &shards {
                 let found = weighed.best(shard, 1, &|_| "", None, &Never).unwrap().hits;
-                let hit = found.first().unwrap_or_else(|| panic!("{word} by {}", shard.analyzer()));
+                let hit = found
+                    .first()
+                    .unwrap_or_else(|| panic!("{word} by {}", shard.analyzer()));
                 assert_eq!(hit.node as usize, number, "{word} by {}", shard.analyzer());
                 assert!(hit.score > 0.0 && hit.score <= weighed.bound(), "{word}: {}", hit.score);
                 let exactness = weighed.exactness(shard, &[hit.node], &Never).unwrap().unwrap();

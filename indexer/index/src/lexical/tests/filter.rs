@@ -15,7 +15,16 @@ use crate::lexical::{DocumentFilter, ExactNumber, FieldValue, TextDocument, Text
 /// Keys, titles and metadata of small documents, with values close to each other.
 fn documents() -> Vec<(String, String, Value)> {
     let languages = [json!("en"), json!("de"), json!(["en", "fr"]), json!(7), Value::Null];
-    let numbers = [json!(-3), json!(-0.5), json!(0), json!(2.0), json!(2), json!(1e300), json!("2"), json!(true)];
+    let numbers = [
+        json!(-3),
+        json!(-0.5),
+        json!(0),
+        json!(2.0),
+        json!(2),
+        json!(1e300),
+        json!("2"),
+        json!(true),
+    ];
     let ids = [
         u64::MAX,
         u64::MAX - 1,
@@ -38,7 +47,11 @@ fn documents() -> Vec<(String, String, Value)> {
             if i % 4 == 0 {
                 metadata["only"] = json!(["a", {"x": 1}, [i]]);
             }
-            (format!("k{i:03}"), format!("title {}", i % 6), if i % 10 == 9 { Value::Null } else { metadata })
+            (
+                format!("k{i:03}"),
+                format!("title {}", i % 6),
+                if i % 10 == 9 { Value::Null } else { metadata },
+            )
         })
         .collect()
 }
@@ -47,8 +60,19 @@ fn shard(documents: &[(String, String, Value)]) -> (tempfile::TempDir, TextShard
     let dir = tempfile::tempdir().unwrap();
     let mut writer = TextWriter::create(dir.path(), TextLanguage::English).unwrap();
     for (key, title, metadata) in documents {
-        let metadata = if metadata.is_null() { String::new() } else { metadata.to_string() };
-        writer.add(TextDocument { key, title, text: "text", metadata_json: &metadata }).unwrap();
+        let metadata = if metadata.is_null() {
+            String::new()
+        } else {
+            metadata.to_string()
+        };
+        writer
+            .add(TextDocument {
+                key,
+                title,
+                text: "text",
+                metadata_json: &metadata,
+            })
+            .unwrap();
     }
     writer.finish().unwrap();
     let shard = TextShard::open(dir.path()).unwrap();
@@ -75,7 +99,13 @@ fn values(document: &(String, String, Value), field: &str) -> Vec<FieldValue> {
         "key" => found.push(FieldValue::Text(document.0.clone())),
         "title" => found.push(FieldValue::Text(document.1.clone())),
         "only.x" if document.2.get("only").is_some() => found.push(exactly("1")),
-        _ => leaves(document.2.pointer(&format!("/{}", field.replace('.', "/"))).unwrap_or(&Value::Null), &mut found),
+        _ => leaves(
+            document
+                .2
+                .pointer(&format!("/{}", field.replace('.', "/")))
+                .unwrap_or(&Value::Null),
+            &mut found,
+        ),
     }
     found
 }
@@ -110,7 +140,11 @@ fn passes(filter: &DocumentFilter, document: &(String, String, Value)) -> bool {
         DocumentFilter::OneOf { field, values: wanted } => {
             values(document, field).iter().any(|value| wanted.contains(value))
         }
-        DocumentFilter::Range { min: Bound::Unbounded, max: Bound::Unbounded, .. } => false,
+        DocumentFilter::Range {
+            min: Bound::Unbounded,
+            max: Bound::Unbounded,
+            ..
+        } => false,
         DocumentFilter::Range { field, min, max } => values(document, field).iter().any(|value| {
             let above = match min {
                 Bound::Included(min) => order(value, min).is_some_and(std::cmp::Ordering::is_ge),
@@ -160,26 +194,37 @@ fn value() -> impl Strategy<Value = FieldValue> {
 }
 
 fn bound() -> impl Strategy<Value = Bound<FieldValue>> {
-    prop_oneof![value().prop_map(Bound::Included), value().prop_map(Bound::Excluded), Just(Bound::Unbounded)]
+    prop_oneof![
+        value().prop_map(Bound::Included),
+        value().prop_map(Bound::Excluded),
+        Just(Bound::Unbounded)
+    ]
 }
 
 fn filter() -> impl Strategy<Value = DocumentFilter> {
     let field = || {
         prop::sample::select(
-            &["lang", "deep", "deep.n", "id", "flag", "empty", "only", "only.x", "title", "key", "absent"][..],
+            &[
+                "lang", "deep", "deep.n", "id", "flag", "empty", "only", "only.x", "title", "key", "absent",
+            ][..],
         )
     };
     let leaf = prop_oneof![
-        (field(), prop::collection::vec(value(), 0..4))
-            .prop_map(|(field, values)| DocumentFilter::OneOf { field: field.into(), values }),
+        (field(), prop::collection::vec(value(), 0..4)).prop_map(|(field, values)| DocumentFilter::OneOf {
+            field: field.into(),
+            values
+        }),
         (field(), bound(), bound()).prop_map(|(field, min, max)| DocumentFilter::Range {
             field: field.into(),
             min,
             max
         }),
         field().prop_map(|field| DocumentFilter::Exists { field: field.into() }),
-        prop::collection::vec(prop::sample::select(&["k000", "k001", "k077", "k159", "none"][..]), 0..4)
-            .prop_map(|keys| DocumentFilter::Keys(keys.into_iter().map(String::from).collect())),
+        prop::collection::vec(
+            prop::sample::select(&["k000", "k001", "k077", "k159", "none"][..]),
+            0..4
+        )
+        .prop_map(|keys| DocumentFilter::Keys(keys.into_iter().map(String::from).collect())),
     ];
     leaf.prop_recursive(3, 12, 3, |inner| {
         prop_oneof![
@@ -196,8 +241,11 @@ fn a_filter_lets_pass_what_its_definition_does() {
     let (_dir, shard) = shard(&documents);
     let mut runner = proptest::test_runner::TestRunner::deterministic();
     let tried = runner.run(&filter(), |filter| {
-        let expected: Vec<u32> =
-            (0u32..).zip(&documents).filter(|(_, document)| passes(&filter, document)).map(|(node, _)| node).collect();
+        let expected: Vec<u32> = (0u32..)
+            .zip(&documents)
+            .filter(|(_, document)| passes(&filter, document))
+            .map(|(node, _)| node)
+            .collect();
         let nodes = filter.nodes(&shard, &|| false).unwrap().unwrap();
         prop_assert_eq!(nodes.iter().collect::<Vec<_>>(), expected);
         prop_assert_eq!(nodes.nodes(), documents.len());
@@ -209,13 +257,28 @@ fn a_filter_lets_pass_what_its_definition_does() {
 
 /// Between any two numbers, also where the smallest is above the largest and where both have the same nearest double.
 fn every_range_of_numbers(documents: &[(String, String, Value)], shard: &TextShard) {
-    let ends = |number: &str| [Bound::Included(exactly(number)), Bound::Excluded(exactly(number)), Bound::Unbounded];
+    let ends = |number: &str| {
+        [
+            Bound::Included(exactly(number)),
+            Bound::Excluded(exactly(number)),
+            Bound::Unbounded,
+        ]
+    };
     for (min, max) in NUMBERS.iter().flat_map(|min| NUMBERS.iter().map(move |max| (min, max))) {
-        for (min, max) in ends(min).into_iter().flat_map(|min| ends(max).map(|max| (min.clone(), max))) {
-            let filter = DocumentFilter::Range { field: "id".into(), min, max };
+        for (min, max) in ends(min)
+            .into_iter()
+            .flat_map(|min| ends(max).map(|max| (min.clone(), max)))
+        {
+            let filter = DocumentFilter::Range {
+                field: "id".into(),
+                min,
+                max,
+            };
             let all = (0u32..).zip(documents);
-            let expected: Vec<u32> =
-                all.filter(|(_, document)| passes(&filter, document)).map(|(node, _)| node).collect();
+            let expected: Vec<u32> = all
+                .filter(|(_, document)| passes(&filter, document))
+                .map(|(node, _)| node)
+                .collect();
             let nodes = filter.nodes(shard, &|| false).unwrap().unwrap();
             assert_eq!(nodes.iter().collect::<Vec<_>>(), expected, "{filter:?}");
         }
@@ -233,13 +296,20 @@ fn shard_of_doubles(documents: &[(String, String, Value)]) -> (tempfile::TempDir
     let index = tantivy::Index::builder().schema(schema).tokenizers(tokenizers);
     let mut writer: tantivy::SingleSegmentIndexWriter = index.single_segment_index_writer(directory, 64 << 20).unwrap();
     for (key, title, metadata) in documents {
-        let metadata = if metadata.is_null() { String::new() } else { metadata.to_string() };
+        let metadata = if metadata.is_null() {
+            String::new()
+        } else {
+            metadata.to_string()
+        };
         let mut document = tantivy::TantivyDocument::new();
         document.add_text(fields.key, key);
         document.add_text(fields.title, title);
         document.add_text(fields.metadata, &metadata);
         let is_exact = |term: &Vec<u8>| term.iter().skip_while(|byte| **byte != 0).nth(1) == Some(&b'w');
-        for fact in facts::terms(title, &metadata).into_iter().filter(|term| !is_exact(term)) {
+        for fact in facts::terms(title, &metadata)
+            .into_iter()
+            .filter(|term| !is_exact(term))
+        {
             document.add_bytes(fields.facts, &fact);
         }
         writer.add_document(document).unwrap();
@@ -255,24 +325,49 @@ fn a_shard_that_knows_doubles_alone_lets_pass_the_same() {
     let (_dir, shard) = shard_of_doubles(&documents);
     let mut runner = proptest::test_runner::TestRunner::deterministic();
     let tried = runner.run(&filter(), |filter| {
-        let expected: Vec<u32> =
-            (0u32..).zip(&documents).filter(|(_, document)| passes(&filter, document)).map(|(node, _)| node).collect();
-        prop_assert_eq!(filter.nodes(&shard, &|| false).unwrap().unwrap().iter().collect::<Vec<_>>(), expected);
+        let expected: Vec<u32> = (0u32..)
+            .zip(&documents)
+            .filter(|(_, document)| passes(&filter, document))
+            .map(|(node, _)| node)
+            .collect();
+        prop_assert_eq!(
+            filter
+                .nodes(&shard, &|| false)
+                .unwrap()
+                .unwrap()
+                .iter()
+                .collect::<Vec<_>>(),
+            expected
+        );
         Ok(())
     });
     tried.unwrap();
     every_range_of_numbers(&documents, &shard);
     let id = || vec![exactly("1234567890123456789")];
-    let filter = DocumentFilter::OneOf { field: "id".into(), values: id() };
-    assert!(filter.nodes(&shard, &|| true).unwrap().is_none(), "it stops where it reads what is stored");
+    let filter = DocumentFilter::OneOf {
+        field: "id".into(),
+        values: id(),
+    };
+    assert!(
+        filter.nodes(&shard, &|| true).unwrap().is_none(),
+        "it stops where it reads what is stored"
+    );
 }
 
 #[test]
 fn a_shard_without_documents_lets_nothing_pass() {
     let (_dir, shard) = shard(&[]);
     let all = DocumentFilter::All(Vec::new());
-    let one = DocumentFilter::OneOf { field: "lang".into(), values: vec![FieldValue::Text("en".into())] };
-    for filter in [all, one.clone(), DocumentFilter::Not(Box::new(one)), DocumentFilter::Keys(vec!["k".into()])] {
+    let one = DocumentFilter::OneOf {
+        field: "lang".into(),
+        values: vec![FieldValue::Text("en".into())],
+    };
+    for filter in [
+        all,
+        one.clone(),
+        DocumentFilter::Not(Box::new(one)),
+        DocumentFilter::Keys(vec!["k".into()]),
+    ] {
         assert!(filter.nodes(&shard, &|| false).unwrap().unwrap().is_empty());
     }
 }
@@ -280,31 +375,62 @@ fn a_shard_without_documents_lets_nothing_pass() {
 #[test]
 fn a_text_longer_than_filters_may_name_equals_none_and_keeps_its_place() {
     let long = "x".repeat(3000);
-    let documents = vec![("k".to_owned(), long.clone(), Value::Null), ("l".to_owned(), "y".to_owned(), Value::Null)];
+    let documents = vec![
+        ("k".to_owned(), long.clone(), Value::Null),
+        ("l".to_owned(), "y".to_owned(), Value::Null),
+    ];
     let (_dir, shard) = shard(&documents);
     let limit = FieldValue::Text("x".repeat(super::MAX_TEXT_BYTES));
-    let of = |filter: DocumentFilter| filter.nodes(&shard, &|| false).unwrap().unwrap().iter().collect::<Vec<_>>();
-    assert!(of(DocumentFilter::OneOf { field: "title".into(), values: vec![limit.clone()] }).is_empty());
+    let of = |filter: DocumentFilter| {
+        filter
+            .nodes(&shard, &|| false)
+            .unwrap()
+            .unwrap()
+            .iter()
+            .collect::<Vec<_>>()
+    };
+    assert!(
+        of(DocumentFilter::OneOf {
+            field: "title".into(),
+            values: vec![limit.clone()]
+        })
+        .is_empty()
+    );
     assert_eq!(
-        of(DocumentFilter::Range { field: "title".into(), min: Bound::Included(limit.clone()), max: Bound::Unbounded }),
+        of(DocumentFilter::Range {
+            field: "title".into(),
+            min: Bound::Included(limit.clone()),
+            max: Bound::Unbounded
+        }),
         [0, 1]
     );
     assert!(
-        of(DocumentFilter::Range { field: "title".into(), min: Bound::Unbounded, max: Bound::Included(limit) })
-            .is_empty()
+        of(DocumentFilter::Range {
+            field: "title".into(),
+            min: Bound::Unbounded,
+            max: Bound::Included(limit)
+        })
+        .is_empty()
     );
 }
 
 #[test]
 fn a_filter_that_is_told_to_stop_reads_no_further() {
-    let documents: Vec<_> = (0..9_000).map(|n| (format!("{n:05}"), String::new(), json!({"n": n}))).collect();
+    let documents: Vec<_> = (0..9_000)
+        .map(|n| (format!("{n:05}"), String::new(), json!({"n": n})))
+        .collect();
     let (_dir, shard) = shard(&documents);
     let looks = AtomicU32::new(0);
-    let filter =
-        DocumentFilter::Range { field: "n".to_owned(), min: Bound::Included(exactly("0")), max: Bound::Unbounded };
+    let filter = DocumentFilter::Range {
+        field: "n".to_owned(),
+        min: Bound::Included(exactly("0")),
+        max: Bound::Unbounded,
+    };
     let after = |patience: u32| {
         looks.store(0, Ordering::Relaxed);
-        filter.nodes(&shard, &|| looks.fetch_add(1, Ordering::Relaxed) == patience).unwrap()
+        filter
+            .nodes(&shard, &|| looks.fetch_add(1, Ordering::Relaxed) == patience)
+            .unwrap()
     };
     assert_eq!(after(0), None);
     assert_eq!(after(2), None);
@@ -320,7 +446,10 @@ fn fields_and_types_that_no_document_has_are_told() {
     let (_rest, rest) = shard(&documents[1..]);
     let (_empty, empty) = shard(&[]);
     let notes = |filter: &DocumentFilter| filter.notes(&[&empty, &first, &rest]).unwrap();
-    let one = |field: &str, value| DocumentFilter::OneOf { field: field.into(), values: vec![value] };
+    let one = |field: &str, value| DocumentFilter::OneOf {
+        field: field.into(),
+        values: vec![value],
+    };
     let text = |text: &str| FieldValue::Text(text.into());
     for (field, value) in [
         ("lang", text("zz")),
@@ -333,18 +462,34 @@ fn fields_and_types_that_no_document_has_are_told() {
         assert!(notes(&one(field, value)).is_empty(), "{field}");
     }
     assert_eq!(notes(&one("absent", text("x"))), ["no document has a field `absent`"]);
-    assert_eq!(notes(&one("deep", text("x"))), ["no document has a field `deep`; there is `deep.n`"]);
-    assert_eq!(notes(&one("title", exactly("3"))), ["no document has a number in field `title`, which holds texts"]);
-    assert_eq!(notes(&one("key", exactly("3"))), ["no document has a number in field `key`, which holds texts"]);
+    assert_eq!(
+        notes(&one("deep", text("x"))),
+        ["no document has a field `deep`; there is `deep.n`"]
+    );
+    assert_eq!(
+        notes(&one("title", exactly("3"))),
+        ["no document has a number in field `title`, which holds texts"]
+    );
+    assert_eq!(
+        notes(&one("key", exactly("3"))),
+        ["no document has a number in field `key`, which holds texts"]
+    );
     let exists = |field: &str| notes(&DocumentFilter::Exists { field: field.into() });
-    assert!(["key", "title", "lang", "deep", "metadata.deep.n", "only.x"].iter().all(|field| exists(field).is_empty()));
+    assert!(
+        ["key", "title", "lang", "deep", "metadata.deep.n", "only.x"]
+            .iter()
+            .all(|field| exists(field).is_empty())
+    );
     assert_eq!(exists("dee"), ["no document has a field `dee`"]);
     let range = DocumentFilter::Range {
         field: "lang".into(),
         min: Bound::Unbounded,
         max: Bound::Excluded(FieldValue::Flag(true)),
     };
-    assert_eq!(notes(&range), ["no document has a flag in field `lang`, which holds texts and numbers"]);
+    assert_eq!(
+        notes(&range),
+        ["no document has a flag in field `lang`, which holds texts and numbers"]
+    );
     // Inside of others, each once, and not without end.
     let same = DocumentFilter::Not(Box::new(DocumentFilter::Any(vec![
         one("absent", text("x")),
@@ -354,5 +499,8 @@ fn fields_and_types_that_no_document_has_are_told() {
     assert_eq!(notes(&same).len(), 2);
     let many = DocumentFilter::All((0..100).map(|at| one(&format!("f{at}"), text("x"))).collect());
     assert_eq!(notes(&many).len(), 16);
-    assert!(one("absent", text("x")).notes(&[&empty]).unwrap().is_empty(), "no notes without documents");
+    assert!(
+        one("absent", text("x")).notes(&[&empty]).unwrap().is_empty(),
+        "no notes without documents"
+    );
 }

@@ -1,4 +1,5 @@
-//! Constructed corpora of several languages, with known answers: other forms of a word find it, and scores equal the formula.
+//! Constructed corpora of several languages, with known answers: other forms of a word find it, and scores equal the
+//! formula.
 
 use std::collections::BTreeMap;
 
@@ -37,20 +38,51 @@ const CASES: [LanguageCase; 12] = [
     },
     LanguageCase {
         language: TextLanguage::French,
-        texts: &["Les chevaux mangeaient de l'herbe", "L'étude des nations européennes", "Une maison à Besançon"],
-        questions: &[("cheval", 0), ("manger", 0), ("études", 1), ("nation", 1), ("maisons", 2), ("besancon", 2)],
+        texts: &[
+            "Les chevaux mangeaient de l'herbe",
+            "L'étude des nations européennes",
+            "Une maison à Besançon",
+        ],
+        questions: &[
+            ("cheval", 0),
+            ("manger", 0),
+            ("études", 1),
+            ("nation", 1),
+            ("maisons", 2),
+            ("besancon", 2),
+        ],
         empty: "les des une à",
     },
     LanguageCase {
         language: TextLanguage::Spanish,
-        texts: &["Las canciones populares de la región", "El niño corría por la calle", "Historia del imperio"],
-        questions: &[("canción", 0), ("regiones", 0), ("niños", 1), ("calles", 1), ("historias", 2)],
+        texts: &[
+            "Las canciones populares de la región",
+            "El niño corría por la calle",
+            "Historia del imperio",
+        ],
+        questions: &[
+            ("canción", 0),
+            ("regiones", 0),
+            ("niños", 1),
+            ("calles", 1),
+            ("historias", 2),
+        ],
         empty: "las del por la",
     },
     LanguageCase {
         language: TextLanguage::Russian,
-        texts: &["Москва является столицей России", "Новые книги о природе", "Железные дороги страны"],
-        questions: &[("столица", 0), ("россия", 0), ("книга", 1), ("природа", 1), ("железная дорога", 2)],
+        texts: &[
+            "Москва является столицей России",
+            "Новые книги о природе",
+            "Железные дороги страны",
+        ],
+        questions: &[
+            ("столица", 0),
+            ("россия", 0),
+            ("книга", 1),
+            ("природа", 1),
+            ("железная дорога", 2),
+        ],
         empty: "и не на о",
     },
     LanguageCase {
@@ -61,13 +93,26 @@ const CASES: [LanguageCase; 12] = [
     },
     LanguageCase {
         language: TextLanguage::Finnish,
-        texts: &["Vanhat talot järven rannalla", "Lapsi lukee kirjaa", "Helsinki on Suomen pääkaupunki"],
-        questions: &[("talossa", 0), ("järvi järvessä", 0), ("kirjat", 1), ("pääkaupungissa pääkaupunki", 2)],
+        texts: &[
+            "Vanhat talot järven rannalla",
+            "Lapsi lukee kirjaa",
+            "Helsinki on Suomen pääkaupunki",
+        ],
+        questions: &[
+            ("talossa", 0),
+            ("järvi järvessä", 0),
+            ("kirjat", 1),
+            ("pääkaupungissa pääkaupunki", 2),
+        ],
         empty: "on ja",
     },
     LanguageCase {
         language: TextLanguage::Greek,
-        texts: &["Η Αθήνα είναι η πρωτεύουσα της Ελλάδας", "Τα βιβλία της βιβλιοθήκης", "Ο δρόμος προς το βουνό"],
+        texts: &[
+            "Η Αθήνα είναι η πρωτεύουσα της Ελλάδας",
+            "Τα βιβλία της βιβλιοθήκης",
+            "Ο δρόμος προς το βουνό",
+        ],
         questions: &[("πρωτεύουσες", 0), ("βιβλιοθήκες", 1), ("δρόμοι", 2)],
         empty: "?",
     },
@@ -100,19 +145,32 @@ const CASES: [LanguageCase; 12] = [
     },
     LanguageCase {
         language: TextLanguage::Any,
-        texts: &["The Café of the houses", "Die Häuser am Fluss", "北京是中国的首都", "столицы мира"],
+        texts: &[
+            "The Café of the houses",
+            "Die Häuser am Fluss",
+            "北京是中国的首都",
+            "столицы мира",
+        ],
         questions: &[("cafe", 0), ("of", 0), ("hauser", 1), ("首都", 2), ("столицы", 3)],
         empty: "?",
     },
     LanguageCase {
         language: TextLanguage::Swedish,
-        texts: &["De gamla husen vid sjön", "Barnen läser böcker", "Stockholm är huvudstaden"],
+        texts: &[
+            "De gamla husen vid sjön",
+            "Barnen läser böcker",
+            "Stockholm är huvudstaden",
+        ],
         questions: &[("hus", 0), ("gammal gamla", 0), ("barn", 1), ("STOCKHOLM", 2)],
         empty: "och det att",
     },
     LanguageCase {
         language: TextLanguage::English,
-        texts: &["The old houses by the river", "Children were reading", "Stations of large cities"],
+        texts: &[
+            "The old houses by the river",
+            "Children were reading",
+            "Stations of large cities",
+        ],
         questions: &[("house", 0), ("read", 1), ("city station", 2)],
         empty: "the and of",
     },
@@ -122,11 +180,19 @@ const CASES: [LanguageCase; 12] = [
 fn shards_of(case: &LanguageCase, count: usize) -> (tempfile::TempDir, Vec<TextShard>) {
     let dir = tempfile::tempdir().unwrap();
     let path = |shard: usize| dir.path().join(shard.to_string());
-    let mut writers: Vec<_> =
-        (0..count).map(|shard| TextWriter::create(&path(shard), case.language).unwrap()).collect();
+    let mut writers: Vec<_> = (0..count)
+        .map(|shard| TextWriter::create(&path(shard), case.language).unwrap())
+        .collect();
     for (number, text) in case.texts.iter().enumerate() {
         let key = number.to_string();
-        writers[number % count].add(TextDocument { key: &key, title: "", text, metadata_json: "" }).unwrap();
+        writers[number % count]
+            .add(TextDocument {
+                key: &key,
+                title: "",
+                text,
+                metadata_json: "",
+            })
+            .unwrap();
     }
     for writer in writers {
         writer.finish().unwrap();
@@ -142,7 +208,10 @@ fn found(case: &LanguageCase, shards: &[TextShard], question: &str) -> BTreeMap<
     let mut all = BTreeMap::new();
     for (number, shard) in shards.iter().enumerate() {
         let best = weighed.best(shard, 10, &|_| "", None, &Never).unwrap().hits;
-        all.extend(best.iter().map(|hit| (hit.node as usize * shards.len() + number, hit.score)));
+        all.extend(
+            best.iter()
+                .map(|hit| (hit.node as usize * shards.len() + number, hit.score)),
+        );
     }
     all
 }
@@ -179,10 +248,19 @@ fn other_forms_of_a_word_find_it_and_scores_are_those_of_the_formula() {
                 let formula = by_formula(case, question);
                 assert!(got.keys().eq(formula.keys()), "{}: {question}", case.language);
                 for (got, expected) in got.values().zip(formula.values()) {
-                    assert!((got - expected).abs() < 1e-5, "{}: {question}: {got}, {expected}", case.language);
+                    assert!(
+                        (got - expected).abs() < 1e-5,
+                        "{}: {question}: {got}, {expected}",
+                        case.language
+                    );
                 }
             }
-            assert!(found(case, &shards, case.empty).is_empty(), "{}: {}", case.language, case.empty);
+            assert!(
+                found(case, &shards, case.empty).is_empty(),
+                "{}: {}",
+                case.language,
+                case.empty
+            );
         }
     }
 }
@@ -190,11 +268,22 @@ fn other_forms_of_a_word_find_it_and_scores_are_those_of_the_formula() {
 #[test]
 fn an_index_of_another_language_does_not_find_them() {
     let (_dir, shards) = shards_of(&CASES[0], 1);
-    let english = LanguageCase { texts: CASES[0].texts, questions: &[], language: TextLanguage::English, empty: "" };
+    let english = LanguageCase {
+        texts: CASES[0].texts,
+        questions: &[],
+        language: TextLanguage::English,
+        empty: "",
+    };
     let (_english_dir, english_shards) = shards_of(&english, 1);
-    assert!(found(&english, &english_shards, "Haus").is_empty(), "why there are languages");
+    assert!(
+        found(&english, &english_shards, "Haus").is_empty(),
+        "why there are languages"
+    );
     assert_eq!(shards[0].language(), TextLanguage::German);
-    assert_eq!((shards[0].analyzer(), english_shards[0].analyzer()), ("dyad_de_1", "dyad_en_2"));
+    assert_eq!(
+        (shards[0].analyzer(), english_shards[0].analyzer()),
+        ("dyad_de_1", "dyad_en_2")
+    );
 }
 
 #[test]
@@ -202,24 +291,41 @@ fn terms_of_deleted_documents_are_those_of_their_language() {
     for case in &CASES {
         let (_dir, shards) = shards_of(case, 1);
         let nodes: Vec<u32> = (0..case.texts.len() as u32).step_by(2).collect();
-        let deleted = shards[0].terms_of(&nodes, &DeletedTerms::default(), &Never).unwrap().unwrap();
-        let all = nodes.iter().flat_map(|node| terms(case.language, case.texts[*node as usize]));
+        let deleted = shards[0]
+            .terms_of(&nodes, &DeletedTerms::default(), &Never)
+            .unwrap()
+            .unwrap();
+        let all = nodes
+            .iter()
+            .flat_map(|node| terms(case.language, case.texts[*node as usize]));
         let all: Vec<String> = all.collect();
         assert_eq!(deleted.tokens(), all.len() as u64, "{}", case.language);
-        assert!(all.iter().all(|term| deleted.documents(term.as_bytes()) > 0), "{}", case.language);
+        assert!(
+            all.iter().all(|term| deleted.documents(term.as_bytes()) > 0),
+            "{}",
+            case.language
+        );
     }
 }
 
 #[test]
 fn snippets_highlight_other_forms_of_a_word() {
-    for (case, question, highlighted) in
-        [(&CASES[0], "Haus Flüsse", vec!["Häuser", "Fluss"]), (&CASES[8], "中国首都", vec!["中国", "首都"])]
-    {
+    for (case, question, highlighted) in [
+        (&CASES[0], "Haus Flüsse", vec!["Häuser", "Fluss"]),
+        (&CASES[8], "中国首都", vec!["中国", "首都"]),
+    ] {
         let (_dir, shards) = shards_of(case, 1);
         let question = AnalyzedQuestion::new(case.language, question);
-        let weighed = question.weigh(&CorpusStatistics::new(&shards), &Never).unwrap().unwrap();
+        let weighed = question
+            .weigh(&CorpusStatistics::new(&shards), &Never)
+            .unwrap()
+            .unwrap();
         let snippet = Snippets::new(&weighed, 200).of(case.texts[0]);
-        let got: Vec<&str> = snippet.highlights.iter().map(|range| &snippet.text[range.clone()]).collect();
+        let got: Vec<&str> = snippet
+            .highlights
+            .iter()
+            .map(|range| &snippet.text[range.clone()])
+            .collect();
         assert_eq!(got, highlighted, "{}", case.language);
     }
 }

@@ -11,7 +11,10 @@ const WORDS: [&str; 7] = ["river", "ocean", "mountain", "the", "of", "comet", "p
 
 /// A text of a number of words.
 fn text(seed: usize, words: usize) -> String {
-    (0..words).map(|at| WORDS[(seed * 31 + at * 17 + at / 5) % WORDS.len()]).collect::<Vec<_>>().join(" ")
+    (0..words)
+        .map(|at| WORDS[(seed * 31 + at * 17 + at / 5) % WORDS.len()])
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 fn shard(dir: &std::path::Path, texts: &[&String], within: Option<usize>) -> TextShard {
@@ -22,7 +25,14 @@ fn shard(dir: &std::path::Path, texts: &[&String], within: Option<usize>) -> Tex
     let mut writer = writer.unwrap();
     for (number, text) in texts.iter().enumerate() {
         let key = number.to_string();
-        writer.add(TextDocument { key: &key, title: "A title", text, metadata_json: "" }).unwrap();
+        writer
+            .add(TextDocument {
+                key: &key,
+                title: "A title",
+                text,
+                metadata_json: "",
+            })
+            .unwrap();
     }
     writer.finish().unwrap();
     TextShard::open(dir).unwrap()
@@ -32,14 +42,19 @@ fn shard(dir: &std::path::Path, texts: &[&String], within: Option<usize>) -> Tex
 fn told(statistics: &CorpusStatistics) -> (u64, u64) {
     let body = schema().1.body;
     let term = Term::from_field_text(body, "river");
-    let known = statistics.of(body, std::slice::from_ref(&term), &Never).unwrap().unwrap();
+    let known = statistics
+        .of(body, std::slice::from_ref(&term), &Never)
+        .unwrap()
+        .unwrap();
     (known.total_num_tokens(body).unwrap(), known.doc_freq(&term).unwrap())
 }
 
 #[test]
 fn statistics_of_some_documents_are_those_of_an_index_of_these_alone() {
     let dir = tempfile::tempdir().unwrap();
-    let texts: Vec<String> = (0..60).map(|at| text(at, [3, 41, 80, 500, 2000, 55][at % 6] + at)).collect();
+    let texts: Vec<String> = (0..60)
+        .map(|at| text(at, [3, 41, 80, 500, 2000, 55][at % 6] + at))
+        .collect();
     let mine: Vec<&String> = texts.iter().step_by(3).collect();
     let alone = shard(&dir.path().join("alone"), &mine, None);
     let expected = told(&CorpusStatistics::new([&alone]));
@@ -57,7 +72,11 @@ fn statistics_of_some_documents_are_those_of_an_index_of_these_alone() {
         assert_eq!(told(&all.within(nodes.to_vec().into()).unwrap()), expected, "{name}");
         let lengths = shards[0].lengths.as_ref().unwrap();
         let total = (0..30).map(|node| lengths.of(node)).sum::<u64>();
-        assert_eq!(total, told(&CorpusStatistics::new([&shards[0]])).0, "those of the whole shard");
+        assert_eq!(
+            total,
+            told(&CorpusStatistics::new([&shards[0]])).0,
+            "those of the whole shard"
+        );
     }
 }
 
@@ -72,7 +91,10 @@ fn short_documents_need_no_file_and_a_damaged_one_is_refused() {
     for damaged in [&b""[..], b"\x01\0\0\0", b"\x01\0\0\0\x01\0\0\0\x01\0\0\0", b"123456789"] {
         fs_err::write(path.join("lengths"), damaged).unwrap();
         let error = TextShard::open(&path).unwrap_err().to_string();
-        assert!(error.contains("lengths") && error.contains("8 bytes for 2 documents"), "{error}");
+        assert!(
+            error.contains("lengths") && error.contains("8 bytes for 2 documents"),
+            "{error}"
+        );
     }
     // An index of an earlier release has none.
     fs_err::remove_file(path.join("lengths")).unwrap();

@@ -35,13 +35,22 @@ fn shards(count: usize) -> (tempfile::TempDir, Vec<TextShard>, Vec<Vec<String>>)
     for (i, text) in TEXTS.iter().enumerate() {
         let key = format!("k{i}");
         let title = if i == 3 { "Final" } else { "" };
-        writers[i % count].add(TextDocument { key: &key, title, text, metadata_json: "{}" }).unwrap();
+        writers[i % count]
+            .add(TextDocument {
+                key: &key,
+                title,
+                text,
+                metadata_json: "{}",
+            })
+            .unwrap();
         keys[i % count].push(key);
     }
     for writer in writers {
         writer.finish().unwrap();
     }
-    let shards = (0..count).map(|i| TextShard::open(&dir.path().join(i.to_string())).unwrap()).collect();
+    let shards = (0..count)
+        .map(|i| TextShard::open(&dir.path().join(i.to_string())).unwrap())
+        .collect();
     (dir, shards, keys)
 }
 
@@ -49,7 +58,11 @@ fn shards(count: usize) -> (tempfile::TempDir, Vec<TextShard>, Vec<Vec<String>>)
 #[test]
 fn parts_that_are_merged_are_read_as_one() {
     let dir = tempfile::tempdir().unwrap();
-    let (whole, merged, one) = (dir.path().join("whole"), dir.path().join("merged"), dir.path().join("one"));
+    let (whole, merged, one) = (
+        dir.path().join("whole"),
+        dir.path().join("merged"),
+        dir.path().join("one"),
+    );
     let mut writers = [
         TextWriter::create(&whole, TextLanguage::English).unwrap(),
         TextWriter::create_within(&merged, TextLanguage::English, 1).unwrap(),
@@ -60,7 +73,14 @@ fn parts_that_are_merged_are_read_as_one() {
         let (key, title) = (format!("k{i}"), if i % 7 == 3 { "Final" } else { "" });
         let metadata_json = if i % 2 == 0 { "{\"n\":1}" } else { "" };
         for writer in &mut writers {
-            writer.add(TextDocument { key: &key, title, text, metadata_json }).unwrap();
+            writer
+                .add(TextDocument {
+                    key: &key,
+                    title,
+                    text,
+                    metadata_json,
+                })
+                .unwrap();
         }
         keys.push(key);
     }
@@ -73,7 +93,11 @@ fn parts_that_are_merged_are_read_as_one() {
     let (whole, keys) = (open(&whole), [keys]);
     for other in [open(&merged), open(&one)] {
         for question in ["fox dog", "super bowl broncos", "final", "the", "caribbean sea word"] {
-            assert_eq!(search(&other, &keys, question, 40), search(&whole, &keys, question, 40), "{question}");
+            assert_eq!(
+                search(&other, &keys, question, 40),
+                search(&whole, &keys, question, 40),
+                "{question}"
+            );
         }
         for node in 0..40 {
             assert_eq!(other[0].document(node).unwrap(), whole[0].document(node).unwrap());
@@ -100,7 +124,12 @@ fn oracle(question: &str) -> Vec<(String, f32)> {
     let documents: Vec<Vec<String>> = TEXTS
         .iter()
         .enumerate()
-        .map(|(i, text)| terms(TextLanguage::English, &format!("{} {text}", if i == 3 { "Final" } else { "" })))
+        .map(|(i, text)| {
+            terms(
+                TextLanguage::English,
+                &format!("{} {text}", if i == 3 { "Final" } else { "" }),
+            )
+        })
         .collect();
     let n = documents.len() as f32;
     let average = documents.iter().map(Vec::len).sum::<usize>() as f32 / n;
@@ -124,7 +153,10 @@ fn oracle(question: &str) -> Vec<(String, f32)> {
 #[test]
 fn analysis_folds_stops_and_stems() {
     assert_eq!(
-        terms(TextLanguage::English, "The naïve Foxes were jumping, JUMPING in Curaçao!"),
+        terms(
+            TextLanguage::English,
+            "The naïve Foxes were jumping, JUMPING in Curaçao!"
+        ),
         ["naiv", "fox", "were", "jump", "jump", "curacao"]
     );
     assert!(terms(TextLanguage::English, "the of and").is_empty());
@@ -134,14 +166,25 @@ fn analysis_folds_stops_and_stems() {
 fn scores_equal_the_formula_however_many_shards_there_are() {
     for count in [1, 2, 4] {
         let (_dir, shards, keys) = shards(count);
-        for question in ["fox dog", "super bowl 50", "fox fox den", "naive curacao", "nothing matches xyzzy", "the"] {
+        for question in [
+            "fox dog",
+            "super bowl 50",
+            "fox fox den",
+            "naive curacao",
+            "nothing matches xyzzy",
+            "the",
+        ] {
             let (got, expected) = (search(&shards, &keys, question, 20), oracle(question));
             assert_eq!(got.len(), expected.len(), "{question}");
             for (got, expected) in got.iter().zip(&expected) {
                 assert_eq!(got.0, expected.0, "{question}");
                 assert!((got.1 - expected.1).abs() < 1e-5, "{question}: {got:?} {expected:?}");
             }
-            assert_eq!(search(&shards, &keys, question, 2)[..], got[..got.len().min(2)], "{question}");
+            assert_eq!(
+                search(&shards, &keys, question, 2)[..],
+                got[..got.len().min(2)],
+                "{question}"
+            );
         }
     }
 }
@@ -152,11 +195,21 @@ fn ties_at_the_cut_go_to_the_smaller_key() {
     let keys: Vec<String> = (0..500).rev().map(|i| format!("k{i:03}")).collect();
     let mut writer = TextWriter::create(dir.path(), TextLanguage::English).unwrap();
     for key in &keys {
-        writer.add(TextDocument { key, title: "", text: "same words here", metadata_json: "" }).unwrap();
+        writer
+            .add(TextDocument {
+                key,
+                title: "",
+                text: "same words here",
+                metadata_json: "",
+            })
+            .unwrap();
     }
     writer.finish().unwrap();
     let shards = [TextShard::open(dir.path()).unwrap()];
-    let got: Vec<String> = search(&shards, &[keys], "same words", 3).into_iter().map(|hit| hit.0).collect();
+    let got: Vec<String> = search(&shards, &[keys], "same words", 3)
+        .into_iter()
+        .map(|hit| hit.0)
+        .collect();
     assert_eq!(got, ["k000", "k001", "k002"]);
 }
 
@@ -167,7 +220,10 @@ fn stored_fields_come_back_by_node() {
         for (node, key) in keys.iter().enumerate() {
             let document = shard.document(node as u32).unwrap();
             let number: usize = key[1..].parse().unwrap();
-            assert_eq!((document.key.as_str(), document.text.as_str()), (key.as_str(), TEXTS[number]));
+            assert_eq!(
+                (document.key.as_str(), document.text.as_str()),
+                (key.as_str(), TEXTS[number])
+            );
             assert_eq!(
                 (document.title.as_str(), document.metadata_json.as_str()),
                 (if number == 3 { "Final" } else { "" }, "{}")
@@ -182,8 +238,9 @@ fn an_explanation_sums_to_the_score() {
     let (_dir, shards, keys) = shards(2);
     let statistics = CorpusStatistics::new(&shards);
     let best = search(&shards, &keys, "fox den", 1).remove(0);
-    let (shard, node) =
-        (0..2).find_map(|shard| Some((shard, keys[shard].iter().position(|key| *key == best.0)?))).unwrap();
+    let (shard, node) = (0..2)
+        .find_map(|shard| Some((shard, keys[shard].iter().position(|key| *key == best.0)?)))
+        .unwrap();
     let explain = |question: &str| {
         let question = AnalyzedQuestion::new(TextLanguage::English, question);
         let weighed = question.weigh(&statistics, &Never).unwrap().unwrap();
@@ -201,7 +258,10 @@ fn reading_leaves_the_directory_as_it_was_and_needs_no_right_to_write() {
     drop(shards);
     let path = dir.path().join("0");
     let names = || -> std::collections::BTreeSet<_> {
-        fs_err::read_dir(&path).unwrap().map(|entry| entry.unwrap().file_name()).collect()
+        fs_err::read_dir(&path)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name())
+            .collect()
     };
     let before = names();
     for entry in fs_err::read_dir(&path).unwrap() {
@@ -242,8 +302,11 @@ fn a_flipped_byte_never_ends_the_process() {
 /// `c² / n` from the texts themselves, whatever the shards.
 #[test]
 fn exactness_is_the_share_of_idf_squared_over_the_documents_that_hold_the_rarest_term() {
-    let of_text =
-        |text: &str| terms(TextLanguage::English, text).into_iter().collect::<std::collections::BTreeSet<String>>();
+    let of_text = |text: &str| {
+        terms(TextLanguage::English, text)
+            .into_iter()
+            .collect::<std::collections::BTreeSet<String>>()
+    };
     // The title of the fourth is a term of it, and of no question here.
     let documents: Vec<_> = TEXTS.iter().map(|text| of_text(text)).collect();
     for count in [1, 2, 4] {
@@ -276,7 +339,10 @@ fn exactness_is_the_share_of_idf_squared_over_the_documents_that_hold_the_rarest
                     let share = held.iter().map(|term| idf(term)).sum::<f64>() / total;
                     let rarest = held.iter().map(|term| holding(term)).min();
                     let expected = rarest.map_or(0.0, |documents| share * share / documents as f64);
-                    assert!((f64::from(got) - expected).abs() < 1e-6, "{text}, {node}: {got}, expected {expected}");
+                    assert!(
+                        (f64::from(got) - expected).abs() < 1e-6,
+                        "{text}, {node}: {got}, expected {expected}"
+                    );
                 }
             }
         }

@@ -15,12 +15,14 @@ use crate::search::{NodeSet, Scored, TopK};
 const DOCUMENTS: u32 = 3000;
 
 fn random(state: &mut u64, below: u64) -> u64 {
-    *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+    *state = state
+        .wrapping_mul(6_364_136_223_846_793_005)
+        .wrapping_add(1_442_695_040_888_963_407);
     (*state >> 33) % below
 }
 
-/// Shards whose documents differ much in length, with far more documents than a block, some of whose words are in all of
-/// them and some only in a few. One is empty.
+/// Shards whose documents differ much in length, with far more documents than a block, some of whose words are in all
+/// of them and some only in a few. One is empty.
 fn unlike_shards() -> (tempfile::TempDir, Vec<TextShard>) {
     let dir = tempfile::tempdir().unwrap();
     let mut state = 7;
@@ -30,8 +32,9 @@ fn unlike_shards() -> (tempfile::TempDir, Vec<TextShard>) {
         let mut writer = TextWriter::create(&path, TextLanguage::English).unwrap();
         for i in 0..documents {
             let words = 1 + random(&mut state, longest);
-            let mut text: Vec<String> =
-                (0..words).map(|_| format!("w{}", random(&mut state, 4) * random(&mut state, 30))).collect();
+            let mut text: Vec<String> = (0..words)
+                .map(|_| format!("w{}", random(&mut state, 4) * random(&mut state, 30)))
+                .collect();
             if i % 700 == 3 {
                 text.push("rare".into());
             }
@@ -40,7 +43,14 @@ fn unlike_shards() -> (tempfile::TempDir, Vec<TextShard>) {
                 text = vec!["region".into(); 1 + (i % 3) as usize];
             }
             let key = format!("{part}-{i:04}");
-            writer.add(TextDocument { key: &key, title: "", text: &text.join(" "), metadata_json: "" }).unwrap();
+            writer
+                .add(TextDocument {
+                    key: &key,
+                    title: "",
+                    text: &text.join(" "),
+                    metadata_json: "",
+                })
+                .unwrap();
         }
         writer.finish().unwrap();
         TextShard::open(&path).unwrap()
@@ -73,7 +83,10 @@ impl Bm25StatisticsProvider for Slow<'_> {
     }
 
     fn doc_freq(&self, term: &Term) -> tantivy::Result<u64> {
-        self.0.iter().map(|shard| Searcher::doc_freq(&shard.searcher, term)).sum()
+        self.0
+            .iter()
+            .map(|shard| Searcher::doc_freq(&shard.searcher, term))
+            .sum()
     }
 }
 
@@ -90,7 +103,9 @@ fn slowly(question: &str, shards: &[TextShard], shard: &TextShard) -> Vec<(u32, 
         for segment in shard.searcher.segment_readers() {
             let norms = segment.get_fieldnorms_reader(shard.fields.body).unwrap();
             let index = segment.inverted_index(shard.fields.body).unwrap();
-            let Some(mut postings) = index.read_postings(&term, WithFreqs).unwrap() else { continue };
+            let Some(mut postings) = index.read_postings(&term, WithFreqs).unwrap() else {
+                continue;
+            };
             while postings.doc() != TERMINATED {
                 let node = postings.doc();
                 *sums.entry(node).or_default() += weight.score(norms.fieldnorm_id(node), postings.term_freq());
@@ -129,14 +144,20 @@ fn scores_are_sums_in_the_questions_order_to_the_last_bit_and_no_hit_is_lost() {
             for k in [1, 7, 40, 5000] {
                 for quick in [0, u64::MAX] {
                     question.quick = quick;
-                    let best =
-                        question.best(shard, k, &|node| keys[node as usize].as_str(), None, &Never).unwrap().hits;
+                    let best = question
+                        .best(shard, k, &|node| keys[node as usize].as_str(), None, &Never)
+                        .unwrap()
+                        .hits;
                     let got: Vec<(u32, f32)> = best.iter().map(|hit| (hit.node, hit.score)).collect();
                     assert_eq!(bits(&got), bits(&all[..k.min(all.len())]), "{text:?} in {part}, k {k}");
                 }
             }
             let mut each = Vec::new();
-            assert!(question.each(shard, |node, score| each.push((node, score)), &Never).unwrap());
+            assert!(
+                question
+                    .each(shard, |node, score| each.push((node, score)), &Never)
+                    .unwrap()
+            );
             assert!(each.is_sorted_by_key(|hit| hit.0));
             each.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
             assert_eq!(bits(&each), bits(&all), "{text:?} in {part}");
@@ -165,7 +186,10 @@ fn it_asks_whether_to_stop_also_while_it_skips() {
             (found.is_cancelled(), asked.load(Ordering::Relaxed))
         };
         let (stopped, looks) = run(usize::MAX);
-        assert!(!stopped && looks > 1 + 9, "{looks} looks: once, for each term, and between blocks");
+        assert!(
+            !stopped && looks > 1 + 9,
+            "{looks} looks: once, for each term, and between blocks"
+        );
         for patience in [0, 1, 9, looks - 1] {
             assert_eq!(run(patience), (true, patience + 1));
         }
@@ -175,12 +199,19 @@ fn it_asks_whether_to_stop_also_while_it_skips() {
     for patience in 0..9 {
         let asked = AtomicUsize::new(0);
         let stop = || asked.fetch_add(1, Ordering::Relaxed) == patience;
-        let found = question.best(shard, 1, &|node| keys[node as usize].as_str(), None, &stop).unwrap();
+        let found = question
+            .best(shard, 1, &|node| keys[node as usize].as_str(), None, &stop)
+            .unwrap();
         assert!(found.is_cancelled(), "{patience}");
     }
     let stop = || true;
     assert!(!question.each(shard, |_, _| (), &stop).unwrap());
-    assert!(AnalyzedQuestion::new(TextLanguage::English, "w0 w1").weigh(&statistics, &stop).unwrap().is_none());
+    assert!(
+        AnalyzedQuestion::new(TextLanguage::English, "w0 w1")
+            .weigh(&statistics, &stop)
+            .unwrap()
+            .is_none()
+    );
 }
 
 /// What was looked up again and again: once per term and shard is enough, whatever the number of shards.
@@ -193,17 +224,28 @@ fn a_term_that_is_asked_twice_is_weighed_once_and_counts_twice() {
         asked.fetch_add(1, Ordering::Relaxed);
         false
     };
-    let (once, twice) =
-        (AnalyzedQuestion::new(TextLanguage::English, "w5"), AnalyzedQuestion::new(TextLanguage::English, "w5 w5"));
-    let (once, twice) =
-        (once.weigh(&statistics, &Never).unwrap().unwrap(), twice.weigh(&statistics, &stop).unwrap().unwrap());
+    let (once, twice) = (
+        AnalyzedQuestion::new(TextLanguage::English, "w5"),
+        AnalyzedQuestion::new(TextLanguage::English, "w5 w5"),
+    );
+    let (once, twice) = (
+        once.weigh(&statistics, &Never).unwrap().unwrap(),
+        twice.weigh(&statistics, &stop).unwrap().unwrap(),
+    );
     assert_eq!(asked.load(Ordering::Relaxed), 4, "between terms");
     let score = |question: &crate::lexical::Weighed<'_>| {
         let mut scores = Vec::new();
-        question.each(&shards[0], |_, score| scores.push(score), &Never).unwrap();
+        question
+            .each(&shards[0], |_, score| scores.push(score), &Never)
+            .unwrap();
         scores
     };
-    assert!(score(&once).iter().zip(score(&twice)).all(|(once, twice)| (2.0 * once - twice).abs() < 1e-5));
+    assert!(
+        score(&once)
+            .iter()
+            .zip(score(&twice))
+            .all(|(once, twice)| (2.0 * once - twice).abs() < 1e-5)
+    );
 }
 
 /// Prints the cost of a question over shards, compared with tantivy's own block-max WAND.
@@ -223,27 +265,45 @@ fn questions_over_many_shards() {
                     .map(|_| format!("w{}", (9.0 * random(&mut state, 1000) as f64 / 1000.0).exp() as u64))
                     .collect();
                 let key = format!("{part}-{i:06}");
-                writer.add(TextDocument { key: &key, title: "", text: &text.join(" "), metadata_json: "" }).unwrap();
+                writer
+                    .add(TextDocument {
+                        key: &key,
+                        title: "",
+                        text: &text.join(" "),
+                        metadata_json: "",
+                    })
+                    .unwrap();
             }
             writer.finish().unwrap();
             TextShard::open(&path).unwrap()
         };
         (0..count).map(shard).collect()
     };
-    let ask = |words: usize| (0..words).map(|at| format!("w{}", at * 7 + 1)).collect::<Vec<_>>().join(" ");
+    let ask = |words: usize| {
+        (0..words)
+            .map(|at| format!("w{}", at * 7 + 1))
+            .collect::<Vec<_>>()
+            .join(" ")
+    };
     for count in [1, 3, 64] {
         let shards = shards_of(count, 60_000);
         let statistics = CorpusStatistics::new(&shards);
         for words in [2, 5, 20, 200] {
             let text = ask(words);
-            let keys: Vec<Vec<String>> = shards.iter().enumerate().map(|(part, shard)| keys(shard, part)).collect();
+            let keys: Vec<Vec<String>> = shards
+                .iter()
+                .enumerate()
+                .map(|(part, shard)| keys(shard, part))
+                .collect();
             let (mut ours, mut tantivys) = (Vec::new(), Vec::new());
             for _ in 0..15 {
                 let began = std::time::Instant::now();
                 let question = AnalyzedQuestion::new(TextLanguage::English, &text);
                 let question = question.weigh(&statistics, &Never).unwrap().unwrap();
                 for (shard, keys) in shards.iter().zip(&keys) {
-                    question.best(shard, 10, &|node| keys[node as usize].as_str(), None, &Never).unwrap();
+                    question
+                        .best(shard, 10, &|node| keys[node as usize].as_str(), None, &Never)
+                        .unwrap();
                 }
                 ours.push(began.elapsed());
                 let began = std::time::Instant::now();
@@ -253,13 +313,18 @@ fn questions_over_many_shards() {
                         best.offer(Scored { node, score });
                         best.threshold().map_or(f32::MIN, |last| last.score)
                     };
-                    weight.for_each_pruning(f32::MIN, shard.searcher.segment_reader(0), &mut take).unwrap();
+                    weight
+                        .for_each_pruning(f32::MIN, shard.searcher.segment_reader(0), &mut take)
+                        .unwrap();
                 }
                 tantivys.push(began.elapsed());
             }
             ours.sort_unstable();
             tantivys.sort_unstable();
-            println!("{count} shards, {words} words: {:?}, tantivy's own top k {:?}", ours[7], tantivys[7]);
+            println!(
+                "{count} shards, {words} words: {:?}, tantivy's own top k {:?}",
+                ours[7], tantivys[7]
+            );
         }
     }
 }

@@ -7,7 +7,10 @@ impl SearchState {
     /// Ends the search as its rule says; that of a question which the rule is not meant for begins again.
     #[cold]
     pub(super) fn end<L: SlotLinks + ?Sized, R: ExactRows + ?Sized>(&mut self, search: &BeamSearch<'_, L, R>) -> Fetch {
-        if let Some(slot) = search.left_out(self.query).filter(|_| self.best.len() < search.rule.k && !self.is_walked) {
+        if let Some(slot) = search
+            .left_out(self.query)
+            .filter(|_| self.best.len() < search.rule.k && !self.is_walked)
+        {
             // The only link between other slots may be through it.
             self.is_walked = true;
             self.candidates.push(f32::INFINITY, slot);
@@ -16,7 +19,9 @@ impl SearchState {
         }
         // Where other shards have nearer documents, this one's tell nothing of the question.
         let unknown = !self.is_far && !self.is_out_of_distribution && self.competitive.is_none();
-        let Some(questions) = search.out_of_distribution.filter(|_| unknown) else { return self.choose(search) };
+        let Some(questions) = search.out_of_distribution.filter(|_| unknown) else {
+            return self.choose(search);
+        };
         let kth = self.best.get(search.rule.k - 1);
         if kth.is_none_or(|kth| kth.score >= questions.below * self.prepared.length()) {
             return self.choose(search);

@@ -1,10 +1,10 @@
 //! Beam search through a filter.
 //!
-//! A filtered search need not pay for the nodes that the filter leaves out (`SearchParams::two_hop`): where the links of a candidate lead
-//! to few allowed slots, the links of the others are followed in their place, without a look at their codes (ACORN-1: Patel et al.
-//! 2024, arXiv:2403.04871); and because all that is near the usual entry point may be left out, it starts from allowed slots as well.
-//! A search for a question near which few are allowed becomes one of this kind, with a wider beam ([`Far`]): among all nodes, it would expand
-//! very many that are not.
+//! A filtered search need not pay for the nodes that the filter leaves out (`SearchParams::two_hop`): where the links
+//! of a candidate lead to few allowed slots, the links of the others are followed in their place, without a look at
+//! their codes (ACORN-1: Patel et al. 2024, arXiv:2403.04871); and because all that is near the usual entry point may
+//! be left out, it starts from allowed slots as well. A search for a question near which few are allowed becomes one of
+//! this kind, with a wider beam ([`Far`]): among all nodes, it would expand very many that are not.
 
 use super::super::params::Far;
 use super::super::slot_set::SlotSet;
@@ -27,10 +27,22 @@ impl SearchState {
     /// More entry points, all of them allowed.
     pub(super) fn start_among<L: ?Sized, R: ?Sized>(&mut self, search: &BeamSearch<'_, L, R>, allowed: &SlotSet) {
         let (products, estimates) = (&mut self.products, &mut self.estimates);
-        search.shard.codes.estimate(&self.prepared, &allowed.sample, 0.0, products, estimates);
+        search
+            .shard
+            .codes
+            .estimate(&self.prepared, &allowed.sample, 0.0, products, estimates);
         self.found.cost.estimated += allowed.sample.len() as u64;
-        let sampled = allowed.sample.iter().zip(&self.estimates).filter(|(_, score)| !score.is_nan());
-        let mut sampled: Vec<Scored> = sampled.map(|(slot, score)| Scored { node: *slot, score: *score }).collect();
+        let sampled = allowed
+            .sample
+            .iter()
+            .zip(&self.estimates)
+            .filter(|(_, score)| !score.is_nan());
+        let mut sampled: Vec<Scored> = sampled
+            .map(|(slot, score)| Scored {
+                node: *slot,
+                score: *score,
+            })
+            .collect();
         let entries = ENTRIES.min(sampled.len());
         if let Some(last) = entries.checked_sub(1) {
             sampled.select_nth_unstable_by(last, |a, b| b.cmp(a));
@@ -48,7 +60,9 @@ impl SearchState {
         search: &BeamSearch<'_, L, R>,
         start: u32,
     ) -> bool {
-        let (Some(Far { share, .. }), Some(allowed)) = (search.far, search.allowed) else { return false };
+        let (Some(Far { share, .. }), Some(allowed)) = (search.far, search.allowed) else {
+            return false;
+        };
         let links = &search.shard.links;
         let (near, others) = (&mut self.unvisited, &mut self.passed);
         near.clear();
@@ -91,9 +105,12 @@ impl SearchState {
         self.two_hop(search).is_none() && search.far.is_some_and(is_few)
     }
 
-    /// Follows the links of neighbours that are not allowed, each of them once in a search, until enough slots that are allowed are found.
+    /// Follows the links of neighbours that are not allowed, each of them once in a search, until enough slots that are
+    /// allowed are found.
     pub(super) fn expand_again<L: SlotLinks + ?Sized, R: ?Sized>(&mut self, search: &BeamSearch<'_, L, R>) -> Fetch {
-        let Some(allowed) = search.allowed else { return Fetch::Sketches };
+        let Some(allowed) = search.allowed else {
+            return Fetch::Sketches;
+        };
         let (mut links, mut others) = std::mem::take(&mut self.links);
         for slot in &self.passed {
             if self.unvisited.len() >= ENOUGH {

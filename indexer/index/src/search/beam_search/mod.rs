@@ -1,7 +1,9 @@
-//! Beam search over quantised codes, as a sequence of short steps, each of which prefetches the memory that the next reads.
+//! Beam search over quantised codes, as a sequence of short steps, each of which prefetches the memory that the next
+//! reads.
 //!
-//! A search alone spends most of its time waiting for memory: the codes do not fit into any cache. [`super::interleaved`]
-//! runs several searches on one thread in turn, so that one computes while the cache lines of the others are fetched.
+//! A search alone spends most of its time waiting for memory: the codes do not fit into any cache.
+//! [`super::interleaved`] runs several searches on one thread in turn, so that one computes while the cache lines of
+//! the others are fetched.
 //!
 //! The steps of one search:
 //!
@@ -11,8 +13,8 @@
 //! 4. stop as the [`StopRule`] says;
 //! 5. **rescore** the best `k` and a few more from the vectors themselves.
 //!
-//! `filtered.rs` says what differs through a filter, `end.rs` what becomes of questions that the rule is not meant for, `rescore.rs` which
-//! candidates become hits, `left_out.rs` how a search walks past a slot.
+//! `filtered.rs` says what differs through a filter, `end.rs` what becomes of questions that the rule is not meant for,
+//! `rescore.rs` which candidates become hits, `left_out.rs` how a search walks past a slot.
 
 mod end;
 mod filtered;
@@ -30,14 +32,15 @@ use crate::quant::PreparedQuery;
 
 /// Allowed slots that an expansion looks for before it follows no more links of others.
 const ENOUGH: usize = 32;
-/// Candidates whose rows and links a search that has its thread for itself prefetches: the best, and those that may come soon after it. One
-/// question per call takes 2 to 4 % less time at recall .956 and 5 to 7 % at .997, p99 9 % there (100,000 MiniLM sentences); prefetching their
-/// neighbours' sketches too gains nothing more. Where searches are interleaved, the others compute meanwhile.
+/// Candidates whose rows and links a search that has its thread for itself prefetches: the best, and those that may
+/// come soon after it. One question per call takes 2 to 4 % less time at recall .956 and 5 to 7 % at .997, p99 9 %
+/// there (100,000 MiniLM sentences); prefetching their neighbours' sketches too gains nothing more. Where searches are
+/// interleaved, the others compute meanwhile.
 const LIKELY: usize = 6;
 /// The same where their rows come from the disk, each of which takes as long as all of a search in memory.
 const LIKELY_ON_DISK: usize = 16;
-/// Expansions after which a search among all nodes first compares the share of allowed ones that it has met with that of all; it does so again
-/// after twice as many, and so on.
+/// Expansions after which a search among all nodes first compares the share of allowed ones that it has met with that
+/// of all; it does so again after twice as many, and so on.
 const PROBED: usize = 16;
 
 /// What one call searches for, where, and when it stops: shared by the searches for all of its questions.
@@ -63,16 +66,42 @@ pub(super) struct BeamSearch<'a, L: ?Sized, R: ?Sized> {
 impl<'a, L: SlotLinks + ?Sized, R: ?Sized> BeamSearch<'a, L, R> {
     pub(super) fn new(shard: &'a ShardView<'a, L, R>, params: &SearchParams<'a>) -> Self {
         let rule = StopRule::new(params, shard.codes.len());
-        let SearchParams { two_hop, far, out_of_distribution, min_competitive, left_out, rescore, .. } = *params;
+        let SearchParams {
+            two_hop,
+            far,
+            out_of_distribution,
+            min_competitive,
+            left_out,
+            rescore,
+            ..
+        } = *params;
         let ef = far.and_then(|far| far.ef).unwrap_or(params.ef);
-        let far_rule =
-            StopRule::new(&SearchParams { ef, margin: None, max_expansions: None, ..*params }, shard.codes.len());
+        let far_rule = StopRule::new(
+            &SearchParams {
+                ef,
+                margin: None,
+                max_expansions: None,
+                ..*params
+            },
+            shard.codes.len(),
+        );
         let ef = out_of_distribution.map_or(params.ef, |questions| questions.ef);
-        let beam_rule = StopRule::new(&SearchParams { ef, margin: None, ..*params }, shard.codes.len());
+        let beam_rule = StopRule::new(
+            &SearchParams {
+                ef,
+                margin: None,
+                ..*params
+            },
+            shard.codes.len(),
+        );
         let allowed = params.allowed.map(|allowed| allowed.slots(shard.order, shard.links));
         let is_live = |allowed: &NodeSet| params.live.is_some_and(|live| std::ptr::eq(live, allowed));
         let is_filtered = params.allowed.is_some_and(|allowed| !is_live(allowed));
-        let beyond = if is_filtered { rescored_filtered(rule.k) } else { rescored(rule.k) };
+        let beyond = if is_filtered {
+            rescored_filtered(rule.k)
+        } else {
+            rescored(rule.k)
+        };
         let wanted = rule.k + if rescore { beyond } else { 0 };
         Self {
             shard,
@@ -159,8 +188,8 @@ impl SearchState {
         self.fetch == Fetch::Idle
     }
 
-    /// Starts at the slot `start`; the descent to it took `estimated` estimates. `prepared` holds the question, whose number is
-    /// `query`.
+    /// Starts at the slot `start`; the descent to it took `estimated` estimates. `prepared` holds the question, whose
+    /// number is `query`.
     pub(super) fn start<L: SlotLinks + ?Sized, R: ?Sized>(
         &mut self,
         search: &BeamSearch<'_, L, R>,
@@ -168,16 +197,30 @@ impl SearchState {
         estimated: u64,
     ) {
         self.competitive = search.min_competitive.and_then(|others| {
-            let score = others.scores.get(self.query).copied().filter(|score| score.is_finite())?;
+            let score = others
+                .scores
+                .get(self.query)
+                .copied()
+                .filter(|score| score.is_finite())?;
             let (length, own) = (self.prepared.length(), others.own_margin.unwrap_or(search.rule.margin));
-            Some(Competitive { least: score - others.margin * length, own_margin: own * length })
+            Some(Competitive {
+                least: score - others.margin * length,
+                own_margin: own * length,
+            })
         });
         self.expanded = 0;
         self.met_allowed = 0;
         self.found.hits.clear();
-        self.found.cost = Cost { estimated, ..Cost::default() };
+        self.found.cost = Cost {
+            estimated,
+            ..Cost::default()
+        };
         let is_complete = search.allowed.is_none_or(|allowed| allowed.is_complete);
-        self.found.completeness = if is_complete { Completeness::Complete } else { Completeness::Damaged };
+        self.found.completeness = if is_complete {
+            Completeness::Complete
+        } else {
+            Completeness::Damaged
+        };
         self.is_out_of_distribution = false;
         self.is_far = self.starts_far(search, start);
         self.start_at(search, start);
@@ -218,7 +261,10 @@ impl SearchState {
         } else {
             search.rule
         };
-        StopRule { margin: rule.margin * self.prepared.length(), ..rule }
+        StopRule {
+            margin: rule.margin * self.prepared.length(),
+            ..rule
+        }
     }
 
     /// One step; true when the search is over and `found` holds its hits.
@@ -272,11 +318,15 @@ impl SearchState {
         false
     }
 
-    /// The score below which a candidate is not expanded: that of the `rank`-th best so far, less the margin. Where other
-    /// shards have better hits, what is not competitive with those is expanded only to find the nearest node of this shard.
+    /// The score below which a candidate is not expanded: that of the `rank`-th best so far, less the margin. Where
+    /// other shards have better hits, what is not competitive with those is expanded only to find the nearest node of
+    /// this shard.
     fn threshold(&self) -> f32 {
         let rule = &self.rule;
-        let own = self.best.get(rule.rank - 1).map_or(f32::NEG_INFINITY, |worst| worst.score - rule.margin);
+        let own = self
+            .best
+            .get(rule.rank - 1)
+            .map_or(f32::NEG_INFINITY, |worst| worst.score - rule.margin);
         match (self.competitive, self.best.first()) {
             (Some(others), Some(nearest)) => own.max(others.least.min(nearest.score - others.own_margin)),
             _ => own,
@@ -296,7 +346,8 @@ impl SearchState {
         let two_hop = self.two_hop(search);
         if let Some(allowed) = two_hop {
             allowed.partition(&mut self.unvisited, &mut self.passed);
-            // Marked once they are followed: those after enough allowed ones are left to the next expansion that meets them.
+            // Marked once they are followed: those after enough allowed ones are left to the next expansion that meets
+            // them.
             self.visited.retain_unvisited(&mut self.passed);
         }
         self.visited.insert_all(&mut self.unvisited);
@@ -311,7 +362,10 @@ impl SearchState {
     fn estimate<L: ?Sized, R: ?Sized>(&mut self, search: &BeamSearch<'_, L, R>) {
         let optimism = self.rule.optimism;
         let (products, estimates) = (&mut self.products, &mut self.estimates);
-        search.shard.codes.estimate(&self.prepared, &self.unvisited, optimism, products, estimates);
+        search
+            .shard
+            .codes
+            .estimate(&self.prepared, &self.unvisited, optimism, products, estimates);
         self.found.cost.estimated += self.unvisited.len() as u64;
         let threshold = self.threshold();
         if let Some(odd) = self.estimates.iter().position(|score| score.is_nan()) {
@@ -329,7 +383,8 @@ impl SearchState {
         }
     }
 
-    /// A step of a search that has its thread for itself: what the steps after the next read is asked for early enough to be there.
+    /// A step of a search that has its thread for itself: what the steps after the next read is asked for early enough
+    /// to be there.
     pub(super) fn step_alone<L: SlotLinks + ?Sized, R: ExactRows + ?Sized>(
         &mut self,
         search: &BeamSearch<'_, L, R>,
@@ -344,7 +399,11 @@ impl SearchState {
     }
 
     fn prefetch_likely<L: SlotLinks + ?Sized, R: ?Sized>(&self, search: &BeamSearch<'_, L, R>) {
-        let likely = if search.shard.codes.are_on_disk() { LIKELY_ON_DISK } else { LIKELY };
+        let likely = if search.shard.codes.are_on_disk() {
+            LIKELY_ON_DISK
+        } else {
+            LIKELY
+        };
         for candidate in self.candidates.likely(likely) {
             if !candidate.refined {
                 search.shard.codes.prefetch_row(candidate.slot);
@@ -362,7 +421,9 @@ impl SearchState {
     }
 
     fn refine<L: SlotLinks + ?Sized, R: ?Sized>(&mut self, search: &BeamSearch<'_, L, R>) {
-        let Some(candidate) = self.candidates.peek() else { return };
+        let Some(candidate) = self.candidates.peek() else {
+            return;
+        };
         let score = search.shard.codes.score(&self.prepared, candidate.slot);
         self.found.cost.scored += 1;
         if score.is_nan() {
@@ -374,13 +435,21 @@ impl SearchState {
         let rule = &self.rule;
         let kept = rule.rank.max(rule.k + SPARE).max(search.wanted);
         let is_good = self.best.len() < kept || self.best.last().is_some_and(|last| score > last.score);
-        let is_allowed = search.allowed.is_none_or(|allowed| allowed.bits.contains(candidate.slot as usize))
+        let is_allowed = search
+            .allowed
+            .is_none_or(|allowed| allowed.bits.contains(candidate.slot as usize))
             && search.left_out(self.query) != Some(candidate.slot);
         self.met_allowed += u64::from(is_allowed);
         if is_good && is_allowed {
             let at = self.best.partition_point(|known| known.score >= score);
             self.best.truncate(kept - 1);
-            self.best.insert(at, Scored { node: candidate.slot, score });
+            self.best.insert(
+                at,
+                Scored {
+                    node: candidate.slot,
+                    score,
+                },
+            );
         }
     }
 }

@@ -28,7 +28,10 @@ impl SearchState {
         }
         let least = self.competitive.map_or(f32::NEG_INFINITY, |others| others.least);
         let competitive = self.best.partition_point(|candidate| candidate.score >= least);
-        let last = self.best.get(search.wanted.saturating_sub(1)).map_or(f32::NEG_INFINITY, |last| last.score);
+        let last = self
+            .best
+            .get(search.wanted.saturating_sub(1))
+            .map_or(f32::NEG_INFINITY, |last| last.score);
         // Equal vectors may be two slots: ties with the last are kept, so that the caller can break them by key.
         let wanted = self.best.partition_point(|candidate| candidate.score >= last);
         self.best.truncate(competitive.min(wanted));
@@ -50,7 +53,9 @@ impl SearchState {
             self.found.cost.scored += self.best.len() as u64;
             is_intact = search.shard.rescore(&mut self.best, query);
         }
-        is_intact &= search.shard.add_hits(&self.best, search.allowed, search.wanted, &mut self.found.hits);
+        is_intact &= search
+            .shard
+            .add_hits(&self.best, search.allowed, search.wanted, &mut self.found.hits);
         if !is_intact {
             self.found.worsen(Completeness::Damaged);
         }

@@ -41,19 +41,36 @@ fn graph(rows: &DenseRows<'_>, metric: Metric) -> Graph {
     let lists: Vec<Vec<u32>> = (0..n)
         .map(|node| {
             let near = flat(rows, rows.row(node), 13, metric, None);
-            let mut links: Vec<u32> = near.iter().map(|hit| hit.node).filter(|other| *other != node).take(12).collect();
-            links.extend((1..17).map(|step| (node + step * 97) % n).filter(|other| *other != node));
+            let mut links: Vec<u32> = near
+                .iter()
+                .map(|hit| hit.node)
+                .filter(|other| *other != node)
+                .take(12)
+                .collect();
+            links.extend(
+                (1..17)
+                    .map(|step| (node + step * 97) % n)
+                    .filter(|other| *other != node),
+            );
             links.sort_unstable();
             links.dedup();
             links
         })
         .collect();
     let upper: Vec<u32> = (0..n).step_by(50).collect();
-    let ring = |at: usize| vec![upper[(at + 1) % upper.len()], upper[(at + upper.len() - 1) % upper.len()]];
+    let ring = |at: usize| {
+        vec![
+            upper[(at + 1) % upper.len()],
+            upper[(at + upper.len() - 1) % upper.len()],
+        ]
+    };
     let rings: Vec<Vec<u32>> = (0..upper.len()).map(ring).collect();
     Graph {
         entry: 0,
-        layers: vec![GraphLayer::from_lists((0..n).collect(), &lists), GraphLayer::from_lists(upper, &rings)],
+        layers: vec![
+            GraphLayer::from_lists((0..n).collect(), &lists),
+            GraphLayer::from_lists(upper, &rings),
+        ],
     }
 }
 
@@ -73,7 +90,12 @@ impl World {
         let rows = DenseRows::new(&values, DIM);
         let codes = Codes::encode(&rows, Codec::fit(&rows, metric, 3));
         let arranged = Arranged::new(&graph(&rows, metric), &codes).unwrap();
-        Self { values, queries, arranged, metric }
+        Self {
+            values,
+            queries,
+            arranged,
+            metric,
+        }
     }
 
     pub(super) fn rows(&self) -> DenseRows<'_> {
@@ -81,7 +103,9 @@ impl World {
     }
 
     pub(super) fn search(&self, queries: &[&[f32]], params: &SearchParams<'_>) -> Vec<SearchHits<Scored>> {
-        self.answers(queries, |shard, found| shard.search(queries, params, &mut SearchScratch::default(), found))
+        self.answers(queries, |shard, found| {
+            shard.search(queries, params, &mut SearchScratch::default(), found)
+        })
     }
 
     /// The scan of codes.
@@ -99,12 +123,24 @@ impl World {
     ) -> Vec<SearchHits<Scored>> {
         let (rows, view) = (self.rows(), self.arranged.layout.view());
         let codes = self.arranged.codes.view();
-        let shard = ShardView { codes, links: &view, order: Some(view.order()), rows: &rows, metric: self.metric };
+        let shard = ShardView {
+            codes,
+            links: &view,
+            order: Some(view.order()),
+            rows: &rows,
+            metric: self.metric,
+        };
         let mut found = vec![None; queries.len()];
         search(&shard, &mut |number, result| {
-            assert!(found[number].replace(result).is_none(), "question {number} is answered twice");
+            assert!(
+                found[number].replace(result).is_none(),
+                "question {number} is answered twice"
+            );
         });
-        found.into_iter().map(|result| result.expect("every question is answered")).collect()
+        found
+            .into_iter()
+            .map(|result| result.expect("every question is answered"))
+            .collect()
     }
 
     fn recall(&self, params: &SearchParams<'_>) -> f64 {
@@ -119,7 +155,11 @@ impl World {
         for (query, result) in queries.iter().zip(found) {
             let exact = flat(&self.rows(), query, params.k, self.metric, params.allowed);
             wanted += exact.len().min(params.k);
-            hits += exact.iter().take(params.k).filter(|hit| result.hits.iter().any(|own| own == *hit)).count();
+            hits += exact
+                .iter()
+                .take(params.k)
+                .filter(|hit| result.hits.iter().any(|own| own == *hit))
+                .count();
             if let Some(allowed) = params.allowed {
                 assert!(result.hits.iter().all(|hit| allowed.contains(hit.node)));
             }
@@ -142,9 +182,15 @@ fn a_margin_spends_less_and_a_wider_one_finds_more() {
     let world = World::new(Metric::Cosine);
     let queries: Vec<&[f32]> = world.queries.chunks(DIM).collect();
     let cost = |margin| {
-        let params = SearchParams { margin, ..SearchParams::new(10, 400) };
+        let params = SearchParams {
+            margin,
+            ..SearchParams::new(10, 400)
+        };
         let result = world.search(&queries, &params);
-        (world.recall(&params), result.iter().map(|result| result.cost.estimated).sum::<u64>())
+        (
+            world.recall(&params),
+            result.iter().map(|result| result.cost.estimated).sum::<u64>(),
+        )
     };
     let (none, narrow, wide) = (cost(None), cost(Some(0.0)), cost(Some(0.3)));
     assert!(narrow.1 < wide.1 && wide.1 <= none.1, "{none:?} {narrow:?} {wide:?}");
@@ -155,23 +201,43 @@ fn a_margin_spends_less_and_a_wider_one_finds_more() {
 fn what_is_not_competitive_is_not_searched_for() {
     let world = World::new(Metric::Cosine);
     let queries: Vec<&[f32]> = world.queries.chunks(DIM).collect();
-    let plain = SearchParams { margin: Some(0.3), ..SearchParams::new(10, 400) };
+    let plain = SearchParams {
+        margin: Some(0.3),
+        ..SearchParams::new(10, 400)
+    };
     let cost = |result: &[SearchHits<Scored>]| result.iter().map(|result| result.cost.estimated).sum::<u64>();
     let all = world.search(&queries, &plain);
     let with = |scores: &[f32]| {
-        let min_competitive = Some(MinCompetitive { scores, margin: 0.3, own_margin: None });
-        world.search(&queries, &SearchParams { min_competitive, ..plain })
+        let min_competitive = Some(MinCompetitive {
+            scores,
+            margin: 0.3,
+            own_margin: None,
+        });
+        world.search(
+            &queries,
+            &SearchParams {
+                min_competitive,
+                ..plain
+            },
+        )
     };
     assert_eq!(with(&vec![f32::NEG_INFINITY; queries.len()]), all);
     // The third is the last that counts; the fourth and all after it are of no use.
     let thirds: Vec<f32> = all.iter().map(|result| result.hits[2].score).collect();
     let some = with(&thirds);
-    let found = some.iter().zip(&all).filter(|(some, all)| some.hits[..3] == all.hits[..3]).count();
+    let found = some
+        .iter()
+        .zip(&all)
+        .filter(|(some, all)| some.hits[..3] == all.hits[..3])
+        .count();
     assert!(found * 100 >= queries.len() * 98, "{found} of {}", queries.len());
     assert!(cost(&some) < cost(&all), "{} {}", cost(&some), cost(&all));
     // Nothing is good enough here: the search ends where it has come as near as it can.
     let none = with(&vec![2.0; queries.len()]);
-    assert!(none.iter().all(|result| result.hits.is_empty() && result.completeness == Completeness::Complete));
+    assert!(
+        none.iter()
+            .all(|result| result.hits.is_empty() && result.completeness == Completeness::Complete)
+    );
     assert!(cost(&none) < cost(&some), "{} {}", cost(&none), cost(&some));
 }
 
@@ -179,7 +245,10 @@ fn what_is_not_competitive_is_not_searched_for() {
 fn interleaved_searches_find_what_single_searches_find() {
     let world = World::new(Metric::Cosine);
     let queries: Vec<&[f32]> = world.queries.chunks(DIM).collect();
-    let params = SearchParams { margin: Some(0.1), ..SearchParams::new(10, 40) };
+    let params = SearchParams {
+        margin: Some(0.1),
+        ..SearchParams::new(10, 40)
+    };
     let together = world.search(&queries, &params);
     for (query, together) in queries.iter().zip(&together) {
         assert_eq!(&world.search(&[query], &params)[0], together);
@@ -192,7 +261,10 @@ fn only_allowed_nodes_are_found() {
     for step in [2usize, 10, 60] {
         let mut allowed = NodeSet::new(1_500);
         allowed.extend((0..1_500).step_by(step));
-        let params = SearchParams { allowed: Some(&allowed), ..SearchParams::new(10, 100) };
+        let params = SearchParams {
+            allowed: Some(&allowed),
+            ..SearchParams::new(10, 100)
+        };
         let recall = world.recall(&params);
         assert!(recall > 0.97, "1 in {step}: {recall}");
     }
@@ -204,15 +276,34 @@ fn a_cancelled_search_says_so_for_every_question() {
     let queries: Vec<&[f32]> = world.queries.chunks(DIM).collect();
     let checks = AtomicUsize::new(0);
     let cancel = || checks.fetch_add(1, Ordering::Relaxed) >= 1;
-    let params = SearchParams { cancel: &cancel, ..SearchParams::new(10, 400) };
+    let params = SearchParams {
+        cancel: &cancel,
+        ..SearchParams::new(10, 400)
+    };
     let found = world.search(&queries, &params);
     // Once at the start, and once during the search.
     assert_eq!(checks.load(Ordering::Relaxed), 2);
-    assert!(found.last().is_some_and(|result| result.is_cancelled() && result.hits.is_empty()));
+    assert!(
+        found
+            .last()
+            .is_some_and(|result| result.is_cancelled() && result.hits.is_empty())
+    );
     // Searches that had begun return what they had found.
-    assert!(found.iter().filter(|result| result.is_cancelled() && !result.hits.is_empty()).count() >= 7);
+    assert!(
+        found
+            .iter()
+            .filter(|result| result.is_cancelled() && !result.hits.is_empty())
+            .count()
+            >= 7
+    );
     let cancel = || true;
-    let found = world.search(&queries, &SearchParams { cancel: &cancel, ..params });
+    let found = world.search(
+        &queries,
+        &SearchParams {
+            cancel: &cancel,
+            ..params
+        },
+    );
     assert!(found.iter().all(|result| *result == SearchHits::cancelled()));
 }
 
@@ -221,7 +312,11 @@ fn a_bound_ends_the_longest_searches_and_they_are_complete() {
     let world = World::new(Metric::Cosine);
     let queries: Vec<&[f32]> = world.queries.chunks(DIM).collect();
     let search = |expansion_bound| {
-        let params = SearchParams { margin: Some(0.1), expansion_bound, ..SearchParams::new(10, 50) };
+        let params = SearchParams {
+            margin: Some(0.1),
+            expansion_bound,
+            ..SearchParams::new(10, 50)
+        };
         world.search(&queries, &params)
     };
     let free = search(None);
@@ -237,7 +332,11 @@ fn a_bound_ends_the_longest_searches_and_they_are_complete() {
         }
     }
     // Never fewer than the hits wanted, never more than `ef` allows.
-    assert!(search(Some(0)).iter().all(|result| result.cost.expanded <= 10 && result.hits.len() >= 10));
+    assert!(
+        search(Some(0))
+            .iter()
+            .all(|result| result.cost.expanded <= 10 && result.hits.len() >= 10)
+    );
     assert_eq!(search(Some(usize::MAX)), free);
 }
 
@@ -245,12 +344,25 @@ fn a_bound_ends_the_longest_searches_and_they_are_complete() {
 fn a_search_that_max_expansions_ends_is_limited() {
     let world = World::new(Metric::Cosine);
     let queries: Vec<&[f32]> = world.queries.chunks(DIM).collect();
-    let search = |max_expansions| world.search(&queries, &SearchParams { max_expansions, ..SearchParams::new(10, 50) });
+    let search = |max_expansions| {
+        world.search(
+            &queries,
+            &SearchParams {
+                max_expansions,
+                ..SearchParams::new(10, 50)
+            },
+        )
+    };
     let (free, wide, narrow) = (search(None), search(Some(1_500)), search(Some(5)));
     assert_eq!(free, wide);
     assert!(free.iter().all(|result| result.completeness == Completeness::Complete));
     assert!(narrow.iter().all(|result| result.completeness == Completeness::Limited));
-    assert!(narrow.iter().zip(&free).all(|(narrow, free)| narrow.cost.estimated < free.cost.estimated));
+    assert!(
+        narrow
+            .iter()
+            .zip(&free)
+            .all(|(narrow, free)| narrow.cost.estimated < free.cost.estimated)
+    );
 }
 
 #[test]
@@ -258,7 +370,13 @@ fn no_beam_is_wider_than_there_are_rows() {
     let world = World::new(Metric::Cosine);
     let queries: Vec<&[f32]> = world.queries.chunks(DIM).take(2).collect();
     for margin in [None, Some(0.5)] {
-        let found = world.search(&queries, &SearchParams { margin, ..SearchParams::new(usize::MAX, usize::MAX) });
+        let found = world.search(
+            &queries,
+            &SearchParams {
+                margin,
+                ..SearchParams::new(usize::MAX, usize::MAX)
+            },
+        );
         assert_eq!(found[0].hits.len(), 1_500);
     }
 }
@@ -273,11 +391,21 @@ fn codes_alone_rank_and_score_nearly_as_vectors_do() {
 fn codes_alone(metric: Metric) {
     let world = World::new(metric);
     let queries: Vec<&[f32]> = world.queries.chunks(DIM).collect();
-    let params = SearchParams { rescore: false, ..SearchParams::new(10, 200) };
+    let params = SearchParams {
+        rescore: false,
+        ..SearchParams::new(10, 200)
+    };
     for (query, result) in queries.iter().zip(world.search(&queries, &params)) {
         let exact = flat(&world.rows(), query, 1, metric, None);
-        let size = if metric == Metric::Cosine { 1.0f32 } else { query.iter().map(|x| x * x).sum() };
-        assert!((result.hits[0].score - exact[0].score).abs() < 0.01 * size, "{metric:?}");
+        let size = if metric == Metric::Cosine {
+            1.0f32
+        } else {
+            query.iter().map(|x| x * x).sum()
+        };
+        assert!(
+            (result.hits[0].score - exact[0].score).abs() < 0.01 * size,
+            "{metric:?}"
+        );
         assert!(result.hits.len() >= 10);
     }
 }
@@ -288,7 +416,13 @@ fn a_slot_that_leads_to_no_row_is_no_hit() {
     world.arranged.layout.order.fill(1_500);
     let queries: Vec<&[f32]> = world.queries.chunks(DIM).take(1).collect();
     for rescore in [true, false] {
-        let found = world.search(&queries, &SearchParams { rescore, ..SearchParams::new(10, 20) });
+        let found = world.search(
+            &queries,
+            &SearchParams {
+                rescore,
+                ..SearchParams::new(10, 20)
+            },
+        );
         assert!(found[0].cost.scored > 10 && found[0].hits.is_empty(), "{found:?}");
     }
 }
@@ -296,7 +430,10 @@ fn a_slot_that_leads_to_no_row_is_no_hit() {
 #[test]
 fn another_dimension_finds_nothing() {
     let world = World::new(Metric::Cosine);
-    assert_eq!(world.search(&[&[1.0; DIM + 1]], &SearchParams::new(3, 10)), [SearchHits::default()]);
+    assert_eq!(
+        world.search(&[&[1.0; DIM + 1]], &SearchParams::new(3, 10)),
+        [SearchHits::default()]
+    );
 }
 
 #[test]
@@ -304,7 +441,10 @@ fn a_search_for_neighbours_finds_the_nearest_other_rows() {
     let world = World::new(Metric::Cosine);
     let rows = world.rows();
     let view = world.arranged.layout.view();
-    let search = NeighbourSearch { codes: world.arranged.codes.view(), links: &view };
+    let search = NeighbourSearch {
+        codes: world.arranged.codes.view(),
+        links: &view,
+    };
     let slots = [0, 7, 700, 1_499];
     let mut seen = 0;
     search.nearest(
@@ -319,7 +459,10 @@ fn a_search_for_neighbours_finds_the_nearest_other_rows() {
             let found: Vec<u32> = hits.iter().map(|hit| node(hit.node)).collect();
             assert!(!found.contains(&node(slot)) && found.len() <= 60);
             let wanted = exact.iter().filter(|hit| hit.node != node(slot)).take(5);
-            assert!(wanted.filter(|hit| found.contains(&hit.node)).count() >= 4, "slot {slot}");
+            assert!(
+                wanted.filter(|hit| found.contains(&hit.node)).count() >= 4,
+                "slot {slot}"
+            );
         },
     );
     assert_eq!(seen, slots.len());

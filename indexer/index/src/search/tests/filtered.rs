@@ -32,9 +32,16 @@ fn a_scan_of_codes_finds_what_the_exact_scan_finds() {
         let queries: Vec<&[f32]> = world.queries.chunks(DIM).collect();
         for step in [1, 2, 10, 60] {
             let allowed = set(|node| node % step == 0);
-            let params = SearchParams { allowed: Some(&allowed), ..SearchParams::new(10, 10) };
+            let params = SearchParams {
+                allowed: Some(&allowed),
+                ..SearchParams::new(10, 10)
+            };
             let found = world.scan(&queries, &params);
-            assert!(found.iter().all(|hits| hits.cost.estimated == allowed.len() as u64 && hits.cost.scans == 1));
+            assert!(
+                found
+                    .iter()
+                    .all(|hits| hits.cost.estimated == allowed.len() as u64 && hits.cost.scans == 1)
+            );
             let recall = world.recall_of(&found, &params);
             assert!(recall > 0.99, "{metric:?}, 1 in {step}: {recall}");
             for (query, together) in queries.iter().zip(&found).take(20) {
@@ -44,7 +51,13 @@ fn a_scan_of_codes_finds_what_the_exact_scan_finds() {
         // Where the nearest are not allowed, the others score nearly the same.
         let near = |query: &&[f32]| {
             let allowed = far(&world, metric, query, 700);
-            let found = world.scan(&[query], &SearchParams { allowed: Some(&allowed), ..SearchParams::new(10, 10) });
+            let found = world.scan(
+                &[query],
+                &SearchParams {
+                    allowed: Some(&allowed),
+                    ..SearchParams::new(10, 10)
+                },
+            );
             let exact = flat(&world.rows(), query, 10, metric, Some(&allowed));
             exact[..10].iter().filter(|hit| found[0].hits.contains(hit)).count()
         };
@@ -81,12 +94,19 @@ fn a_scan_that_is_cancelled_or_of_another_dimension_finds_nothing() {
     let allowed = set(|_| true);
     let checks = AtomicUsize::new(0);
     let cancel = || checks.fetch_add(1, Ordering::Relaxed) >= 2;
-    let params = SearchParams { allowed: Some(&allowed), cancel: &cancel, ..SearchParams::new(10, 10) };
+    let params = SearchParams {
+        allowed: Some(&allowed),
+        cancel: &cancel,
+        ..SearchParams::new(10, 10)
+    };
     for hits in world.scan(&queries, &params) {
         assert!(hits.is_cancelled() && hits.hits.is_empty());
         assert_eq!(hits.cost.estimated, 512, "two blocks");
     }
-    let params = SearchParams { allowed: Some(&allowed), ..SearchParams::new(3, 3) };
+    let params = SearchParams {
+        allowed: Some(&allowed),
+        ..SearchParams::new(3, 3)
+    };
     let found = world.scan(&[queries[0], &[1.0; DIM + 1], queries[1]], &params);
     assert!(found[0].hits.len() >= 3 && found[1] == SearchHits::default() && found[2].hits.len() >= 3);
 }
@@ -97,14 +117,20 @@ fn a_beam_among_allowed_nodes_pays_for_those_alone() {
     let queries: Vec<&[f32]> = world.queries.chunks(DIM).collect();
     for step in [1, 2, 4, 8] {
         let allowed = set(|node| node % step == 0);
-        let all = SearchParams { allowed: Some(&allowed), ..SearchParams::new(10, 60) };
+        let all = SearchParams {
+            allowed: Some(&allowed),
+            ..SearchParams::new(10, 60)
+        };
         let params = SearchParams { two_hop: true, ..all };
         let (found, among_all) = (world.search(&queries, &params), world.search(&queries, &all));
         let recall = world.recall_of(&found, &params);
         assert!(recall > 0.95, "1 in {step}: {recall}");
         let scored = |all: &[SearchHits<Scored>]| all.iter().map(|hits| hits.cost.scored).sum::<u64>();
         // Among all nodes, as many times more have to be scored as fewer are allowed.
-        assert!(step == 1 || scored(&found) * (step as u64) < scored(&among_all) * 2, "1 in {step}");
+        assert!(
+            step == 1 || scored(&found) * (step as u64) < scored(&among_all) * 2,
+            "1 in {step}"
+        );
         for (query, together) in queries.iter().zip(&found).take(10) {
             assert_eq!(&world.search(&[query], &params)[0], together);
         }
@@ -117,15 +143,29 @@ fn a_beam_among_allowed_nodes_starts_where_there_are_some() {
     let (mut found, mut given_up) = (0, 0);
     for query in world.queries.chunks(DIM) {
         let allowed = far(&world, Metric::Cosine, query, 700);
-        let params = SearchParams { allowed: Some(&allowed), two_hop: true, ..SearchParams::new(10, 300) };
+        let params = SearchParams {
+            allowed: Some(&allowed),
+            two_hop: true,
+            ..SearchParams::new(10, 300)
+        };
         let hits = world.search(&[query], &params).remove(0);
         let exact = flat(&world.rows(), query, 10, Metric::Cosine, Some(&allowed));
         found += exact.iter().take(10).filter(|hit| hits.hits.contains(hit)).count();
         // Among all nodes, the search would expand the 700 nearest first.
-        let all = SearchParams { two_hop: false, far: Some(Far { share: 0.32, ef: None }), ..params };
+        let all = SearchParams {
+            two_hop: false,
+            far: Some(Far { share: 0.32, ef: None }),
+            ..params
+        };
         given_up += usize::from(world.search(&[query], &all)[0].completeness == Completeness::Limited);
         let third = set(|node| node % 3 == 0);
-        let spread = world.search(&[query], &SearchParams { allowed: Some(&third), ..all });
+        let spread = world.search(
+            &[query],
+            &SearchParams {
+                allowed: Some(&third),
+                ..all
+            },
+        );
         assert_eq!(spread[0].completeness, Completeness::Complete);
     }
     assert!(found >= 500, "{found} of 600");
@@ -135,7 +175,11 @@ fn a_beam_among_allowed_nodes_starts_where_there_are_some() {
 #[test]
 fn damage_that_hides_allowed_nodes_is_told() {
     let allowed = set(|node| node % 3 == 0);
-    let params = SearchParams { allowed: Some(&allowed), two_hop: true, ..SearchParams::new(10, ROWS as usize) };
+    let params = SearchParams {
+        allowed: Some(&allowed),
+        two_hop: true,
+        ..SearchParams::new(10, ROWS as usize)
+    };
     let mut world = World::new(Metric::Cosine);
     let query = world.queries[..DIM].to_vec();
     assert_eq!(world.search(&[&query], &params)[0].completeness, Completeness::Complete);
@@ -149,11 +193,20 @@ fn damage_that_hides_allowed_nodes_is_told() {
     assert_eq!(world.search(&[&query], &params)[0].completeness, Completeness::Damaged);
     // A slot that is none of an allowed node any more: neither way of searching can find that.
     let mut world = World::new(Metric::Cosine);
-    let slot = world.arranged.layout.order.iter().position(|node| node % 3 == 0).unwrap();
+    let slot = world
+        .arranged
+        .layout
+        .order
+        .iter()
+        .position(|node| node % 3 == 0)
+        .unwrap();
     world.arranged.layout.order[slot] = ROWS;
     // What a set knows of a shard it knows of that one.
     let allowed = set(|node| node % 3 == 0);
-    let params = SearchParams { allowed: Some(&allowed), ..params };
+    let params = SearchParams {
+        allowed: Some(&allowed),
+        ..params
+    };
     assert_eq!(world.search(&[&query], &params)[0].completeness, Completeness::Damaged);
     assert_eq!(world.scan(&[&query], &params)[0].completeness, Completeness::Damaged);
 }

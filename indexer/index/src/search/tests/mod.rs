@@ -30,9 +30,13 @@ fn unit_rows(n: usize, dim: usize, seed: u64) -> Vec<f32> {
 }
 
 fn complete_graph(n: usize) -> Graph {
-    let lists: Vec<Vec<u32>> =
-        (0..n as u32).map(|node| (0..n as u32).filter(|other| *other != node).collect()).collect();
-    Graph { entry: 0, layers: vec![GraphLayer::from_lists((0..n as u32).collect(), &lists)] }
+    let lists: Vec<Vec<u32>> = (0..n as u32)
+        .map(|node| (0..n as u32).filter(|other| *other != node).collect())
+        .collect();
+    Graph {
+        entry: 0,
+        layers: vec![GraphLayer::from_lists((0..n as u32).collect(), &lists)],
+    }
 }
 
 #[test]
@@ -72,12 +76,34 @@ fn a_search_over_rows_of_any_length_is_exact_by_distance() {
 fn a_search_ignores_links_to_nodes_that_do_not_exist() {
     let values = unit_rows(3, 4, 1);
     let rows = DenseRows::new(&values, 4);
-    let graph =
-        Graph { entry: 0, layers: vec![GraphLayer::from_lists(vec![0, 1, 2], &[vec![1, 9_000_000], vec![2], vec![]])] };
-    let result = hnsw_search(&rows, &graph, rows.row(2), Metric::Cosine, 3, &mut HnswScratch::default());
+    let graph = Graph {
+        entry: 0,
+        layers: vec![GraphLayer::from_lists(
+            vec![0, 1, 2],
+            &[vec![1, 9_000_000], vec![2], vec![]],
+        )],
+    };
+    let result = hnsw_search(
+        &rows,
+        &graph,
+        rows.row(2),
+        Metric::Cosine,
+        3,
+        &mut HnswScratch::default(),
+    );
     assert_eq!(result.hits.len(), 3);
-    let nowhere = Graph { entry: 3, layers: graph.layers };
-    let result = hnsw_search(&rows, &nowhere, rows.row(2), Metric::Cosine, 3, &mut HnswScratch::default());
+    let nowhere = Graph {
+        entry: 3,
+        layers: graph.layers,
+    };
+    let result = hnsw_search(
+        &rows,
+        &nowhere,
+        rows.row(2),
+        Metric::Cosine,
+        3,
+        &mut HnswScratch::default(),
+    );
     assert!(result.hits.is_empty());
 }
 
@@ -85,7 +111,10 @@ fn a_search_ignores_links_to_nodes_that_do_not_exist() {
 fn the_scan_returns_every_tie_of_the_last_hit() {
     let values = [1.0, 0.0, 0.0, 1.0, 1.0, 0.0, 1.0, 0.0];
     let rows = DenseRows::new(&values, 2);
-    let nodes: Vec<u32> = flat(&rows, &[1.0, 0.0], 2, Metric::Cosine, None).iter().map(|hit| hit.node).collect();
+    let nodes: Vec<u32> = flat(&rows, &[1.0, 0.0], 2, Metric::Cosine, None)
+        .iter()
+        .map(|hit| hit.node)
+        .collect();
     assert_eq!(nodes, [0, 2, 3]);
     assert!(flat(&rows, &[1.0, 0.0], 0, Metric::Cosine, None).is_empty());
     assert_eq!(flat(&rows, &[1.0, 0.0], 99, Metric::Cosine, None).len(), 4);
@@ -113,8 +142,10 @@ fn rows_without_a_score_are_no_hits() {
     values[4..12].fill(f32::NAN);
     let rows = DenseRows::new(&values, 4);
     let nodes = |k| {
-        let mut nodes: Vec<u32> =
-            flat(&rows, rows.row(0), k, Metric::Cosine, None).iter().map(|hit| hit.node).collect();
+        let mut nodes: Vec<u32> = flat(&rows, rows.row(0), k, Metric::Cosine, None)
+            .iter()
+            .map(|hit| hit.node)
+            .collect();
         nodes.sort_unstable();
         nodes
     };

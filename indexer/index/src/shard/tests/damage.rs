@@ -18,10 +18,22 @@ fn search_all(shard: &DenseShard) {
     allowed.extend((0..N).filter(|node| node % 3 == 0));
     let found = [
         shard.search(&query, &SearchParams::new(3, 8)),
-        shard.search(&query, &SearchParams { allowed: Some(&allowed), ..SearchParams::new(1, 1) }),
+        shard.search(
+            &query,
+            &SearchParams {
+                allowed: Some(&allowed),
+                ..SearchParams::new(1, 1)
+            },
+        ),
         shard.search_exact(&query, 3, None),
     ];
-    assert!(found.iter().flat_map(|found| &found.hits).all(|hit| hit.node < N && !hit.score.is_nan()), "{found:?}");
+    assert!(
+        found
+            .iter()
+            .flat_map(|found| &found.hits)
+            .all(|hit| hit.node < N && !hit.score.is_nan()),
+        "{found:?}"
+    );
 }
 
 /// One file, of which one byte after another is changed and set back: a shard is mapped only in between.
@@ -37,13 +49,20 @@ impl Bench {
         let (dir, path) = written();
         let intact = fs_err::read(&path).unwrap();
         let file = fs_err::OpenOptions::new().write(true).open(&path).unwrap().into_file();
-        Self { file, path, intact, _dir: dir }
+        Self {
+            file,
+            path,
+            intact,
+            _dir: dir,
+        }
     }
 
     pub(super) fn with(&self, at: usize, bytes: &[u8], look: impl FnOnce(&Path)) {
         self.file.write_all_at(bytes, at as u64).unwrap();
         look(&self.path);
-        self.file.write_all_at(&self.intact[at..at + bytes.len()], at as u64).unwrap();
+        self.file
+            .write_all_at(&self.intact[at..at + bytes.len()], at as u64)
+            .unwrap();
     }
 }
 
@@ -59,12 +78,26 @@ fn a_flipped_bit_or_byte_anywhere_is_found() {
                 let Ok(shard) = DenseShard::open(path) else { return };
                 opened += 1;
                 search_all(&shard);
-                assert!(!shard.verify(&Never).problems.is_empty(), "{flip:#x} in byte {at} of {}", bench.intact.len());
+                assert!(
+                    !shard.verify(&Never).problems.is_empty(),
+                    "{flip:#x} in byte {at} of {}",
+                    bench.intact.len()
+                );
             });
         }
     }
-    assert!(opened > bench.intact.len(), "bulk sections are checked by `verify` alone, but only {opened} files opened");
-    assert!(DenseShard::open(&bench.path).unwrap().verify(&Never).problems.is_empty(), "the file is as it was");
+    assert!(
+        opened > bench.intact.len(),
+        "bulk sections are checked by `verify` alone, but only {opened} files opened"
+    );
+    assert!(
+        DenseShard::open(&bench.path)
+            .unwrap()
+            .verify(&Never)
+            .problems
+            .is_empty(),
+        "the file is as it was"
+    );
 }
 
 /// A value that is no number, which only the row's own reader meets.
@@ -80,7 +113,13 @@ fn a_damaged_row_has_no_score_and_is_told() {
         let shard = DenseShard::open(path).unwrap();
         assert!(shard.score(1, &query).is_some() && shard.damage().is_none());
         assert_eq!(shard.score(0, &query), None);
-        assert!(shard.damage().unwrap().to_string().contains("VECTORS: expected finite values, got others for node 0"));
+        assert!(
+            shard
+                .damage()
+                .unwrap()
+                .to_string()
+                .contains("VECTORS: expected finite values, got others for node 0")
+        );
     });
 }
 
@@ -103,13 +142,18 @@ fn damage_behind_right_checksums_panics_nothing() {
     let bench = Bench::new();
     let header = DenseShard::open(&bench.path).unwrap().header().clone();
     let floats = [f32::NAN, f32::INFINITY, f32::MAX, 1e-40, -1.0].map(f32::to_bits);
-    let words: Vec<u32> = [0, 1, N - 1, N, 1 << 30, i32::MAX as u32, u32::MAX].into_iter().chain(floats).collect();
+    let words: Vec<u32> = [0, 1, N - 1, N, 1 << 30, i32::MAX as u32, u32::MAX]
+        .into_iter()
+        .chain(floats)
+        .collect();
     for entry in &header.sections {
         for at in (0..entry.len as usize / 4 * 4).step_by(4) {
             for word in &words {
                 let file = sealed(&bench.intact, entry.kind, at, &word.to_le_bytes());
                 bench.file.write_all_at(&file, 0).unwrap();
-                let Ok(shard) = DenseShard::open(&bench.path) else { continue };
+                let Ok(shard) = DenseShard::open(&bench.path) else {
+                    continue;
+                };
                 search_all(&shard);
                 shard.graph().counts();
                 let keys = shard.keys();
@@ -124,11 +168,20 @@ fn damage_behind_right_checksums_panics_nothing() {
                     };
                     let place = format!("{word:#x} at {at} of {}", entry.kind.name());
                     let query = [0.5; DIM];
-                    assert!(whole(&shard.search(&query, &SearchParams::new(N as usize, 64))), "{place}");
+                    assert!(
+                        whole(&shard.search(&query, &SearchParams::new(N as usize, 64))),
+                        "{place}"
+                    );
                     // Without the scan that a shard falls back to.
                     let (graph, rows) = (shard.graph(), shard.rows());
                     let (codes, order) = (shard.codes(), Some(graph.order()));
-                    let view = ShardView { codes, links: &graph, order, rows: &rows, metric: Metric::Cosine };
+                    let view = ShardView {
+                        codes,
+                        links: &graph,
+                        order,
+                        rows: &rows,
+                        metric: Metric::Cosine,
+                    };
                     let params = SearchParams::new(N as usize, N as usize);
                     let result = view.search_one(&query, &params, &mut SearchScratch::default());
                     assert_eq!(result.hits.len(), N as usize, "{place}");
@@ -146,10 +199,21 @@ fn longer_vectors_than_sums_can_hold_are_refused() {
     let parse = |dim: u32| {
         let header = ShardHeader::parse(&bench.intact, bench.intact.len() as u64).unwrap();
         let row_stride = RowType::F32.stride(dim as usize) as u32;
-        let bytes = ShardHeader { dim, row_stride, ..header }.to_bytes();
+        let bytes = ShardHeader {
+            dim,
+            row_stride,
+            ..header
+        }
+        .to_bytes();
         ShardHeader::parse(&bytes, bench.intact.len() as u64)
     };
     assert!(parse(MAX_DIM).is_ok());
-    let Err(HeaderFault::Fault(fault)) = parse(MAX_DIM + 1) else { panic!("{:?}", parse(MAX_DIM + 1)) };
-    assert_eq!((fault.part.as_str(), fault.expected.contains("1..=65536")), ("dim", true), "{fault:?}");
+    let Err(HeaderFault::Fault(fault)) = parse(MAX_DIM + 1) else {
+        panic!("{:?}", parse(MAX_DIM + 1))
+    };
+    assert_eq!(
+        (fault.part.as_str(), fault.expected.contains("1..=65536")),
+        ("dim", true),
+        "{fault:?}"
+    );
 }

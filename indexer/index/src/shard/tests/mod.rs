@@ -21,9 +21,21 @@ pub(super) const DIM: usize = 5;
 pub(super) const N: u32 = 12;
 
 pub(crate) fn meta(dim: usize) -> ShardMeta {
-    let model =
-        ModelRecord { name: "m".into(), fingerprint: "f00d".into(), dim, metric: Metric::Cosine, max_tokens: 256 };
-    let build = BuildRecord { builder: "test".into(), m: 4, ef_construction: 8, seed: 1, threads: 1, tool: "t".into() };
+    let model = ModelRecord {
+        name: "m".into(),
+        fingerprint: "f00d".into(),
+        dim,
+        metric: Metric::Cosine,
+        max_tokens: 256,
+    };
+    let build = BuildRecord {
+        builder: "test".into(),
+        m: 4,
+        ef_construction: 8,
+        seed: 1,
+        threads: 1,
+        tool: "t".into(),
+    };
     ShardMeta { model, build }
 }
 
@@ -39,7 +51,9 @@ fn vectors() -> Vec<f32> {
 }
 
 fn graph() -> Graph {
-    let ring: Vec<Vec<u32>> = (0..N).map(|node| vec![(node + 1) % N, (node + N - 1) % N, (node + 5) % N]).collect();
+    let ring: Vec<Vec<u32>> = (0..N)
+        .map(|node| vec![(node + 1) % N, (node + N - 1) % N, (node + 5) % N])
+        .collect();
     Graph {
         entry: 6,
         layers: vec![
@@ -58,9 +72,18 @@ pub(super) fn written() -> (tempfile::TempDir, PathBuf) {
     let path = dir.path().join(DENSE_FILE);
     let values = vectors();
     let keys: Vec<String> = (0..N).map(|node| format!("key-{}", (node * 7) % N)).collect();
-    let recall =
-        vec![RecallPoint { ef: 16, recall_at_10: 1.0, recall_at_100: None, distance_computations: 12.0, scored: 3.0 }];
-    let certificate = Certificate { vectors: u64::from(N), recall, ..Certificate::default() };
+    let recall = vec![RecallPoint {
+        ef: 16,
+        recall_at_10: 1.0,
+        recall_at_100: None,
+        distance_computations: 12.0,
+        scored: 3.0,
+    }];
+    let certificate = Certificate {
+        vectors: u64::from(N),
+        recall,
+        ..Certificate::default()
+    };
     let rows = DenseRows::new(&values, DIM);
     let arranged = arranged(&graph(), &rows);
     let input = ShardInput {
@@ -81,9 +104,15 @@ fn what_was_written_is_read() {
     let shard = DenseShard::open(&path).unwrap();
     assert_eq!(
         shard.verify(&Never),
-        Verified { bytes_read: fs_err::metadata(&path).unwrap().len(), ..Verified::default() }
+        Verified {
+            bytes_read: fs_err::metadata(&path).unwrap().len(),
+            ..Verified::default()
+        }
     );
-    assert_eq!((shard.len(), shard.meta(), shard.certificate().recall.len()), (12, &meta(DIM), 1));
+    assert_eq!(
+        (shard.len(), shard.meta(), shard.certificate().recall.len()),
+        (12, &meta(DIM), 1)
+    );
     let arranged = GraphLayout::new(&graph()).unwrap();
     assert_eq!(shard.graph().to_graph(), arranged.view().to_graph());
     assert_eq!(shard.graph().order(), arranged.order);
@@ -115,9 +144,16 @@ fn a_shard_that_does_not_fit_into_memory_finds_the_same() {
         all
     };
     assert_eq!(search(&on_disk, &queries), search(&fits, &queries));
-    assert_eq!(search(&on_disk, &queries[..1]), search(&fits, &queries[..1]), "one that has its thread for itself");
+    assert_eq!(
+        search(&on_disk, &queries[..1]),
+        search(&fits, &queries[..1]),
+        "one that has its thread for itself"
+    );
     drop((on_disk, large));
-    assert!(!DenseShard::open(&path).unwrap().codes().are_on_disk(), "the large one is closed");
+    assert!(
+        !DenseShard::open(&path).unwrap().codes().are_on_disk(),
+        "the large one is closed"
+    );
 }
 
 /// The map of a file that was shortened must not be touched: that would end the process.
@@ -127,11 +163,22 @@ fn verify_names_a_file_that_was_shortened_after_it_was_opened() {
     let shard = DenseShard::open(&path).unwrap();
     let len = fs_err::metadata(&path).unwrap().len();
     for keep in [len - 1, len / 2, 0] {
-        fs_err::OpenOptions::new().write(true).open(&path).unwrap().set_len(keep).unwrap();
+        fs_err::OpenOptions::new()
+            .write(true)
+            .open(&path)
+            .unwrap()
+            .set_len(keep)
+            .unwrap();
         let problems = shard.verify(&Never).problems;
         assert_eq!(problems.len(), 1, "{problems:?}");
-        assert!(problems[0].contains(&format!("length: expected {len} bytes, got {keep} bytes")), "{problems:?}");
-        assert!(problems[0].contains("write an intact copy under another name and `mv` it there"), "{problems:?}");
+        assert!(
+            problems[0].contains(&format!("length: expected {len} bytes, got {keep} bytes")),
+            "{problems:?}"
+        );
+        assert!(
+            problems[0].contains("write an intact copy under another name and `mv` it there"),
+            "{problems:?}"
+        );
     }
     fs_err::remove_file(&path).unwrap();
     assert!(shard.verify(&Never).problems[0].contains("dense.dyad"));
@@ -164,7 +211,10 @@ fn the_place_of_a_document_is_that_of_the_exact_ranking() {
     for query in vectors().chunks(DIM) {
         let ranking = shard.search_exact(query, N as usize, None).hits;
         for (place, hit) in (0u64..).zip(&ranking) {
-            assert_eq!(shard.ahead_of(query, (hit.score, shard.keys().key(hit.node)), None, &Never), Some(place));
+            assert_eq!(
+                shard.ahead_of(query, (hit.score, shard.keys().key(hit.node)), None, &Never),
+                Some(place)
+            );
         }
         let stop = || true;
         assert_eq!(shard.ahead_of(query, (0.0, ""), None, &stop), None);
@@ -189,8 +239,13 @@ fn ties_are_broken_by_key_at_the_cut_too() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join(DENSE_FILE);
     let values: Vec<f32> = (0..4).flat_map(|_| [1.0, 0.0]).collect();
-    let lists: Vec<Vec<u32>> = (0..4).map(|node| (0..4).filter(|other| *other != node).collect()).collect();
-    let graph = Graph { entry: 0, layers: vec![GraphLayer::from_lists((0..4).collect(), &lists)] };
+    let lists: Vec<Vec<u32>> = (0..4)
+        .map(|node| (0..4).filter(|other| *other != node).collect())
+        .collect();
+    let graph = Graph {
+        entry: 0,
+        layers: vec![GraphLayer::from_lists((0..4).collect(), &lists)],
+    };
     let keys = ["d", "b", "c", "a"].map(String::from);
     let rows = DenseRows::new(&values, 2);
     let arranged = arranged(&graph, &rows);
@@ -205,7 +260,11 @@ fn ties_are_broken_by_key_at_the_cut_too() {
     write(&path, &input).unwrap();
     let shard = DenseShard::open(&path).unwrap();
     let keys = |found: SearchHits<Scored>| {
-        found.hits.iter().map(|hit| shard.keys().key(hit.node).to_owned()).collect::<Vec<_>>()
+        found
+            .hits
+            .iter()
+            .map(|hit| shard.keys().key(hit.node).to_owned())
+            .collect::<Vec<_>>()
     };
     assert_eq!(keys(shard.search_exact(&[1.0, 0.0], 2, None)), ["a", "b"]);
     assert_eq!(keys(shard.search(&[1.0, 0.0], &SearchParams::new(2, 4))), ["a", "b"]);
@@ -228,11 +287,26 @@ fn parts_that_do_not_belong_together_are_refused() {
         certificate: &certificate,
     };
     let refuse = |input: &ShardInput<'_>| write(&dir.path().join("x"), input).unwrap_err().to_string();
-    assert!(refuse(&ShardInput { keys: &keys[1..], ..good }).contains("keys of a shard: expected 12, got 11"));
+    assert!(
+        refuse(&ShardInput {
+            keys: &keys[1..],
+            ..good
+        })
+        .contains("keys of a shard: expected 12, got 11")
+    );
     let other = super::tests::meta(6);
     assert!(refuse(&ShardInput { meta: &other, ..good }).contains("expected 6, got 5"));
-    let small = Arranged { layout: GraphLayout::default(), codes: arranged.codes.clone() };
-    assert!(refuse(&ShardInput { arranged: &small, ..good }).contains("expected 12, got 0 slots, 12 codes"));
+    let small = Arranged {
+        layout: GraphLayout::default(),
+        codes: arranged.codes.clone(),
+    };
+    assert!(
+        refuse(&ShardInput {
+            arranged: &small,
+            ..good
+        })
+        .contains("expected 12, got 0 slots, 12 codes")
+    );
 }
 
 /// Damage is named by its section.
@@ -251,7 +325,11 @@ fn damage_in_a_section_is_named() {
             Ok(shard) => shard.verify(&Never).problems.join("\n"),
             Err(error) => error.to_string(),
         };
-        assert!(said.contains(kind.name()) && said.contains("damaged"), "{}: {said}", kind.name());
+        assert!(
+            said.contains(kind.name()) && said.contains("damaged"),
+            "{}: {said}",
+            kind.name()
+        );
     }
 }
 
@@ -274,7 +352,17 @@ fn a_newer_version_and_another_kind_of_file_are_named() {
     let newer = path.with_file_name("newer");
     fs_err::write(&newer, &bytes).unwrap();
     let error = DenseShard::open(&newer).unwrap_err();
-    assert!(matches!(error, Error::Newer { got: 4, supported: 3, .. }), "{error}");
+    assert!(
+        matches!(
+            error,
+            Error::Newer {
+                got: 4,
+                supported: 3,
+                ..
+            }
+        ),
+        "{error}"
+    );
     bytes[0] = b'X';
     fs_err::write(&newer, &bytes).unwrap();
     let error = DenseShard::open(&newer).unwrap_err().to_string();

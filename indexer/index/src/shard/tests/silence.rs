@@ -1,5 +1,5 @@
-//! Damage in the bulk sections, which opening does not read: searches give what they give of an intact shard, or say that the
-//! shard is damaged. None gives less and is silent.
+//! Damage in the bulk sections, which opening does not read: searches give what they give of an intact shard, or say
+//! that the shard is damaged. None gives less and is silent.
 
 use super::damage::Bench;
 use super::{DIM, N, vectors};
@@ -22,18 +22,28 @@ fn answers(shard: &DenseShard) -> Vec<SearchHits<Scored>> {
         // Searches of the whole graph, for few and for all hits; one with a filter; a scan.
         all.push(shard.search(query, &SearchParams::new(3, N as usize)));
         all.push(shard.search(query, &SearchParams::new(N as usize, N as usize)));
-        all.push(shard.search(query, &SearchParams { allowed: Some(&allowed), ..SearchParams::new(3, 3) }));
+        all.push(shard.search(
+            query,
+            &SearchParams {
+                allowed: Some(&allowed),
+                ..SearchParams::new(3, 3)
+            },
+        ));
         all.push(shard.search_exact(query, 4, None));
     }
     all
 }
 
-/// Each answer is that of an intact shard, or says that it may not be; and then the shard says which file it is, and what to do.
+/// Each answer is that of an intact shard, or says that it may not be; and then the shard says which file it is, and
+/// what to do.
 fn assert_told(shard: &DenseShard, intact: &[SearchHits<Scored>], place: &str) {
     for (got, intact) in answers(shard).iter().zip(intact) {
         if got.completeness == Completeness::Damaged {
             let damage = shard.damage().unwrap().to_string();
-            assert!(damage.contains("dense.dyad") && damage.contains("`dyad-indexer verify`"), "{damage}");
+            assert!(
+                damage.contains("dense.dyad") && damage.contains("`dyad-indexer verify`"),
+                "{damage}"
+            );
         } else {
             assert_eq!(got.hits, intact.hits, "{place}");
         }
@@ -45,10 +55,14 @@ fn with_words(bench: &Bench, kind: SectionKind, words: &[u32], mut look: impl Fn
     let entry = *DenseShard::open(&bench.path).unwrap().header().section(kind).unwrap();
     for at in (0..entry.len as usize / 4 * 4).step_by(4) {
         for word in words {
-            bench.with(entry.offset as usize + at, &word.to_le_bytes(), |path| match DenseShard::open(path) {
-                Ok(shard) => look(at, shard, &format!("{word:#x} at {at} of {}", kind.name())),
-                Err(error) => assert!(matches!(error, Error::Format { .. }), "{error}"),
-            });
+            bench.with(
+                entry.offset as usize + at,
+                &word.to_le_bytes(),
+                |path| match DenseShard::open(path) {
+                    Ok(shard) => look(at, shard, &format!("{word:#x} at {at} of {}", kind.name())),
+                    Err(error) => assert!(matches!(error, Error::Format { .. }), "{error}"),
+                },
+            );
         }
     }
 }
@@ -96,17 +110,30 @@ fn a_node_in_two_slots_is_told() {
     let order = shard.graph().order().to_vec();
     let start = bench.intact[entry.offset as usize..]
         .windows(order.len() * 4)
-        .position(|bytes| bytes.chunks(4).zip(&order).all(|(bytes, node)| bytes == node.to_le_bytes()))
+        .position(|bytes| {
+            bytes
+                .chunks(4)
+                .zip(&order)
+                .all(|(bytes, node)| bytes == node.to_le_bytes())
+        })
         .unwrap();
     for slot in 1..order.len() {
-        bench.with(entry.offset as usize + start + 4 * slot, &order[slot - 1].to_le_bytes(), |path| {
-            let shard = DenseShard::open(path).unwrap();
-            let all = SearchParams::new(N as usize, N as usize);
-            for (query, intact) in vectors().chunks(DIM).zip(intact.chunks(4)) {
-                let got = shard.search(query, &all);
-                assert_eq!((got.completeness, &got.hits), (Completeness::Damaged, &intact[1].hits), "slot {slot}");
-            }
-        });
+        bench.with(
+            entry.offset as usize + start + 4 * slot,
+            &order[slot - 1].to_le_bytes(),
+            |path| {
+                let shard = DenseShard::open(path).unwrap();
+                let all = SearchParams::new(N as usize, N as usize);
+                for (query, intact) in vectors().chunks(DIM).zip(intact.chunks(4)) {
+                    let got = shard.search(query, &all);
+                    assert_eq!(
+                        (got.completeness, &got.hits),
+                        (Completeness::Damaged, &intact[1].hits),
+                        "slot {slot}"
+                    );
+                }
+            },
+        );
     }
 }
 
@@ -125,7 +152,10 @@ fn keys_are_found_or_said_to_be_damaged() {
             if at < offsets {
                 // Offsets out of range are reported; others give another key, which only the checksum detects.
                 let is_other = shard.key(node).is_some_and(|other| other != key);
-                assert!(is_other || shard.damage().is_some() || found.unwrap() == Some(node), "{place}");
+                assert!(
+                    is_other || shard.damage().is_some() || found.unwrap() == Some(node),
+                    "{place}"
+                );
             } else if at < offsets + sorted {
                 assert!(found.map_or(true, |found| found == Some(node)), "{place}: {key}");
             }
@@ -137,14 +167,25 @@ fn keys_are_found_or_said_to_be_damaged() {
 fn whatever_is_flipped_is_told_once_the_checksums_are_compared() {
     let bench = Bench::new();
     let header = DenseShard::open(&bench.path).unwrap().header().clone();
-    for kind in [SectionKind::Vectors, SectionKind::Codes, SectionKind::Graph, SectionKind::Keys] {
+    for kind in [
+        SectionKind::Vectors,
+        SectionKind::Codes,
+        SectionKind::Graph,
+        SectionKind::Keys,
+    ] {
         let entry = header.section(kind).unwrap();
         for at in entry.offset as usize..(entry.offset + entry.len) as usize {
             bench.with(at, &[bench.intact[at] ^ 0x10], |path| {
                 let Ok(shard) = DenseShard::open(path) else { return };
                 let query = [0.5; DIM];
-                for hits in [shard.search(&query, &SearchParams::new(3, 8)), shard.search_exact(&query, 3, None)] {
-                    assert!(hits.hits.len() == 3 || hits.completeness == Completeness::Damaged, "{at}: {hits:?}");
+                for hits in [
+                    shard.search(&query, &SearchParams::new(3, 8)),
+                    shard.search_exact(&query, 3, None),
+                ] {
+                    assert!(
+                        hits.hits.len() == 3 || hits.completeness == Completeness::Damaged,
+                        "{at}: {hits:?}"
+                    );
                 }
                 assert!(shard.check_sums(&|| false).unwrap());
                 let damage = shard.damage().unwrap().to_string();

@@ -56,8 +56,13 @@ fn configuration<S: Into<OsString>>(
     arguments: impl IntoIterator<Item = S>,
     variables: &[(&str, &str)],
 ) -> Configuration {
-    let arguments = [OsString::from("dyad-tester")].into_iter().chain(arguments.into_iter().map(Into::into));
-    let variables: Vec<_> = variables.iter().map(|(name, value)| (name.into(), value.into())).collect();
+    let arguments = [OsString::from("dyad-tester")]
+        .into_iter()
+        .chain(arguments.into_iter().map(Into::into));
+    let variables: Vec<_> = variables
+        .iter()
+        .map(|(name, value)| (name.into(), value.into()))
+        .collect();
     Configuration::new(Tester::command(), arguments.collect(), variables.into_iter())
 }
 

@@ -61,9 +61,14 @@ impl Layer {
             ("names", self.names.clone()),
             ("switch", self.switch.map(|switch| vec![switch.to_string()])),
             ("watch", watch.map(|watch| vec![watch])),
-            ("generation", self.generation.map(|generation| vec![generation.to_string()])),
+            (
+                "generation",
+                self.generation.map(|generation| vec![generation.to_string()]),
+            ),
         ];
-        all.into_iter().filter_map(|(key, values)| Some((key, values?))).collect()
+        all.into_iter()
+            .filter_map(|(key, values)| Some((key, values?)))
+            .collect()
     }
 
     fn arguments(&self) -> Vec<String> {
@@ -73,7 +78,10 @@ impl Layer {
             _ => vec![format!("--{key}={value}")],
         };
         let entries = self.entries().into_iter();
-        entries.flat_map(|(key, values)| values.into_iter().map(move |value| (key, value))).flat_map(argument).collect()
+        entries
+            .flat_map(|(key, values)| values.into_iter().map(move |value| (key, value)))
+            .flat_map(argument)
+            .collect()
     }
 
     fn variables(&self, prefix: &str) -> Vec<(String, String)> {
@@ -81,7 +89,10 @@ impl Layer {
             ("names", "DYAD_") => "DYAD_OF_NAMES".to_owned(),
             _ => format!("{prefix}{}", key.replace('-', "_").to_uppercase()),
         };
-        self.entries().into_iter().map(|(key, values)| (name(key), values[0].clone())).collect()
+        self.entries()
+            .into_iter()
+            .map(|(key, values)| (name(key), values[0].clone()))
+            .collect()
     }
 
     fn file(&self) -> String {
@@ -92,7 +103,10 @@ impl Layer {
             "names" => format!("[{}]", values.iter().map(quote).collect::<Vec<_>>().join(", ")),
             _ => values[0].clone(),
         };
-        let lines = self.entries().into_iter().map(|(key, values)| format!("{key} = {}", value(key, &values)));
+        let lines = self
+            .entries()
+            .into_iter()
+            .map(|(key, values)| format!("{key} = {}", value(key, &values)));
         lines.collect::<Vec<_>>().join("\n")
     }
 
@@ -118,7 +132,10 @@ fn oracle(layers: &[Layer]) -> Option<Serve> {
         return None;
     }
     Some(Serve {
-        listen: layers.iter().find_map(|layer| layer.listen.clone()).unwrap_or_else(|| "127.0.0.1:1".to_owned()),
+        listen: layers
+            .iter()
+            .find_map(|layer| layer.listen.clone())
+            .unwrap_or_else(|| "127.0.0.1:1".to_owned()),
         max_count: layers.iter().find_map(|layer| layer.max_count).unwrap_or(7),
         ratio: layers.iter().find_map(|layer| layer.ratio).unwrap_or(0.5),
         names: layers.iter().find_map(|layer| layer.names.clone())?,
@@ -154,7 +171,11 @@ proptest! {
 #[test]
 fn each_value_is_printed_with_its_origin() {
     let arguments = ["config", "print", "--config", "/etc/dyad/t.toml", "--max-count", "9"];
-    let variables = [("DYAD_TESTER_LISTEN", "[::1]:2"), ("DYAD_LISTEN", "[::1]:3"), ("DYAD_NAMES", "unused")];
+    let variables = [
+        ("DYAD_TESTER_LISTEN", "[::1]:2"),
+        ("DYAD_LISTEN", "[::1]:3"),
+        ("DYAD_NAMES", "unused"),
+    ];
     let configuration = configuration(arguments, &variables);
     let file =
         "names = [\"a\", \"https://user:secret@host/x?y#z\", \"w=az://c/x?sig=secret\", \"az://c/x?sig=se@cret\"]
@@ -184,7 +205,10 @@ fn the_file_is_named_by_a_flag_or_a_variable() {
     assert_eq!(file(&["serve"], &[]), None);
     assert_eq!(file(&["serve"], &variables[..1]).as_deref(), Some("all.toml"));
     assert_eq!(file(&["serve"], &variables).as_deref(), Some("tester.toml"));
-    assert_eq!(file(&["serve", "--config=flag.toml", "--names=a"], &variables).as_deref(), Some("flag.toml"));
+    assert_eq!(
+        file(&["serve", "--config=flag.toml", "--names=a"], &variables).as_deref(),
+        Some("flag.toml")
+    );
     assert_eq!(file(&["ask", "serve"], &variables), None, "another command reads none");
     assert_eq!(file(&["serve", "--help"], &variables), None);
 }

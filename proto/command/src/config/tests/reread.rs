@@ -20,14 +20,29 @@ fn changes_are_told_and_a_mistake_changes_nothing() {
     };
     let keys = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
     assert_eq!(read("max-count = 8 # same"), Ok((0.5, vec![], vec![])));
-    assert_eq!(read("max-count = 8\nratio = 0.75"), Ok((0.75, keys(&["ratio"]), vec![])));
-    assert_eq!(read("max-count = 9\nratio = 0.75"), Ok((0.75, keys(&["max-count"]), keys(&["max-count"]))));
+    assert_eq!(
+        read("max-count = 8\nratio = 0.75"),
+        Ok((0.75, keys(&["ratio"]), vec![]))
+    );
+    assert_eq!(
+        read("max-count = 9\nratio = 0.75"),
+        Ok((0.75, keys(&["max-count"]), keys(&["max-count"])))
+    );
     let error = read("max-count = \"x\"\nratio = 0.25").unwrap_err();
-    assert!(error.starts_with("t.toml:1: `max-count`: expected an integer"), "{error}");
+    assert!(
+        error.starts_with("t.toml:1: `max-count`: expected an integer"),
+        "{error}"
+    );
     // The variable wins over the file.
     let expected = Ok((0.25, keys(&["ratio"]), keys(&["max-count"])));
     assert_eq!(read("max-count = 9\nratio = 0.25\nlisten = \"c\""), expected);
     // Back to what the server runs with.
-    assert_eq!(read("max-count = 8\nratio = 0.25"), Ok((0.25, keys(&["max-count"]), vec![])));
-    assert_eq!(read("ratio = 0.25\nwatch = true").unwrap().1, keys(&["max-count", "watch"]));
+    assert_eq!(
+        read("max-count = 8\nratio = 0.25"),
+        Ok((0.25, keys(&["max-count"]), vec![]))
+    );
+    assert_eq!(
+        read("ratio = 0.25\nwatch = true").unwrap().1,
+        keys(&["max-count", "watch"])
+    );
 }

@@ -37,7 +37,9 @@ fn sums(tables: &[[u8; 32]], bytes: &[[u8; BLOCK_ROWS]]) -> [__m256i; BLOCK_ROWS
         for (tables, bytes) in tables.chunks(4).zip(bytes.chunks(4)) {
             let mut four = [_mm256_setzero_si256(); 2];
             for (table, bytes) in tables.iter().zip(bytes) {
-                let ([low, high], _) = table.as_chunks::<16>() else { continue };
+                let ([low, high], _) = table.as_chunks::<16>() else {
+                    continue;
+                };
                 let (low, high): (__m128i, __m128i) = (transmute!(*low), transmute!(*high));
                 let (low, high) = (_mm256_broadcastsi128_si256(low), _mm256_broadcastsi128_si256(high));
                 for (sum, bytes) in four.iter_mut().zip(bytes.as_chunks::<PLACES>().0) {
@@ -50,7 +52,12 @@ fn sums(tables: &[[u8; 32]], bytes: &[[u8; BLOCK_ROWS]]) -> [__m256i; BLOCK_ROWS
             }
         }
         let even = [0, 1].map(|half| _mm256_sub_epi16(all[half], _mm256_slli_epi16::<8>(odd[half])));
-        for (sums, sixteen) in sums.as_chunks_mut::<2>().0.iter_mut().zip([even[0], even[1], odd[0], odd[1]]) {
+        for (sums, sixteen) in sums
+            .as_chunks_mut::<2>()
+            .0
+            .iter_mut()
+            .zip([even[0], even[1], odd[0], odd[1]])
+        {
             let eights = [_mm256_castsi256_si128(sixteen), _mm256_extracti128_si256::<1>(sixteen)];
             for (sum, eight) in sums.iter_mut().zip(eights) {
                 *sum = _mm256_add_epi32(*sum, _mm256_cvtepu16_epi32(eight));
@@ -85,14 +92,20 @@ pub(in super::super) fn not_below(estimates: &[f32; BLOCK_ROWS], least: f32) -> 
     found
 }
 
-/// Two words of eight rows, interleaved three times: register `4 * word + pair` holds byte `2 * pair` of the word of all eight rows, then byte
-/// `2 * pair + 1` of them.
+/// Two words of eight rows, interleaved three times: register `4 * word + pair` holds byte `2 * pair` of the word of
+/// all eight rows, then byte `2 * pair + 1` of them.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn interleaved(r: [__m128i; 8]) -> [__m128i; 8] {
     let of_word = |pairs: [__m128i; 4]| {
-        let [first, second] = [_mm_unpacklo_epi16(pairs[0], pairs[1]), _mm_unpacklo_epi16(pairs[2], pairs[3])];
-        let [third, fourth] = [_mm_unpackhi_epi16(pairs[0], pairs[1]), _mm_unpackhi_epi16(pairs[2], pairs[3])];
+        let [first, second] = [
+            _mm_unpacklo_epi16(pairs[0], pairs[1]),
+            _mm_unpacklo_epi16(pairs[2], pairs[3]),
+        ];
+        let [third, fourth] = [
+            _mm_unpackhi_epi16(pairs[0], pairs[1]),
+            _mm_unpackhi_epi16(pairs[2], pairs[3]),
+        ];
         [
             _mm_unpacklo_epi32(first, second),
             _mm_unpackhi_epi32(first, second),
@@ -112,7 +125,9 @@ fn interleaved(r: [__m128i; 8]) -> [__m128i; 8] {
         _mm_unpackhi_epi8(r[4], r[5]),
         _mm_unpackhi_epi8(r[6], r[7]),
     ]);
-    [first[0], first[1], first[2], first[3], second[0], second[1], second[2], second[3]]
+    [
+        first[0], first[1], first[2], first[3], second[0], second[1], second[2], second[3],
+    ]
 }
 
 /// See [`crate::kernels::TransposeFn`].

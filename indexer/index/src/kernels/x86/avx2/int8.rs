@@ -1,5 +1,5 @@
-//! Inner product of int8 and u8: both widened to 16 bits and multiplied by `vpmaddwd`, which adds two products to 32 bits.
-//! (`vpmaddubsw` would take bytes, but its 16-bit sums saturate.)
+//! Inner product of int8 and u8: both widened to 16 bits and multiplied by `vpmaddwd`, which adds two products to 32
+//! bits. (`vpmaddubsw` would take bytes, but its 16-bit sums saturate.)
 
 use std::arch::x86_64::{
     __m128i, __m256i, _mm_add_epi32, _mm256_add_epi32, _mm256_castsi256_si128, _mm256_cvtepi8_epi16,
@@ -47,16 +47,28 @@ fn totals(sums: [__m256i; 4]) -> [i32; 4] {
 pub(in super::super) fn dot_i8(query: &[i8], row: &[u8]) -> i32 {
     let zero = _mm256_setzero_si256();
     let [even, odd] = padded_sums((query, row), zero, |sum, q, r| add(sum, load_query(q), r));
-    totals([even, odd, zero, zero]).iter().fold(0i32, |sum, part| sum.wrapping_add(*part))
+    totals([even, odd, zero, zero])
+        .iter()
+        .fold(0i32, |sum, part| sum.wrapping_add(*part))
 }
 
 /// Inner products of one query and four rows.
 #[target_feature(enable = "avx2")]
 pub(in super::super) fn dot_i8_x4(query: &[i8], rows: &[&[u8]; 4]) -> [i32; 4] {
-    let sums = padded_sums_of_four(query, rows, _mm256_setzero_si256(), |sums: [__m256i; 4], q, [r0, r1, r2, r3]| {
-        let q = load_query(q);
-        [add(sums[0], q, r0), add(sums[1], q, r1), add(sums[2], q, r2), add(sums[3], q, r3)]
-    });
+    let sums = padded_sums_of_four(
+        query,
+        rows,
+        _mm256_setzero_si256(),
+        |sums: [__m256i; 4], q, [r0, r1, r2, r3]| {
+            let q = load_query(q);
+            [
+                add(sums[0], q, r0),
+                add(sums[1], q, r1),
+                add(sums[2], q, r2),
+                add(sums[3], q, r3),
+            ]
+        },
+    );
     match sums {
         Some(sums) => totals(sums),
         None => one_by_one(rows, |row| dot_i8(query, row)),

@@ -1,4 +1,5 @@
-//! Sketches by `vpshufb`, which looks up the number of ones of each half byte (Mula, Kurz and Lemire 2018): 256 bits at a time.
+//! Sketches by `vpshufb`, which looks up the number of ones of each half byte (Mula, Kurz and Lemire 2018): 256 bits at
+//! a time.
 
 use std::arch::x86_64::{
     __m256i, _mm256_add_epi8, _mm256_add_epi64, _mm256_and_si256, _mm256_cmpgt_epi64, _mm256_extract_epi64,
@@ -99,7 +100,11 @@ fn weighted(table: &Sketches<'_>, id: u32) -> i32 {
     let (plane3, rest3) = table.plane(3).as_chunks::<LANES>();
     let mut sums = _mm256_setzero_si256();
     for (i, code) in registers.iter().enumerate() {
-        sums = add(sums, load(code), [load(&plane0[i]), load(&plane1[i]), load(&plane2[i]), load(&plane3[i])]);
+        sums = add(
+            sums,
+            load(code),
+            [load(&plane0[i]), load(&plane1[i]), load(&plane2[i]), load(&plane3[i])],
+        );
     }
     if !rest.is_empty() {
         let planes = [load_rest(rest0), load_rest(rest1), load_rest(rest2), load_rest(rest3)];

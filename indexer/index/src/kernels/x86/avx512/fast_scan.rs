@@ -1,6 +1,7 @@
 //! Blocks of sketches by `vpshufb`: one register holds a byte of all 64 rows.
 //!
-//! Per byte: one load of the rows, two of tables, two lookups and two additions; every four bytes, sums are widened to 16 bits.
+//! Per byte: one load of the rows, two of tables, two lookups and two additions; every four bytes, sums are widened to
+//! 16 bits.
 
 use std::arch::x86_64::{
     __m256i, __m512i, _CMP_GE_OQ, _mm_loadu_si128, _mm512_add_epi8, _mm512_add_epi16, _mm512_add_epi32, _mm512_add_ps,
@@ -33,7 +34,9 @@ fn entries(table: &[u8; 16]) -> __m512i {
 #[target_feature(enable = "avx512f,avx512bw")]
 fn looked_up(table: &[u8; 32], bytes: &[u8; BLOCK_ROWS]) -> __m512i {
     let (half, bytes): (__m512i, __m512i) = (_mm512_set1_epi8(15), transmute!(*bytes));
-    let ([low, high], _) = table.as_chunks::<16>() else { return _mm512_setzero_si512() };
+    let ([low, high], _) = table.as_chunks::<16>() else {
+        return _mm512_setzero_si512();
+    };
     let low = _mm512_shuffle_epi8(entries(low), _mm512_and_si512(bytes, half));
     let high = _mm512_shuffle_epi8(entries(high), _mm512_and_si512(_mm512_srli_epi16::<4>(bytes), half));
     _mm512_add_epi8(low, high)
@@ -83,8 +86,11 @@ pub(in super::super) fn fast_scan(
     factors: &BlockFactors,
     estimates: &mut [f32; BLOCK_ROWS],
 ) {
-    let (shift, scale, base) =
-        (_mm512_set1_epi32(lookup.shift), _mm512_set1_ps(lookup.scale), _mm512_set1_ps(lookup.base));
+    let (shift, scale, base) = (
+        _mm512_set1_epi32(lookup.shift),
+        _mm512_set1_ps(lookup.scale),
+        _mm512_set1_ps(lookup.base),
+    );
     let (by_bias, optimism) = (_mm512_set1_ps(lookup.bias), _mm512_set1_ps(lookup.optimism));
     // Tables and bytes are of one length where they come from: the chunks of both must begin together.
     let count = lookup.tables.len().min(bytes.len());
@@ -94,7 +100,10 @@ pub(in super::super) fn fast_scan(
     for at in 0..BLOCK_ROWS / LANES {
         let product = _mm512_cvtepi32_ps(_mm512_add_epi32(_mm512_slli_epi32::<1>(sums[at]), shift));
         let product = _mm512_mul_ps(product, _mm512_mul_ps(scale, transmute!(sketch[at])));
-        let estimate = _mm512_add_ps(_mm512_add_ps(product, _mm512_mul_ps(by_bias, transmute!(bias[at]))), base);
+        let estimate = _mm512_add_ps(
+            _mm512_add_ps(product, _mm512_mul_ps(by_bias, transmute!(bias[at]))),
+            base,
+        );
         let estimate = _mm512_add_ps(estimate, _mm512_mul_ps(optimism, transmute!(error[at])));
         estimates[at] = transmute!(estimate);
     }
@@ -123,14 +132,20 @@ fn load_words(words: &[u64]) -> __m512i {
     unsafe { _mm512_maskz_loadu_epi64(first, words.as_ptr().cast()) }
 }
 
-/// Eight rows of eight words, interleaved three times. Register `4 * half + pair` holds in quarter `q` byte `2 * pair` of word `2 * q + half` of
-/// all eight rows, then byte `2 * pair + 1` of them.
+/// Eight rows of eight words, interleaved three times. Register `4 * half + pair` holds in quarter `q` byte `2 * pair`
+/// of word `2 * q + half` of all eight rows, then byte `2 * pair + 1` of them.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
 fn interleaved(r: &[__m512i; 8]) -> [__m512i; 8] {
     let of_half = |pairs: [__m512i; 4]| {
-        let [first, second] = [_mm512_unpacklo_epi16(pairs[0], pairs[1]), _mm512_unpacklo_epi16(pairs[2], pairs[3])];
-        let [third, fourth] = [_mm512_unpackhi_epi16(pairs[0], pairs[1]), _mm512_unpackhi_epi16(pairs[2], pairs[3])];
+        let [first, second] = [
+            _mm512_unpacklo_epi16(pairs[0], pairs[1]),
+            _mm512_unpacklo_epi16(pairs[2], pairs[3]),
+        ];
+        let [third, fourth] = [
+            _mm512_unpackhi_epi16(pairs[0], pairs[1]),
+            _mm512_unpackhi_epi16(pairs[2], pairs[3]),
+        ];
         [
             _mm512_unpacklo_epi32(first, second),
             _mm512_unpackhi_epi32(first, second),
@@ -150,7 +165,9 @@ fn interleaved(r: &[__m512i; 8]) -> [__m512i; 8] {
         _mm512_unpackhi_epi8(r[4], r[5]),
         _mm512_unpackhi_epi8(r[6], r[7]),
     ]);
-    [lower[0], lower[1], lower[2], lower[3], upper[0], upper[1], upper[2], upper[3]]
+    [
+        lower[0], lower[1], lower[2], lower[3], upper[0], upper[1], upper[2], upper[3],
+    ]
 }
 
 /// Lane `l` of register `g`, of 64 bits, becomes lane `g` of register `l`.
@@ -188,7 +205,9 @@ pub(in super::super) fn transpose(lines: &[u64], stride: usize, ids: &[u32], byt
     for (at, bytes) in bytes.chunks_mut(WORDS * size_of::<u64>()).enumerate() {
         let words = |row: usize| {
             let words = line(lines, stride, ids, row).get(at * 8..).unwrap_or(&[]);
-            words.first_chunk::<8>().map_or_else(|| load_words(words), |words| transmute!(*words))
+            words
+                .first_chunk::<8>()
+                .map_or_else(|| load_words(words), |words| transmute!(*words))
         };
         let groups: [[__m512i; 8]; BLOCK_ROWS / 8] =
             std::array::from_fn(|group| interleaved(&std::array::from_fn(|place| words(row_at(group * 8 + place)))));

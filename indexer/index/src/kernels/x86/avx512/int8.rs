@@ -33,7 +33,10 @@ fn totals(sums: [__m512i; 4]) -> [i32; 4] {
     }
     let [a, b, c, d] = halves;
     let quarters = _mm256_hadd_epi32(_mm256_hadd_epi32(a, b), _mm256_hadd_epi32(c, d));
-    let all: __m128i = _mm_add_epi32(_mm256_castsi256_si128(quarters), _mm256_extracti128_si256::<1>(quarters));
+    let all: __m128i = _mm_add_epi32(
+        _mm256_castsi256_si128(quarters),
+        _mm256_extracti128_si256::<1>(quarters),
+    );
     transmute!(all)
 }
 
@@ -65,10 +68,18 @@ pub(in super::super) fn dot_i8_x4(query: &[i8], rows: &[&[u8]; 4]) -> [i32; 4] {
         rows,
         _mm512_setzero_si512(),
         |sums, q: &[i8; LANES], [a, b, c, d]: [&[u8; LANES]; 4]| {
-            add(sums, transmute!(*q), [transmute!(*a), transmute!(*b), transmute!(*c), transmute!(*d)])
+            add(
+                sums,
+                transmute!(*q),
+                [transmute!(*a), transmute!(*b), transmute!(*c), transmute!(*d)],
+            )
         },
         |sums, q, [a, b, c, d]| {
-            add(sums, load_rest(q.as_bytes()), [load_rest(a), load_rest(b), load_rest(c), load_rest(d)])
+            add(
+                sums,
+                load_rest(q.as_bytes()),
+                [load_rest(a), load_rest(b), load_rest(c), load_rest(d)],
+            )
         },
     );
     match sums {

@@ -1,6 +1,7 @@
 //! Sketches by VPOPCNTDQ: one register holds 512 bits of a sketch, and eight ids share their horizontal sums.
 //!
-//! Per register: four `vpandq`, four `vpopcntq`, and three `vpdpbusd`, which weigh a count (at most 64, so its lowest byte) and add it.
+//! Per register: four `vpandq`, four `vpopcntq`, and three `vpdpbusd`, which weigh a count (at most 64, so its lowest
+//! byte) and add it.
 
 use std::arch::x86_64::{
     __m256i, __m512i, _mm256_cmple_epu32_mask, _mm256_mask_mov_epi32, _mm256_maskz_mov_epi32, _mm256_set1_epi32,
@@ -142,8 +143,8 @@ fn eight<const BLOCKS: usize, const WHOLE: bool>(
     let mut at = [0; LANES];
     store_ids(&mut at, _mm256_maskz_mov_epi32(found, load_ids(ids)));
     // One by one, so that no sum passes through memory.
-    // SAFETY: every id is at most `table.last()`, and `short`, where all of this begins, takes `BLOCKS` and `WHOLE` from the
-    // table.
+    // SAFETY: every id is at most `table.last()`, and `short`, where all of this begins, takes `BLOCKS` and `WHOLE`
+    // from the table.
     let sums = unsafe {
         [
             one::<BLOCKS, WHOLE>(table, planes, at[0]),
@@ -163,7 +164,8 @@ fn eight<const BLOCKS: usize, const WHOLE: bool>(
 ///
 /// # Safety
 ///
-/// `id` is at most `table.last()`; a sketch has at most `BLOCKS` registers; and where `WHOLE`, a row has `BLOCKS` whole ones.
+/// `id` is at most `table.last()`; a sketch has at most `BLOCKS` registers; and where `WHOLE`, a row has `BLOCKS` whole
+/// ones.
 #[expect(unsafe_code, reason = "vector loads of a row whose id was compared in a register")]
 #[inline]
 #[target_feature(enable = "avx512f,avx512vnni,avx512vpopcntdq")]
@@ -178,8 +180,8 @@ unsafe fn one<const BLOCKS: usize, const WHOLE: bool>(
         let from = block * LANES;
         let words = row.wrapping_add(from).cast();
         let code = if WHOLE {
-            // SAFETY: `id` is at most `table.last()`, so the table holds the `stride` words from `row` on, and `WHOLE` says
-            // that these are at least `8 * BLOCKS`.
+            // SAFETY: `id` is at most `table.last()`, so the table holds the `stride` words from `row` on, and `WHOLE`
+            // says that these are at least `8 * BLOCKS`.
             unsafe { _mm512_loadu_si512(words) }
         } else {
             // SAFETY: as above, and the mask names no word past the `words <= stride` of the sketch.
@@ -219,25 +221,35 @@ fn add_weighted(sums: __m512i, planes: &[__m512i; 4], code: __m512i) -> __m512i 
     let fours = _mm512_popcnt_epi64(_mm512_and_si512(code, planes[2]));
     let eights = _mm512_popcnt_epi64(_mm512_and_si512(code, planes[3]));
     let sums = _mm512_dpbusd_epi32(_mm512_add_epi32(sums, ones), twos, _mm512_set1_epi32(2));
-    _mm512_dpbusd_epi32(_mm512_dpbusd_epi32(sums, fours, _mm512_set1_epi32(4)), eights, _mm512_set1_epi32(0xF8))
+    _mm512_dpbusd_epi32(
+        _mm512_dpbusd_epi32(sums, fours, _mm512_set1_epi32(4)),
+        eights,
+        _mm512_set1_epi32(0xF8),
+    )
 }
 
 /// The sum of each register's lanes; `i32::MIN` for an id that was not found.
 #[inline]
 #[target_feature(enable = "avx512f,avx512vl")]
 fn finish(sums: &[__m512i; LANES], found: u8, out: &mut [i32; LANES]) {
-    store(out, _mm256_mask_mov_epi32(_mm256_set1_epi32(i32::MIN), found, totals(sums)));
+    store(
+        out,
+        _mm256_mask_mov_epi32(_mm256_set1_epi32(i32::MIN), found, totals(sums)),
+    );
 }
 
-/// The sum of each register's eight 64-bit lanes, of which the lower halves count: halves the number of registers three times.
+/// The sum of each register's eight 64-bit lanes, of which the lower halves count: halves the number of registers three
+/// times.
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn totals(s: &[__m512i; LANES]) -> __m256i {
     let left = add_halves(interleave(s[0], s[1]), interleave(s[2], s[3]));
     let right = add_halves(interleave(s[4], s[5]), interleave(s[6], s[7]));
     // Quarters 0 and 2 of both, plus quarters 1 and 3; then the two that belong together.
-    let quarters =
-        _mm512_add_epi32(_mm512_shuffle_i32x4::<0x88>(left, right), _mm512_shuffle_i32x4::<0xDD>(left, right));
+    let quarters = _mm512_add_epi32(
+        _mm512_shuffle_i32x4::<0x88>(left, right),
+        _mm512_shuffle_i32x4::<0xDD>(left, right),
+    );
     let all = _mm512_add_epi32(quarters, _mm512_shuffle_i32x4::<0xB1>(quarters, quarters));
     _mm512_castsi512_si256(_mm512_shuffle_i32x4::<0x08>(all, all))
 }
