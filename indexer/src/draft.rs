@@ -45,6 +45,16 @@ pub(crate) struct Draft {
 }
 
 impl Draft {
+    /// A change of a generation: what it says of all shards stays as it is.
+    pub(crate) fn after(base: &Manifest, change: &Change, shards: Vec<DraftShard>) -> Self {
+        Self {
+            parent: Some(base.generation),
+            min_recall: base.min_recall,
+            context: base.context.clone(),
+            ..Self::new(&base.model, base.language, change, shards)
+        }
+    }
+
     /// A generation of these shards, in place of whichever is current.
     pub(crate) fn new(model: &ModelRecord, language: TextLanguage, change: &Change, shards: Vec<DraftShard>) -> Self {
         let (model, change) = (model.clone(), change.clone());

@@ -19,6 +19,7 @@ use crate::error::Error;
 use crate::graph_build::{BuildParams, BuilderKind};
 use crate::job::{LanguageSample, Workspace};
 use crate::job_error::BulkJobError;
+use crate::plan::BuildPlan;
 use crate::source::{ArraySource, DeclaredModel, OnLong, RemoteSource, UncheckedBatch, VectorSource};
 
 /// Bytes of lines that are read as a sample.
@@ -346,16 +347,11 @@ fn estimate(
             .sum()
     };
     let largest: u64 = job.shards.iter().map(shard).max().unwrap_or(0);
-    let one = crate::plan::BuildPlan {
+    let graph = job.graph.config(job.model.metric, 1);
+    let one = BuildPlan {
         documents: Some(largest),
-        dim: job.model.dim,
-        shards: 1,
         text_bytes: Some((largest as f64 * sample.text_bytes_per_document) as u64),
-        terms: None,
-        params: job.graph.params(1),
-        builder: BuilderKind::named(&job.graph.builder).unwrap_or_default(),
-        row_type: job.graph.row_type().unwrap_or_else(|| RowType::usual(job.model.metric)),
-        questions: 0,
+        ..BuildPlan::new(graph, job.model.dim)
     };
     // What was embedded is there as well, as text and as f32.
     let fetched = one

@@ -1,15 +1,15 @@
 //! The records of a job: its plan, and what its tasks have done.
 
 use dyad_corpus::{CorpusFormat, FieldNames, ReadOptions, Split};
-use dyad_index::ModelRecord;
 use dyad_index::TextLanguage;
 use dyad_index::format::RowType;
 use dyad_index::manifest::{FileEntry, MAX_LOGIT_SCALE, MinRecall, ShardEntry};
+use dyad_index::{Metric, ModelRecord};
 use dyad_store::is_plain;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::graph_build::{BuildParams, BuilderKind};
+use crate::graph_build::{BuildParams, BuilderKind, GraphConfig};
 use crate::publish::is_shard_id;
 use crate::source::OnLong;
 
@@ -289,6 +289,7 @@ impl GraphSettings {
         }
     }
 
+    /// The parameters of its graphs, with this many threads.
     pub(super) fn params(&self, threads: usize) -> BuildParams {
         BuildParams {
             m: self.m,
@@ -298,10 +299,17 @@ impl GraphSettings {
         }
     }
 
-    pub(super) fn row_type(&self) -> Option<RowType> {
-        [RowType::F32, RowType::F16]
+    /// As a build takes it, with this many threads; a vector type that this release does not know is the usual one of
+    /// the metric.
+    pub(super) fn config(&self, metric: Metric, threads: usize) -> GraphConfig {
+        let row_type = [RowType::F32, RowType::F16]
             .into_iter()
-            .find(|row_type| row_type.name() == self.vector_type)
+            .find(|row_type| row_type.name() == self.vector_type);
+        GraphConfig {
+            builder: BuilderKind::named(&self.builder).unwrap_or_default(),
+            params: self.params(threads),
+            row_type: row_type.unwrap_or_else(|| RowType::usual(metric)),
+        }
     }
 }
 

@@ -5,7 +5,6 @@ use std::time::Instant;
 
 use dyad_corpus::{CorpusReader, ReadOptions};
 use dyad_files::space::{check_space, free_space};
-use dyad_index::format::RowType;
 use dyad_index::manifest::{SHARDS_DIR, ShardEntry};
 use dyad_store::{PushOptions, RemoteStore};
 use fail::fail_point;
@@ -16,8 +15,8 @@ use super::place::{JobPlace, partition_folder, shard_record};
 use super::record::{ATTEMPTS, BulkPlan, Partition, PartitionDone, ShardDone, VERSION};
 use crate::control::{JobControl, Unit};
 use crate::error::Error;
-use crate::graph_build::{BuilderKind, RecallGate, RecallTarget};
-use crate::job::{ShardBuilder, Spool, Workspace, thread_pool};
+use crate::graph_build::{RecallGate, RecallTarget};
+use crate::job::{ShardBuilder, ShardJob, Spool, thread_pool};
 use crate::job_error::BulkJobError;
 use crate::memory;
 use crate::publish::shard_id;
@@ -73,31 +72,19 @@ pub fn shard(
     }
     let done = all_done(&place, partitions)?;
     fs_err::create_dir_all(scratch)?;
-    let workspace = Workspace::create(scratch)?;
-    check_space(scratch, plan.estimate.shard_disk_bytes, free_space)?;
-    let spooled = gather(&place, partitions.iter().zip(&done), &plan, workspace.path(), control)?;
-    let target = plan.job.graph.min_recall.map(RecallTarget::from);
-    let params = plan.job.graph.params(threads);
-    params.validate()?;
-    let builder = BuilderKind::named(&plan.job.graph.builder).unwrap_or_default();
     let builder = ShardBuilder {
         model: &plan.job.model,
-        builder: builder.get(),
-        params: &params,
-        row_type: plan
-            .job
-            .graph
-            .row_type()
-            .unwrap_or_else(|| RowType::usual(plan.job.model.metric)),
+        graph: plan.job.graph.config(plan.job.model.metric, threads),
         language: plan.job.language,
-        gate: RecallGate {
-            questions: None,
-            target,
-        },
+        gate: RecallGate::new(None, plan.job.graph.min_recall.map(RecallTarget::from)),
         control,
     };
-    let label = format!("{}/{count}", number + 1);
-    let built = thread_pool(threads)?.install(|| builder.build(spooled, None, &label))?;
+    builder.graph.params.validate()?;
+    let threads = thread_pool(threads)?;
+    let mut job = ShardJob::begin(scratch, builder, &threads)?;
+    check_space(scratch, plan.estimate.shard_disk_bytes, free_space)?;
+    let spooled = gather(&place, partitions.iter().zip(&done), &plan, job.workspace(), control)?;
+    let built = job.build(spooled, &format!("{}/{count}", number + 1))?;
     let id = shard_id(plan.generation, number, &built.files);
     // By this `gc` knows whose the files are.
     place.wait(place.remote.put(&format!("{ATTEMPTS}/{id}"), Vec::new()))?;
@@ -108,7 +95,7 @@ pub fn shard(
     let shard = ShardEntry {
         id,
         documents: built.documents,
-        files: built.files,
+        files: built.files.clone(),
         deleted: None,
         metadata: None,
         calibration: None,

@@ -9,9 +9,10 @@ use dyad_index::ground_truth::CertificateQuestions;
 use dyad_index::manifest::{Change, MinRecall, ShardEntry};
 use dyad_index::search::{NodeSet, VectorRows as _};
 use dyad_index::snapshot::Shard;
-use dyad_index::{Certificate, Deletions, GROUND_TRUTH_FILE, QuerySource, Snapshot};
+use dyad_index::{Certificate, Deletions, GROUND_TRUTH_FILE, QuerySource};
 
-use super::{ChangeOutcome, commit};
+use super::outcome::ChangeOutcome;
+use super::transaction::{Publication, Transaction};
 use crate::control::{JobControl, Unit};
 use crate::draft::{CompleteCalibration, Draft, DraftShard};
 use crate::error::Error;
@@ -48,11 +49,11 @@ pub fn calibrate(
     questions: &QuestionVectors,
     control: JobControl<'_>,
 ) -> Result<ChangeOutcome, Error> {
-    let base = Snapshot::open(&config.index)?;
+    let transaction = Transaction::begin(&config.index, None, Publication::unless(config.dry_run))?;
     let workspace = Workspace::create(&config.index)?;
     let pool = thread_pool(config.threads)?;
     let mut measured: HashMap<MeasuredShard, (CompleteCalibration, Certificate)> = HashMap::new();
-    commit(&config.index, config.dry_run, base, |_, base| {
+    transaction.publish(|_, base| {
         let manifest = base.manifest();
         let mut shards = Vec::with_capacity(manifest.shards.len());
         for (entry, shard) in super::shards(base) {
@@ -87,22 +88,13 @@ pub fn calibrate(
             });
         }
         let documents = manifest.documents();
-        let operation = "calibrate".to_owned();
-        Ok(Some(Draft {
-            parent: Some(manifest.generation),
-            model: manifest.model.clone(),
-            context: manifest.context.clone(),
-            logit_scale: None,
-            min_recall: manifest.min_recall,
-            language: manifest.language,
-            change: Change {
-                operation,
-                read: documents,
-                unchanged: documents,
-                ..Change::default()
-            },
-            shards,
-        }))
+        let change = Change {
+            operation: "calibrate".to_owned(),
+            read: documents,
+            unchanged: documents,
+            ..Change::default()
+        };
+        Ok(Some(Draft::after(manifest, &change, shards)))
     })
 }
 

@@ -8,8 +8,9 @@ use dyad_index::Snapshot;
 use dyad_index::manifest::Change;
 
 use super::deletions::{draft_without, locate};
+use super::outcome::{ChangeOutcome, MissingKeys};
 use super::passages::live_passages_of;
-use super::{ChangeOutcome, MissingKeys, commit};
+use super::transaction::{Publication, Transaction};
 use crate::control::JobControl;
 use crate::draft::Draft;
 use crate::error::Error;
@@ -47,13 +48,13 @@ pub fn delete_documents(
     keys: &[String],
     control: JobControl<'_>,
 ) -> Result<ChangeOutcome, Error> {
-    let base = Snapshot::open_after(config.index, config.known)?;
+    let transaction = Transaction::begin(config.index, config.known, Publication::unless(config.dry_run))?;
     let mut counts = Change {
         operation: "delete".to_owned(),
         ..Change::default()
     };
     let mut missing = MissingKeys::default();
-    let outcome = commit(config.index, config.dry_run, base, |_, base| {
+    let outcome = transaction.publish(|_, base| {
         // Others may have added passages meanwhile.
         let keys = if config.passages {
             Cow::Owned(live_passages_of(base, keys)?)
@@ -70,21 +71,12 @@ pub fn delete_documents(
         counts.indexed = found;
         counts.deleted = found;
         counts.rejected = distinct.len() as u64 - found;
-        missing = MissingKeys::of(counts.rejected, distinct, |key| Ok(base.find(key)?.is_none()))?;
+        missing = MissingKeys::find(counts.rejected, distinct, |key| Ok(base.find(key)?.is_none()))?;
         if found == 0 {
             return Ok(None);
         }
-        let manifest = base.manifest();
-        Ok(Some(Draft {
-            parent: Some(manifest.generation),
-            model: manifest.model.clone(),
-            context: manifest.context.clone(),
-            logit_scale: None,
-            min_recall: manifest.min_recall,
-            language: manifest.language,
-            change: counts.clone(),
-            shards: draft_without(base, &nodes, control)?,
-        }))
+        let shards = draft_without(base, &nodes, control)?;
+        Ok(Some(Draft::after(base.manifest(), &counts, shards)))
     })?;
     Ok(ChangeOutcome {
         change: counts,

@@ -12,7 +12,8 @@ use dyad_index::manifest::Change;
 use dyad_index::snapshot::Shard;
 use rayon::prelude::*;
 
-use super::{ChangeOutcome, MissingKeys, commit};
+use super::outcome::{ChangeOutcome, MissingKeys};
+use super::transaction::{Publication, Transaction};
 use crate::control::{JobControl, Unit};
 use crate::draft::{CompleteUpdates, Draft, DraftShard, ShardFiles};
 use crate::error::Error;
@@ -37,7 +38,7 @@ pub(super) type Changed = HashMap<String, String>;
 /// Replaces the metadata of documents, in one new generation. Texts and vectors stay, and nothing is embedded. Of
 /// several records of one key, the last counts; keys that no document has are counted as rejected.
 pub fn update_metadata(config: &MetadataConfig, control: JobControl<'_>) -> Result<ChangeOutcome, Error> {
-    let base = Snapshot::open(&config.index)?;
+    let transaction = Transaction::begin(&config.index, None, Publication::unless(config.dry_run))?;
     let read = ReadOptions {
         repeated_keys: true,
         metadata_only: true,
@@ -66,7 +67,7 @@ pub fn update_metadata(config: &MetadataConfig, control: JobControl<'_>) -> Resu
     };
     let mut missing = MissingKeys::default();
     let workspace = Workspace::create(&config.index)?;
-    let outcome = commit(&config.index, config.dry_run, base, |_, base| {
+    let outcome = transaction.publish(|_, base| {
         let found = locate(base, &changed)?;
         let (known, differ) = (found.known, found.nodes.iter().map(Vec::len).sum::<usize>() as u64);
         (change.indexed, change.unchanged) = (differ, known - differ);
@@ -74,7 +75,7 @@ pub fn update_metadata(config: &MetadataConfig, control: JobControl<'_>) -> Resu
         change.rejected = corpus.rejected() + unknown;
         let mut keys: Vec<&str> = changed.keys().map(String::as_str).collect();
         keys.sort_unstable();
-        missing = MissingKeys::of(unknown, keys, |key| Ok(base.find(key)?.is_none()))?;
+        missing = MissingKeys::find(unknown, keys, |key| Ok(base.find(key)?.is_none()))?;
         if differ == 0 {
             return Ok(None);
         }
@@ -82,16 +83,7 @@ pub fn update_metadata(config: &MetadataConfig, control: JobControl<'_>) -> Resu
         if !config.dry_run {
             apply(base, &found.nodes, &mut shards, workspace.path(), control)?;
         }
-        let manifest = base.manifest();
-        let (parent, min_recall) = (Some(manifest.generation), manifest.min_recall);
-        let (language, context) = (manifest.language, manifest.context.clone());
-        let draft = Draft::new(&manifest.model, language, &change, shards);
-        Ok(Some(Draft {
-            parent,
-            min_recall,
-            context,
-            ..draft
-        }))
+        Ok(Some(Draft::after(base.manifest(), &change, shards)))
     })?;
     Ok(ChangeOutcome {
         change,

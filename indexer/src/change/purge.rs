@@ -9,14 +9,15 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use dyad_index::Snapshot;
 use dyad_index::manifest::{self, Change, Manifest, SHARDS_DIR};
 use dyad_index::shard::{DENSE_FILE, DenseShard};
 
-use super::merge::{MergeConfig, rewrite};
+use super::merge_config::MergeConfig;
+use super::outcome::{ChangeOutcome, MissingKeys};
 use super::passages::passages_of;
 use super::purged_texts::PurgedTexts;
-use super::{ChangeOutcome, MissingKeys};
+use super::rewrite::RewriteJob;
+use super::transaction::{Publication, Transaction};
 use crate::control::JobControl;
 use crate::error::Error;
 use crate::gc::{self, CollectedGenerations};
@@ -124,9 +125,10 @@ fn purge_once(
     control: JobControl<'_>,
 ) -> Result<Purged, Error> {
     let (index, dry_run) = (&config.rewrite.index, config.rewrite.dry_run);
-    let base = Snapshot::open(index)?;
+    let transaction = Transaction::begin(index, None, Publication::unless(dry_run))?;
+    let base = transaction.base();
     let mut groups = Vec::new();
-    let purged = PurgedTexts::find(&base, keys)?;
+    let purged = PurgedTexts::find(base, keys)?;
     for (at, shard) in base.shards().iter().enumerate() {
         if holds_any(&shard.dense, keys)? || purged.are_in(shard)? {
             groups.push(vec![at]);
@@ -148,8 +150,14 @@ fn purge_once(
         rejected: (keys.len() - held.len()) as u64,
         ..Change::default()
     };
-    let missing = MissingKeys::of(change.rejected, keys.iter().copied(), |key| Ok(!held.contains(key)))?;
-    let mut outcome = rewrite(&config.rewrite, base, &groups, keys, change, control)?;
+    let missing = MissingKeys::find(change.rejected, keys.iter().copied(), |key| Ok(!held.contains(key)))?;
+    let job = RewriteJob {
+        config: &config.rewrite,
+        groups: &groups,
+        without: keys,
+        control,
+    };
+    let mut outcome = job.publish(transaction, change)?;
     outcome.missing = missing;
     if dry_run {
         outcome.documents_after -= live;

@@ -1,60 +1,23 @@
 //! `append` and `upsert`: documents in, one new shard out, published with the deletion of what it replaces.
 
 use dyad_files::space::check_space;
-use dyad_index::format::RowType;
-use dyad_index::search::VectorRows;
 use dyad_index::snapshot::Shard;
-use dyad_index::{BuildRecord, GroundTruth, QuerySource, Snapshot, ground_truth};
+use dyad_index::{GroundTruth, QuerySource, Snapshot, ground_truth};
 
 use super::context::check_context;
+use super::outcome::ChangeOutcome;
 use super::passages::Passages;
+use super::transaction::{Publication, Transaction};
 use super::upsert_config::UpsertConfig;
 use super::upsert_job::UpsertJob;
 use super::upsert_progress::UpsertProgress;
-use super::{ChangeOutcome, commit};
 use crate::control::JobControl;
 use crate::error::Error;
-use crate::graph_build::{BuildParams, BuilderKind, QuestionVectors, RecallGate, RecallTarget};
-use crate::job::{ShardBuilder, Workspace, thread_pool};
+use crate::graph_build::{GraphConfig, QuestionVectors, RecallGate, RecallTarget};
+use crate::job::{ShardBuilder, ShardJob, thread_pool};
 use crate::plan::BuildPlan;
 use crate::publish::check_model;
 use crate::source::{DocumentBatch, VectorSource};
-
-/// How the shards of an index are built: as its largest one was.
-pub(super) fn build_like(base: &Snapshot, threads: usize) -> (BuilderKind, BuildParams, RowType) {
-    let largest = base.shards().iter().max_by_key(|shard| shard.dense.len());
-    let Some(largest) = largest else {
-        let row_type = RowType::usual(base.manifest().model.metric);
-        return (
-            BuilderKind::default(),
-            BuildParams {
-                m: 16,
-                ef_construction: 200,
-                seed: 0,
-                threads,
-            },
-            row_type,
-        );
-    };
-    let BuildRecord {
-        builder,
-        m,
-        ef_construction,
-        seed,
-        ..
-    } = &largest.dense.meta().build;
-    let params = BuildParams {
-        m: *m,
-        ef_construction: *ef_construction,
-        seed: *seed,
-        threads,
-    };
-    (
-        BuilderKind::named(builder).unwrap_or_default(),
-        params,
-        largest.dense.header().row_type,
-    )
-}
 
 /// The held-out questions by which the first of these shards that has any was measured.
 pub(super) fn held_out<'a>(shards: impl IntoIterator<Item = &'a Shard>) -> Result<Option<QuestionVectors>, Error> {
@@ -96,45 +59,39 @@ pub fn upsert_after(
     source: &mut dyn VectorSource,
     control: JobControl<'_>,
 ) -> Result<ChangeOutcome, Error> {
-    let base = Snapshot::open_after(&config.index, known)?;
+    let transaction = Transaction::begin(&config.index, known, Publication::unless(config.dry_run))?;
+    let base = transaction.base();
     let model = source.model().clone();
     check_model(&config.index, &model)?;
     check_context(base.manifest(), source)?;
-    let (builder, params, row_type) = build_like(&base, config.threads);
-    params.validate()?;
-    let workspace = Workspace::create(&config.index)?;
+    let graph = GraphConfig::like_index(base, config.threads);
+    graph.params.validate()?;
     let questions = match &config.queries {
-        Some(path) => Some(QuestionVectors::open(path, &model, params.seed)?),
+        Some(path) => Some(QuestionVectors::open(path, &model, graph.params.seed)?),
         None => held_out(base.shards())?,
     };
-    let gate = RecallGate {
-        questions: questions.as_ref().map(|questions| questions as &dyn VectorRows),
-        target: base.manifest().min_recall.map(RecallTarget::from),
+    let builder = ShardBuilder {
+        model: &model,
+        graph,
+        language: base.manifest().language,
+        gate: RecallGate::new(questions.as_ref(), base.manifest().min_recall.map(RecallTarget::from)),
+        control,
     };
-    check_room(config, source, batch, (builder, params, row_type), &gate)?;
+    let threads = thread_pool(config.threads)?;
+    let shards = ShardJob::begin(&config.index, builder, &threads)?;
+    check_room(config, &builder, source, batch)?;
 
     let mut job = UpsertJob {
         config,
         control,
-        workspace: workspace.path(),
-        shard: ShardBuilder {
-            model: &model,
-            builder: builder.get(),
-            params: &params,
-            row_type,
-            language: base.manifest().language,
-            gate,
-            control,
-        },
-        threads: thread_pool(config.threads)?,
+        shards,
+        threads: &threads,
         source,
         staged: None,
         progress: UpsertProgress::default(),
     };
-    job.index(&base, batch)?;
-    let mut outcome = commit(&config.index, config.dry_run, base, |before, base| {
-        job.draft(before, base)
-    })?;
+    job.index(base, batch)?;
+    let mut outcome = transaction.publish(|before, base| job.draft(before, base))?;
     let (spooled, change) = (job.progress.spooled(), job.progress.change);
     if config.dry_run {
         if config.passages == Passages::Source {
@@ -150,21 +107,15 @@ pub fn upsert_after(
 /// Refuses a batch for which the disk has too little room.
 fn check_room(
     config: &UpsertConfig,
+    builder: &ShardBuilder<'_>,
     source: &dyn VectorSource,
     batch: &dyn DocumentBatch,
-    (builder, params, row_type): (BuilderKind, BuildParams, RowType),
-    gate: &RecallGate<'_>,
 ) -> Result<(), Error> {
     let plan = BuildPlan {
         documents: source.documents(),
-        dim: source.model().dim,
-        shards: 1,
         text_bytes: batch.text_bytes(),
-        terms: None,
-        params,
-        builder,
-        row_type,
-        questions: gate.questions.map_or(0, VectorRows::len),
+        questions: builder.gate.question_count(),
+        ..BuildPlan::new(builder.graph, builder.model.dim)
     };
     Ok(check_space(
         &config.index,

@@ -6,8 +6,6 @@
 //! over again.
 
 use std::collections::{BTreeSet, HashSet};
-use std::path::Path;
-use std::sync::Arc;
 
 use dyad_corpus::{Document, Located};
 use dyad_index::Snapshot;
@@ -28,7 +26,7 @@ use crate::control::{JobControl, Unit};
 use crate::draft::{Draft, DraftShard};
 use crate::error::Error;
 use crate::graph_build::validate::RowCheck;
-use crate::job::{ShardBuilder, Spool};
+use crate::job::{ShardBuilder, ShardJob, Spool};
 use crate::publish::check_model;
 use crate::source::{DocumentBatch, LocatedDocuments, VectorSource};
 
@@ -36,12 +34,10 @@ use crate::source::{DocumentBatch, LocatedDocuments, VectorSource};
 pub(super) struct UpsertJob<'a> {
     pub(super) config: &'a UpsertConfig,
     pub(super) control: JobControl<'a>,
-    /// Directory of the job's files.
-    pub(super) workspace: &'a Path,
-    /// Builds the new shards.
-    pub(super) shard: ShardBuilder<'a>,
-    /// Threads of graphs and certificates.
-    pub(super) threads: rayon::ThreadPool,
+    /// Writes the new shards.
+    pub(super) shards: ShardJob<'a>,
+    /// Threads of certificates.
+    pub(super) threads: &'a rayon::ThreadPool,
     /// Embeds the documents.
     pub(super) source: &'a mut dyn VectorSource,
     /// The batch on disk; none where the source has a vector for each of its records.
@@ -82,7 +78,7 @@ impl UpsertJob<'_> {
         let mut existing = Existing::default();
         let refused = config.operation == Operation::Append { skip_existing: false };
         control.progress.begin("read", Unit::Bytes, batch.file_bytes());
-        let staged = Staged::read(self.workspace, batch, |document| {
+        let staged = Staged::read(self.shards.workspace(), batch, |document| {
             control.check()?;
             if refused && StoredForm::find(base, config.passages, document)?.is_some() {
                 existing.add(&document.key);
@@ -97,8 +93,14 @@ impl UpsertJob<'_> {
     /// Indexes those of the documents that `base` does not hold as they are, and returns how many vectors came.
     fn pass(&mut self, base: &Snapshot, documents: &mut LocatedDocuments<'_>) -> Result<u64, Error> {
         let (control, config, progress) = (self.control, self.config, &mut self.progress);
-        let mut check = RowCheck::new(self.shard.model.dim, self.shard.model.metric, self.shard.row_type);
-        let mut spool = Spool::create(self.workspace, progress.passes, self.shard.language, None)?;
+        let ShardBuilder { model, graph, .. } = self.shards.builder;
+        let mut check = RowCheck::new(model.dim, model.metric, graph.row_type);
+        let mut spool = Spool::create(
+            self.shards.workspace(),
+            progress.passes,
+            self.shards.builder.language,
+            None,
+        )?;
         progress.passes += 1;
         let all = self.source.is_in_step();
         let mut triage = Triage {
@@ -176,8 +178,7 @@ impl UpsertJob<'_> {
         let built = if self.config.dry_run {
             None
         } else {
-            let spooled = spool.close()?;
-            Some(Arc::new(self.threads.install(|| self.shard.build(spooled, None, ""))?))
+            Some(self.shards.build(spool.close()?, "")?)
         };
         self.progress.shards.push(NewShard { keys, built });
         Ok(())
@@ -228,25 +229,22 @@ impl UpsertJob<'_> {
         let control = self.control;
         let mut shards = self.threads.install(|| draft_without(base, &nodes, control))?;
         if !self.config.dry_run {
-            metadata::apply(base, &new_metadata.nodes, &mut shards, self.workspace, control)?;
+            metadata::apply(base, &new_metadata.nodes, &mut shards, self.shards.workspace(), control)?;
         }
         shards.extend(new_shards);
         let manifest = base.manifest();
         Ok(Some(Draft {
-            parent: Some(manifest.generation),
-            model: self.shard.model.clone(),
+            model: self.shards.builder.model.clone(),
             context: self.source.context().stored(),
             logit_scale: manifest.logit_scale.or_else(|| self.source.known_logit_scale()),
-            min_recall: manifest.min_recall,
-            language: self.shard.language,
-            change: progress.change.clone(),
-            shards,
+            language: self.shards.builder.language,
+            ..Draft::after(manifest, &progress.change, shards)
         }))
     }
 
     /// Looks again at what the passes so far have relied on, in a generation that is current in place of `before`.
     fn follow(&mut self, before: &Snapshot, base: &Snapshot) -> Result<(), Error> {
-        check_model(base.index(), self.shard.model)?;
+        check_model(base.index(), self.shards.builder.model)?;
         let spooled: HashSet<&str> = self.progress.keys().collect();
         let is_asked_for =
             |key: &str| self.progress.relies_on(key) || documents_of(key).any(|key| spooled.contains(key));

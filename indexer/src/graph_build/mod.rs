@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `pipeline.rs` | all steps in their order |
 //! | `graph.rs` | the `GraphBuilder` trait and its parameters |
+//! | `graph_config.rs` | how the graphs of an index are built, as one value |
 //! | `choice.rs` | the builders by name |
 //! | `initial.rs` | the graph of an existing shard, from which a build starts |
 //! | `native/` | our own builder |
@@ -39,6 +40,7 @@ pub mod encode;
 mod far_questions;
 pub mod freeze;
 pub mod graph;
+mod graph_config;
 pub mod hnsw_rs;
 pub mod initial;
 mod lengths;
@@ -59,6 +61,7 @@ pub use certify_questions::HELD_OUT;
 pub use choice::BuilderKind;
 pub use freeze::freeze;
 pub use graph::{BuildInput, BuildParams, GraphBuilder};
+pub use graph_config::GraphConfig;
 pub use initial::InitialGraph;
 pub use pipeline::{BuiltGraph, GraphBuild};
 pub use questions::QuestionVectors;

@@ -6,6 +6,7 @@ use dyad_index::manifest::MinRecall;
 use dyad_index::search::VectorRows;
 
 use super::graph::BuildParams;
+use super::questions::QuestionVectors;
 use crate::error::Error;
 
 /// Beam widths measured.
@@ -31,7 +32,20 @@ impl std::fmt::Debug for RecallGate<'_> {
     }
 }
 
-impl RecallGate<'_> {
+impl<'a> RecallGate<'a> {
+    /// Measured by these questions, or else by documents.
+    pub fn new(questions: Option<&'a QuestionVectors>, target: Option<RecallTarget>) -> Self {
+        Self {
+            questions: questions.map(|questions| questions as &dyn VectorRows),
+            target,
+        }
+    }
+
+    /// Number of its questions; 0 where documents serve as such.
+    pub(crate) fn question_count(&self) -> usize {
+        self.questions.map_or(0, VectorRows::len)
+    }
+
     /// The sweep and the width of the target, ascending.
     pub fn widths(&self) -> Vec<usize> {
         let mut widths: Vec<usize> = EF_SWEEP

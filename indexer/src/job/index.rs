@@ -1,25 +1,22 @@
 //! The steps of a build in order: inputs, plan, one pass over the corpus, the shards one by one, publish.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use dyad_files::create_dir_synced;
 use dyad_files::space::{FreeSpace, check_space};
 use dyad_index::TextLanguage;
 use dyad_index::format::RowType;
 use dyad_index::manifest::{self, Change, Manifest};
-use dyad_index::search::VectorRows;
 use dyad_index::{Certificate, Metric};
 
-use super::kept::KeptShards;
-use super::pass::{IndexPass, PassResult};
+use super::pass::PassResult;
 use super::shard::ShardBuilder;
+use super::shard_job::{ShardJob, SpoolConfig, thread_pool};
 use super::spool::Spooled;
-use super::workspace::Workspace;
 use crate::control::{JobControl, Unit};
-use crate::draft::{CompleteShard, Draft, DraftShard};
+use crate::draft::{Draft, DraftShard};
 use crate::error::Error;
-use crate::graph_build::{BuildParams, BuilderKind, QuestionVectors, RecallGate, RecallTarget};
+use crate::graph_build::{BuildParams, BuilderKind, GraphConfig, QuestionVectors, RecallGate, RecallTarget};
 use crate::plan::BuildPlan;
 use crate::publish::{check_model, publish};
 use crate::source::{Corpus, DocumentBatch, VectorSource};
@@ -59,6 +56,17 @@ pub struct BuildConfig {
     pub memory: Option<u64>,
     /// Returns the free space of the index's disk.
     pub free_space: FreeSpace,
+}
+
+impl BuildConfig {
+    /// How graphs are built and vectors stored.
+    fn graph(&self) -> GraphConfig {
+        GraphConfig {
+            builder: self.builder,
+            params: self.params,
+            row_type: self.row_type,
+        }
+    }
 }
 
 /// What a build published.
@@ -106,37 +114,37 @@ pub fn build_index(
         .as_ref()
         .map(|path| QuestionVectors::open(path, &model, config.params.seed))
         .transpose()?;
-    let gate = RecallGate {
-        questions: questions.as_ref().map(|questions| questions as &dyn VectorRows),
-        target: config.target,
-    };
+    let gate = RecallGate::new(questions.as_ref(), config.target);
     create_dir_synced(&config.index)?;
     let before = manifest::current_generation(&config.index).ok().flatten();
-    let workspace = Workspace::create(&config.index)?;
-    let questions = gate.questions.map_or(0, VectorRows::len);
-    let plan = planned(config, corpus.as_ref(), source, questions, control)?;
+    let builder = ShardBuilder {
+        model: &model,
+        graph: config.graph(),
+        language: config.language.unwrap_or_default(),
+        gate,
+        control,
+    };
+    let threads = thread_pool(config.params.threads)?;
+    let mut job = ShardJob::begin(&config.index, builder, &threads)?;
+    let plan = planned(config, corpus.as_ref(), source, gate.question_count(), control)?;
     control.progress.note(&format!("plan: {plan}"));
     // Of the remains of killed builds, whole shards are left.
-    let mut kept = KeptShards::begin(&config.index)?;
-    let needed = plan.disk_bytes_after(plan.documents.unwrap_or(0), kept.bytes()?);
+    let kept_bytes = job.keep_shards(&config.index)?;
+    let needed = plan.disk_bytes_after(plan.documents.unwrap_or(0), kept_bytes);
     check_space(&config.index, needed, config.free_space)?;
 
     // Before hours of embedding, which would be lost with a service that is away at their end.
     let logit_scale = source.logit_scale(control.cancel)?;
-    let pass = IndexPass {
-        workspace: workspace.path(),
-        model: &model,
-        row_type: config.row_type,
-        language: config.language,
-        first: 0,
+    let spooling = SpoolConfig {
         shards: plan.shards,
+        language: config.language,
         terms: plan.terms_of_a_shard(),
-        control,
     };
     let PassResult {
         shards: spooled,
         language,
-    } = pass.run(corpus.as_mut(), source)?;
+    } = job.spool(spooling, corpus.as_mut(), source)?;
+    job.builder.language = language;
     if spooled.is_empty() && !config.allow_empty {
         return Err(Error::NoDocuments {
             read: corpus.rejected(),
@@ -148,24 +156,7 @@ pub fn build_index(
         .for_each(|warning| control.progress.warn(warning));
     warn_of_empty(&spooled, plan.shards, control);
 
-    let builder = ShardBuilder {
-        model: &model,
-        builder: config.builder.get(),
-        params: &config.params,
-        row_type: config.row_type,
-        language,
-        gate,
-        control,
-    };
-    let pool = thread_pool(config.params.threads)?;
-    let count = spooled.len();
-    let mut built: Vec<Arc<CompleteShard>> = Vec::with_capacity(count);
-    kept.remove_others(&spooled, &builder)?;
-    for (number, shard) in spooled.into_iter().enumerate() {
-        built.push(Arc::new(
-            pool.install(|| kept.build(shard, &builder, &shard_label(number, count)))?,
-        ));
-    }
+    let built = job.build_all(spooled)?;
     let indexed = built.iter().map(|shard| shard.documents).sum();
     let rejected = corpus.rejected();
     let (operation, read, truncated) = ("build".to_owned(), indexed + rejected, source.truncated());
@@ -188,7 +179,7 @@ pub fn build_index(
     };
     let manifest = publish(&config.index, draft, config.new_model)?.ok_or(Error::Contended)?;
     source.published();
-    kept.published();
+    job.published();
     warn_of_meanwhile(before, &manifest, control);
     if config.queries.is_none() {
         tell_of_questions(config, model.metric, source.has_two_towers(), control);
@@ -212,14 +203,10 @@ fn planned(
 ) -> Result<BuildPlan, Error> {
     let plan = BuildPlan {
         documents: source.documents(),
-        dim: source.model().dim,
         shards: config.shards,
         text_bytes: corpus.text_bytes(),
-        terms: None,
-        params: config.params,
-        builder: config.builder,
-        row_type: config.row_type,
         questions,
+        ..BuildPlan::new(config.graph(), source.model().dim)
     };
     let Some(memory) = config.memory else { return Ok(plan) };
     let (documents, text_bytes) = counted(&config.corpus, control)?;
@@ -294,19 +281,4 @@ fn counted(corpus: &Corpus, control: JobControl<'_>) -> Result<(u64, u64), Error
     }
     control.progress.finish();
     Ok((documents, bytes))
-}
-
-/// A pool of threads for graphs and certificates.
-pub(crate) fn thread_pool(threads: usize) -> Result<rayon::ThreadPool, Error> {
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
-    pool.map_err(|source| Error::Threads { threads, source })
-}
-
-/// Names a shard, by number, in progress and errors; an only one has no name.
-pub(crate) fn shard_label(number: usize, count: usize) -> String {
-    if count == 1 {
-        String::new()
-    } else {
-        format!("{}/{count}", number + 1)
-    }
 }

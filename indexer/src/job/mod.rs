@@ -18,6 +18,7 @@
 //! | `pass.rs` | one pass over corpus and vectors |
 //! | `language.rs` | the language of the first documents |
 //! | `spool.rs` | documents and vectors of one shard, spooled to disk in order of arrival |
+//! | `shard_job.rs` | the shards that one job writes: of a build, and of every change |
 //! | `shard.rs` | a spooled shard -> a complete shard directory |
 //! | `kept.rs` | built shards that are kept until they are published |
 //! | `workspace.rs` | the job's directory, and the remains of killed builds |
@@ -27,14 +28,14 @@ mod kept;
 mod language;
 mod pass;
 mod shard;
+mod shard_job;
 mod spool;
 mod workspace;
 
 pub use index::{BuildConfig, BuildSummary, build_index};
-pub(crate) use index::{shard_label, thread_pool};
-pub(crate) use kept::{KeptShards, left_in as kept_shards_in, remove as remove_kept_shard};
+pub(crate) use kept::{left_in as kept_shards_in, remove as remove_kept_shard};
 pub(crate) use language::LanguageSample;
-pub(crate) use pass::IndexPass;
 pub(crate) use shard::{ShardBuilder, entries_of, file_entries};
+pub(crate) use shard_job::{ShardJob, SpoolConfig, shard_label, thread_pool};
 pub(crate) use spool::{Spool, Spooled, metadata_json};
 pub(crate) use workspace::Workspace;

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use dyad_files::{crc32c_of_file, sync_dir};
 use dyad_index::TextLanguage;
-use dyad_index::format::{MappedRows, RowType};
+use dyad_index::format::MappedRows;
 use dyad_index::manifest::FileEntry;
 use dyad_index::shard::{self, DENSE_FILE, DOCUMENTS_DIR, ShardInput, ShardMeta, TEXT_DIR};
 use dyad_index::{BuildRecord, GROUND_TRUTH_FILE, ModelRecord};
@@ -16,14 +16,13 @@ use crate::TOOL;
 use crate::control::JobControl;
 use crate::draft::CompleteShard;
 use crate::error::Error;
-use crate::graph_build::{BuildParams, BuiltGraph, GraphBuild, GraphBuilder, InitialGraph, RecallGate};
+use crate::graph_build::{BuiltGraph, GraphBuild, GraphConfig, InitialGraph, RecallGate};
 
 /// Builds shards; holds what they have in common.
+#[derive(Clone, Copy)]
 pub(crate) struct ShardBuilder<'a> {
     pub(crate) model: &'a ModelRecord,
-    pub(crate) builder: &'a dyn GraphBuilder,
-    pub(crate) params: &'a BuildParams,
-    pub(crate) row_type: RowType,
+    pub(crate) graph: GraphConfig,
     /// By which their texts were analysed.
     pub(crate) language: TextLanguage,
     pub(crate) gate: RecallGate<'a>,
@@ -53,9 +52,9 @@ impl ShardBuilder<'_> {
         let build = GraphBuild {
             rows: &rows,
             metric: self.model.metric,
-            row_type: self.row_type,
-            builder: self.builder,
-            params: self.params,
+            row_type: self.graph.row_type,
+            builder: self.graph.builder.get(),
+            params: &self.graph.params,
             initial,
             gate: self.gate,
             control: self.control,
@@ -73,7 +72,7 @@ impl ShardBuilder<'_> {
         let input = ShardInput {
             meta: &self.meta(),
             vectors: &rows,
-            row_type: self.row_type,
+            row_type: self.graph.row_type,
             arranged: &arranged,
             keys: &spooled.keys,
             certificate: &certificate,
@@ -93,14 +92,15 @@ impl ShardBuilder<'_> {
     }
 
     fn meta(&self) -> ShardMeta {
+        let params = &self.graph.params;
         ShardMeta {
             model: self.model.clone(),
             build: BuildRecord {
-                builder: self.builder.name().to_owned(),
-                m: self.params.m,
-                ef_construction: self.params.ef_construction,
-                seed: self.params.seed,
-                threads: self.params.threads,
+                builder: self.graph.builder.get().name().to_owned(),
+                m: params.m,
+                ef_construction: params.ef_construction,
+                seed: params.seed,
+                threads: params.threads,
                 tool: TOOL.to_owned(),
             },
         }
@@ -113,7 +113,7 @@ impl ShardBuilder<'_> {
         hash.update(self.language.analyzer().as_bytes());
         hash.update(&serde_json::to_vec(&self.meta()).map_err(std::io::Error::from)?);
         // A target is checked again.
-        hash.update(format!("{:?} {:?}", self.row_type, self.gate.widths()).as_bytes());
+        hash.update(format!("{:?} {:?}", self.graph.row_type, self.gate.widths()).as_bytes());
         if let Some(questions) = self.gate.questions {
             (0..questions.len() as u32).for_each(|number| hash.update(&vector::pack(questions.row(number))));
         }

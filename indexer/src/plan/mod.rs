@@ -3,14 +3,13 @@
 use std::fmt;
 
 pub use dyad_files::space::ByteSize;
-use dyad_index::format::RowType;
 use dyad_index::layout::DEGREE_MULTIPLE;
 use dyad_index::quant::{line_words, row_bytes};
 
 use crate::error::Error;
+use crate::graph_build::GraphConfig;
 use crate::graph_build::calibration::DEEPEST_RANK;
 use crate::graph_build::certify_questions::HELD_OUT;
-use crate::graph_build::{BuildParams, BuilderKind};
 
 /// The program itself and the remaining memory of the text index.
 const BASE_BYTES: u64 = 48 << 20;
@@ -41,36 +40,45 @@ pub struct BuildPlan {
     /// Most bytes of memory that the terms of all texts take before they are written to the disk; `None` where they
     /// stay in memory.
     pub terms: Option<u64>,
-    /// Parameters of each shard's graph.
-    pub params: BuildParams,
-    /// The graph builder.
-    pub builder: BuilderKind,
-    /// Type of the stored vectors.
-    pub row_type: RowType,
+    /// How each shard's graph is built, and vectors are stored.
+    pub graph: GraphConfig,
     /// Number of held-out questions by which recall is measured; 0 where documents serve as questions.
     pub questions: usize,
 }
 
 impl BuildPlan {
+    /// One shard of vectors of `dim` values, of documents of which nothing is known.
+    pub fn new(graph: GraphConfig, dim: usize) -> Self {
+        Self {
+            documents: None,
+            dim,
+            shards: 1,
+            text_bytes: None,
+            terms: None,
+            graph,
+            questions: 0,
+        }
+    }
+
     fn code_bytes(&self) -> u64 {
         (line_words(self.dim) * 8 + row_bytes(self.dim)) as u64
     }
 
     /// Links of layer 0 in the file's layout, and the table from slots to nodes.
     fn layout_bytes(&self) -> u64 {
-        (self.params.cap(0).next_multiple_of(DEGREE_MULTIPLE) * 4 + 4) as u64
+        (self.graph.params.cap(0).next_multiple_of(DEGREE_MULTIPLE) * 4 + 4) as u64
     }
 
     /// Bytes of a node's links while they are not laid out yet. The layers above 0 add 1 / (M - 1) of their own links.
     fn graph_bytes(&self) -> u64 {
-        let m = self.params.m as u64;
+        let m = self.graph.params.m as u64;
         let node = |cap: u64| cap * 4 + 8 + 4;
         node(2 * m) + node(m) / m.saturating_sub(1).max(1)
     }
 
     /// Bytes of `dense.dyad` over all shards for this number of documents: padded vectors, codes, links.
     pub fn index_bytes(&self, documents: u64) -> u64 {
-        let row = (self.row_type.stride(self.dim) * self.row_type.bytes()) as u64;
+        let row = (self.graph.row_type.stride(self.dim) * self.graph.row_type.bytes()) as u64;
         documents.saturating_mul(row + self.code_bytes() + self.layout_bytes())
     }
 
@@ -196,9 +204,9 @@ impl BuildPlan {
     pub fn memory_bytes(&self, documents: u64) -> u64 {
         let n = self.shard_documents(documents);
         let codes = n.saturating_mul(self.code_bytes());
-        let building = codes.saturating_add(self.builder.get().memory(n, self.dim, &self.params));
+        let building = codes.saturating_add(self.graph.builder.get().memory(n, self.dim, &self.graph.params));
         // The repair's lists are one allocation each, and small ones stay with the allocator when they are freed.
-        let lists = 24 + 16 + 4 + self.params.cap(0) as u64 * 4;
+        let lists = 24 + 16 + 4 + self.graph.params.cap(0) as u64 * 4;
         let arranging = codes
             .saturating_mul(2)
             .saturating_add(n.saturating_mul(2 * lists + self.graph_bytes() + self.layout_bytes() + 8));
@@ -220,7 +228,7 @@ impl BuildPlan {
 
 impl fmt::Display for BuildPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let builder = self.builder.get().name();
+        let builder = self.graph.builder.get().name();
         let (documents, per) = match self.documents {
             Some(documents) => (documents, ""),
             None => (1_000_000, "per million "),
@@ -258,248 +266,4 @@ impl fmt::Display for Shards {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sizes_follow_the_formula() {
-        let params = BuildParams {
-            m: 16,
-            ef_construction: 200,
-            seed: 0,
-            threads: 1,
-        };
-        let (builder, row_type) = (BuilderKind::Native, RowType::F16);
-        let documents = Some(1_000);
-        let plan = BuildPlan {
-            documents,
-            dim: 384,
-            shards: 1,
-            text_bytes: None,
-            terms: None,
-            params,
-            builder,
-            row_type,
-            questions: 0,
-        };
-        assert_eq!(
-            BuildPlan {
-                questions: 1_000,
-                ..plan
-            }
-            .memory_bytes(9)
-                - plan.memory_bytes(9),
-            1_000 * 384 * 4,
-            "held from the beginning to the end"
-        );
-        assert_eq!(plan.index_bytes(1_000), 1_000 * (384 * 2 + 384 + 64 + 33 * 4));
-        assert_eq!(
-            BuildPlan {
-                row_type: RowType::F32,
-                ..plan
-            }
-            .index_bytes(1),
-            384 * 4 + 384 + 64 + 33 * 4
-        );
-        assert_eq!(plan.mapped_bytes(1_000), 1_000 * 384 * 4);
-        let text = plan.to_string();
-        assert!(
-            text.starts_with("1000 documents of 384 values in 1 shard, built by native: about 1.3 MiB on"),
-            "{text}"
-        );
-        assert!(
-            BuildPlan {
-                documents: None,
-                ..plan
-            }
-            .to_string()
-            .contains("per million about 1.3 GiB on disk")
-        );
-    }
-
-    #[test]
-    fn memory_grows_with_documents_links_and_threads_and_shrinks_with_shards() {
-        let params = BuildParams {
-            m: 16,
-            ef_construction: 200,
-            seed: 0,
-            threads: 1,
-        };
-        for builder in [BuilderKind::Native, BuilderKind::HnswRs, BuilderKind::HnswRsInt8] {
-            let row_type = RowType::F32;
-            let (documents, text_bytes) = (None, None);
-            let plan = BuildPlan {
-                documents,
-                dim: 384,
-                shards: 1,
-                text_bytes,
-                terms: None,
-                params,
-                builder,
-                row_type,
-                questions: 0,
-            };
-            let at = plan.memory_bytes(100_000);
-            assert!(at > 100_000 * (384 * 5 + 1_000) && at < 100_000 * 10_000, "{at}");
-            assert!(plan.memory_bytes(200_000) > at);
-            assert!(
-                BuildPlan {
-                    params: BuildParams { m: 32, ..params },
-                    ..plan
-                }
-                .memory_bytes(100_000)
-                    > at
-            );
-            assert!(
-                BuildPlan {
-                    params: BuildParams { threads: 8, ..params },
-                    ..plan
-                }
-                .memory_bytes(100_000)
-                    >= at
-            );
-            assert!(BuildPlan { shards: 4, ..plan }.memory_bytes(100_000) < at);
-            assert_eq!(plan.memory_bytes(u64::MAX), u64::MAX, "no overflow");
-        }
-    }
-
-    #[test]
-    fn a_limit_makes_more_shards_or_says_what_is_needed() {
-        let params = BuildParams {
-            m: 16,
-            ef_construction: 200,
-            seed: 0,
-            threads: 1,
-        };
-        let (builder, row_type, documents) = (BuilderKind::Native, RowType::F16, Some(1_000_000));
-        let (text_bytes, terms) = (Some(10 << 30), None);
-        let plan = BuildPlan {
-            documents,
-            dim: 384,
-            shards: 1,
-            text_bytes,
-            terms,
-            params,
-            builder,
-            row_type,
-            questions: 0,
-        };
-        let free = plan.memory_bytes(1_000_000);
-        assert!(free > 15 << 30, "all terms stay in memory");
-        let mut shards_before = 0;
-        for memory in [8_u64 << 30, 4 << 30, 2 << 30, 1 << 30, 800 << 20] {
-            let within = plan.within(memory, 256).unwrap();
-            assert!(
-                within.memory_bytes(1_000_000) <= memory && within.shards >= shards_before,
-                "{within:?}"
-            );
-            assert!(
-                BuildPlan {
-                    shards: within.shards - 1,
-                    ..within
-                }
-                .memory_bytes(1_000_000)
-                    > memory
-                    || within.shards == 1
-            );
-            shards_before = within.shards;
-            let most = plan.documents_within(memory, 1_000_000);
-            let one = |documents: u64| {
-                BuildPlan {
-                    documents: Some(documents),
-                    ..plan
-                }
-                .within(memory, 1)
-                .map(|plan| plan.memory_bytes(documents))
-            };
-            assert!(
-                one(most).unwrap() <= memory && (most == 1_000_000 || one(most + 1).is_err()),
-                "{most}"
-            );
-        }
-        assert!(shards_before > 3);
-        let refused = plan.within(150 << 20, 256).unwrap_err().to_string();
-        let needed = refused
-            .split_once("need at least ")
-            .unwrap()
-            .1
-            .split_once(" MiB")
-            .unwrap()
-            .0;
-        let needed = (needed.parse::<f64>().unwrap() * f64::from(1 << 20)) as u64;
-        assert!(plan.within(needed - (2 << 20), 256).is_err(), "{refused}");
-        // Enough is enough, with texts of which nothing is known, too.
-        for text_bytes in [Some(10 << 30), None] {
-            let plan = BuildPlan {
-                text_bytes,
-                documents: Some(8_000),
-                ..plan
-            };
-            let Err(Error::Memory { needed, .. }) = plan.within(1, 256) else {
-                panic!("1 byte is not enough")
-            };
-            assert!(
-                plan.within(needed, 256).is_ok() && plan.within(needed - 1, 256).is_err(),
-                "{needed}"
-            );
-        }
-        assert_eq!(plan.documents_within(1 << 20, 1_000_000), 0);
-    }
-
-    #[test]
-    fn texts_and_empty_shards_count() {
-        let params = BuildParams {
-            m: 16,
-            ef_construction: 200,
-            seed: 0,
-            threads: 1,
-        };
-        let (builder, row_type, documents) = (BuilderKind::Native, RowType::F16, Some(48));
-        let plan = BuildPlan {
-            documents,
-            dim: 384,
-            shards: 100,
-            text_bytes: Some(10_000),
-            terms: None,
-            params,
-            builder,
-            row_type,
-            questions: 0,
-        };
-        // No more shards than documents; each takes its tables while texts are read.
-        assert!(
-            plan.to_string()
-                .starts_with("48 documents of 384 values in 48 shards, "),
-            "{plan}"
-        );
-        assert!(plan.memory_bytes(48) > BASE_BYTES + 48 * SHARD_BYTES);
-        assert!(plan.memory_bytes(48) < BASE_BYTES + 50 * SHARD_BYTES);
-        let long = BuildPlan {
-            text_bytes: Some(1 << 30),
-            ..plan
-        };
-        assert!(long.memory_bytes(48) > (1 << 30) + (1 << 29));
-        assert!(!plan.to_string().contains("once the texts are read"));
-        assert!(
-            BuildPlan {
-                text_bytes: None,
-                terms: None,
-                ..plan
-            }
-            .to_string()
-            .contains(" of memory once the texts are read, of which")
-        );
-        // f16: all vectors in f32 and the first shard take more than all shards and the last one's vectors.
-        let one = BuildPlan {
-            shards: 1,
-            dim: 768,
-            text_bytes: Some(7),
-            ..plan
-        };
-        assert_eq!(one.disk_bytes(1_000), 1_000 * 768 * 4 + one.index_bytes(1_000) + 7);
-        let many = BuildPlan { shards: 100, ..one };
-        assert!(many.disk_bytes(100_000) < one.disk_bytes(100_000));
-        assert!(many.disk_bytes(100_000) > 100_000 * 768 * 4 + one.index_bytes(1_000));
-        assert_eq!(one.disk_bytes(u64::MAX), u64::MAX, "no overflow");
-    }
-}
+mod tests;
