@@ -1,22 +1,26 @@
-//! `dyad-indexer build`: arguments, the summary.
+//! `dyad-indexer build`: arguments, and the report.
 
-use std::io::{self, Write as _};
+use std::fmt;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
 use dyad_command::cancel_on_signal;
+use dyad_index::Certificate;
+use dyad_index::manifest::{Change, ShardEntry};
 use dyad_indexer::control::JobControl;
 use dyad_indexer::graph_build::BuilderKind;
 use dyad_indexer::job::{BuildConfig, BuildSummary, build_index};
 use dyad_indexer::memory;
 use dyad_indexer::plan::{ByteSize, Shards};
 use dyad_indexer::source::Corpus;
+use serde::Serialize;
 
 use super::bar::ProgressReporter;
 use super::documents;
 use super::graph::GraphArguments;
 use super::language::LanguageArguments;
+use super::report::OutputArguments;
 
 #[derive(Debug, clap::Args)]
 #[command(group = clap::ArgGroup::new("source").required(true).args(["embeddings", "encoder", "model", "vectors"]))]
@@ -44,6 +48,8 @@ pub(super) struct BuildArguments {
     /// with the new model
     #[arg(long)]
     new_model: bool,
+    #[command(flatten)]
+    output: OutputArguments,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -103,57 +109,115 @@ pub(super) fn run(arguments: BuildArguments) -> anyhow::Result<ExitCode> {
         cancel: &cancel,
     };
     let summary = build_index(&config, source.as_mut(), control)?;
-    close(&config, &summary, started.elapsed())?;
+    let report = BuildReport::new(&config, summary, started.elapsed());
+    arguments.output.print(&report)?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn close(config: &BuildConfig, summary: &BuildSummary, took: Duration) -> io::Result<()> {
-    let manifest = &summary.manifest;
-    let mut out = io::stdout().lock();
-    writeln!(
-        out,
-        "built generation {} of `{}`: {} documents in {}{}, {:.1} s",
-        manifest.generation,
-        config.index.display(),
-        manifest.documents(),
-        Shards(manifest.shards.len()),
-        if manifest.shards.len() < config.shards {
-            format!(" of {}", config.shards)
-        } else {
-            String::new()
-        },
-        took.as_secs_f64()
-    )?;
-    if let Some(truncated @ 1..) = manifest.change.as_ref().and_then(|change| change.truncated) {
-        writeln!(
-            out,
-            "{truncated} texts are longer than the model reads and were truncated"
-        )?;
-    }
-    for (shard, certificate) in manifest.shards.iter().zip(&summary.certificates) {
-        let at = |ef| {
-            certificate
-                .recall
+/// What a build published.
+#[derive(Debug, Serialize)]
+struct BuildReport {
+    index: String,
+    generation: u64,
+    documents: u64,
+    shards: Vec<BuiltShardReport>,
+    /// Shards that were asked for; those without documents are left out.
+    #[serde(skip)]
+    shards_asked: usize,
+    change: Option<Change>,
+    seconds: f64,
+    peak_memory_bytes: Option<u64>,
+    predicted_memory_bytes: Option<u64>,
+}
+
+/// A shard, and what its certificate says.
+#[derive(Debug, Serialize)]
+struct BuiltShardReport {
+    id: String,
+    documents: u64,
+    unreachable_before_repair: u64,
+    recall_at_10_at_ef_64: f64,
+    recall_at_10_at_ef_128: f64,
+}
+
+impl BuildReport {
+    fn new(config: &BuildConfig, summary: BuildSummary, took: Duration) -> Self {
+        let BuildSummary {
+            manifest,
+            certificates,
+            predicted_bytes,
+        } = summary;
+        Self {
+            index: config.index.display().to_string(),
+            generation: manifest.generation,
+            documents: manifest.documents(),
+            shards: manifest
+                .shards
                 .iter()
-                .find(|point| point.ef == ef)
-                .map_or(0.0, |point| point.recall_at_10)
-        };
-        writeln!(
-            out,
-            "shard {}: {} documents, all reachable ({} after repair); recall@10 {:.4} at ef 64, {:.4} at ef 128",
-            shard.id,
-            shard.documents,
-            certificate.unreachable_before_repair,
-            at(64),
-            at(128)
-        )?;
-    }
-    if let Some(peak) = memory::peak_bytes() {
-        write!(out, "peak memory {}", ByteSize(peak))?;
-        if let Some(predicted) = summary.predicted_bytes {
-            write!(out, ", predicted at most {}", ByteSize(predicted))?;
+                .zip(&certificates)
+                .map(|(entry, certificate)| BuiltShardReport::new(entry, certificate))
+                .collect(),
+            shards_asked: config.shards,
+            change: manifest.change,
+            seconds: took.as_secs_f64(),
+            peak_memory_bytes: memory::peak_bytes(),
+            predicted_memory_bytes: predicted_bytes,
         }
-        writeln!(out)?;
     }
-    out.flush()
+}
+
+impl BuiltShardReport {
+    fn new(entry: &ShardEntry, certificate: &Certificate) -> Self {
+        let recall_at = |ef| {
+            let point = certificate.recall.iter().find(|point| point.ef == ef);
+            point.map_or(0.0, |point| point.recall_at_10)
+        };
+        Self {
+            id: entry.id.clone(),
+            documents: entry.documents,
+            unreachable_before_repair: certificate.unreachable_before_repair,
+            recall_at_10_at_ef_64: recall_at(64),
+            recall_at_10_at_ef_128: recall_at(128),
+        }
+    }
+}
+
+impl fmt::Display for BuildReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (generation, index, documents) = (self.generation, &self.index, self.documents);
+        let shards = Shards(self.shards.len());
+        write!(
+            f,
+            "built generation {generation} of `{index}`: {documents} documents in {shards}"
+        )?;
+        if self.shards.len() < self.shards_asked {
+            write!(f, " of {}", self.shards_asked)?;
+        }
+        writeln!(f, ", {:.1} s", self.seconds)?;
+        if let Some(truncated @ 1..) = self.change.as_ref().and_then(|change| change.truncated) {
+            writeln!(
+                f,
+                "{truncated} texts are longer than the model reads and were truncated"
+            )?;
+        }
+        for shard in &self.shards {
+            writeln!(
+                f,
+                "shard {}: {} documents, all reachable ({} after repair); recall@10 {:.4} at ef 64, {:.4} at ef 128",
+                shard.id,
+                shard.documents,
+                shard.unreachable_before_repair,
+                shard.recall_at_10_at_ef_64,
+                shard.recall_at_10_at_ef_128
+            )?;
+        }
+        if let Some(peak) = self.peak_memory_bytes {
+            write!(f, "peak memory {}", ByteSize(peak))?;
+            if let Some(predicted) = self.predicted_memory_bytes {
+                write!(f, ", predicted at most {}", ByteSize(predicted))?;
+            }
+            writeln!(f)?;
+        }
+        Ok(())
+    }
 }

@@ -16,9 +16,10 @@ use dyad_proto::client::CredentialOptions;
 use dyad_proto::v1;
 
 use super::bar::ProgressReporter;
-use super::change::{ReportArguments, report_change};
+use super::change::report_change;
 use super::documents::thread_count;
 use super::model::ModelArguments;
+use super::report::ChangeArguments;
 use super::services::ServiceCalls;
 
 #[derive(Debug, clap::Args)]
@@ -53,7 +54,7 @@ pub(super) struct CalibrateArguments {
     #[command(flatten)]
     credentials: CredentialOptions,
     #[command(flatten)]
-    report: ReportArguments,
+    report: ChangeArguments,
 }
 
 pub(super) fn run(arguments: &CalibrateArguments) -> anyhow::Result<ExitCode> {
@@ -69,7 +70,7 @@ pub(super) fn run(arguments: &CalibrateArguments) -> anyhow::Result<ExitCode> {
         dry_run: arguments.report.dry_run,
     };
     let outcome = calibrate(&config, &questions, control)?;
-    report_change(&config.index, &outcome, None, &arguments.report, began)
+    report_change(&config.index, &outcome, &arguments.report, began)
 }
 
 /// Whether a path holds vectors and not texts.

@@ -1,6 +1,6 @@
-//! `dyad-indexer append`, `upsert`, `delete`, `merge`, `purge` and `gc`: arguments in, a line or a JSON object out.
+//! `dyad-indexer append`, `upsert`, `delete`, `merge`, `purge` and `gc`: arguments in, a report out.
 
-use std::io::{self, Write as _};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -13,23 +13,12 @@ use dyad_indexer::change::{
     self, ChangeOutcome, DeleteConfig, MergeConfig, MetadataConfig, MissingKeys, Operation, PurgeConfig, UpsertConfig,
 };
 use dyad_indexer::control::JobControl;
-use dyad_indexer::gc::{self, CollectedGenerations};
+use dyad_indexer::gc;
 use dyad_indexer::plan::ByteSize;
-use serde_json::json;
 
 use super::bar::ProgressReporter;
 use super::documents;
-
-/// How a change is made and reported.
-#[derive(Debug, clap::Args)]
-pub(super) struct ReportArguments {
-    /// Change nothing; say what would be changed
-    #[arg(long)]
-    pub(super) dry_run: bool,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
-}
+use super::report::{ChangeArguments, ChangeReport, CollectedReport, join_numbers};
 
 #[derive(Debug, clap::Args)]
 #[command(group = clap::ArgGroup::new("source").required(true).args(["embeddings", "encoder", "model", "vectors"]))]
@@ -41,7 +30,7 @@ pub(super) struct AppendArguments {
     #[arg(long)]
     skip_existing: bool,
     #[command(flatten)]
-    report: ReportArguments,
+    report: ChangeArguments,
 }
 
 #[derive(Debug, clap::Args)]
@@ -57,7 +46,7 @@ pub(super) struct UpsertArguments {
     #[arg(long, requires = "metadata_only")]
     allow_missing: bool,
     #[command(flatten)]
-    report: ReportArguments,
+    report: ChangeArguments,
 }
 
 #[derive(Debug, clap::Args)]
@@ -75,7 +64,7 @@ pub(super) struct DeleteArguments {
     #[arg(long)]
     allow_missing: bool,
     #[command(flatten)]
-    report: ReportArguments,
+    report: ChangeArguments,
 }
 
 #[derive(Debug, clap::Args)]
@@ -93,7 +82,7 @@ pub(super) struct MergeArguments {
     #[command(flatten)]
     rewrite: RewriteArguments,
     #[command(flatten)]
-    report: ReportArguments,
+    report: ChangeArguments,
 }
 
 /// How shards are written again.
@@ -137,7 +126,7 @@ pub(super) struct PurgeArguments {
     #[command(flatten)]
     rewrite: RewriteArguments,
     #[command(flatten)]
-    report: ReportArguments,
+    report: ChangeArguments,
 }
 
 /// Age of what is removed from an object store, where none is given.
@@ -156,7 +145,7 @@ pub(super) struct GcArguments {
     #[arg(long, value_name = "TIME", value_parser = parse_age)]
     older_than: Option<Duration>,
     #[command(flatten)]
-    report: ReportArguments,
+    report: ChangeArguments,
 }
 
 pub(super) fn parse_age(text: &str) -> Result<Duration, String> {
@@ -215,7 +204,7 @@ pub(super) fn upsert(arguments: UpsertArguments) -> anyhow::Result<ExitCode> {
             index: documents.index,
         };
         let outcome = change::update_metadata(&config, control)?;
-        report_change(&config.index, &outcome, None, &arguments.report, began)?;
+        report_change(&config.index, &outcome, &arguments.report, began)?;
         return exit_for_missing(&outcome, arguments.allow_missing);
     }
     add(&arguments.documents, &arguments.report, Operation::Upsert)
@@ -223,7 +212,7 @@ pub(super) fn upsert(arguments: UpsertArguments) -> anyhow::Result<ExitCode> {
 
 fn add(
     documents: &documents::DocumentArguments,
-    report: &ReportArguments,
+    report: &ChangeArguments,
     operation: Operation,
 ) -> anyhow::Result<ExitCode> {
     let (began, cancel) = (Instant::now(), cancel_on_signal()?);
@@ -255,7 +244,7 @@ fn add(
         outcome.change.read,
         outcome.change.rejected
     );
-    report_change(&config.index, &outcome, None, report, began)
+    report_change(&config.index, &outcome, report, began)
 }
 
 pub(super) fn delete(arguments: &DeleteArguments) -> anyhow::Result<ExitCode> {
@@ -277,7 +266,7 @@ pub(super) fn delete(arguments: &DeleteArguments) -> anyhow::Result<ExitCode> {
         dry_run: report.dry_run,
     };
     let outcome = change::delete_documents(&config, &KeyLines::read(&arguments.keys)?, control)?;
-    report_change(&arguments.index, &outcome, None, &arguments.report, began)?;
+    report_change(&arguments.index, &outcome, &arguments.report, began)?;
     exit_for_missing(&outcome, arguments.allow_missing)
 }
 
@@ -295,7 +284,7 @@ pub(super) fn merge(arguments: &MergeArguments) -> anyhow::Result<ExitCode> {
         ..config
     };
     let outcome = change::merge(&config, control)?;
-    report_change(&arguments.index, &outcome, None, &arguments.report, began)
+    report_change(&arguments.index, &outcome, &arguments.report, began)
 }
 
 pub(super) fn purge(arguments: &PurgeArguments) -> anyhow::Result<ExitCode> {
@@ -314,32 +303,25 @@ pub(super) fn purge(arguments: &PurgeArguments) -> anyhow::Result<ExitCode> {
     };
     let purged = change::purge(&config, &KeyLines::read(&arguments.keys)?, control)?;
     let in_use = &purged.collected.in_use;
-    report_change(
-        &arguments.index,
-        &purged.outcome,
-        Some(&purged.collected),
-        &arguments.report,
-        began,
-    )?;
+    let report = ChangeReport::new(&arguments.index, &purged.outcome, arguments.report.dry_run, began);
+    arguments
+        .report
+        .output
+        .print(&report.with_collected(&purged.collected))?;
     if in_use.is_empty() {
         return exit_for_missing(&purged.outcome, arguments.allow_missing);
     }
     anyhow::bail!(
         "the generations {} still hold these documents, and a process of this machine reads them. Let it load the current \
          generation (`dyad-searcher admin reload`), then run this again",
-        numbers(in_use)
+        join_numbers(in_use)
     )
 }
 
 pub(super) fn gc(arguments: &GcArguments) -> anyhow::Result<ExitCode> {
     if let Some(url) = arguments.index.to_str().filter(|index| index.contains("://")) {
-        return super::store::gc(
-            url,
-            arguments.keep,
-            arguments.older_than.unwrap_or(IN_STORE),
-            arguments.report.dry_run,
-            arguments.report.json,
-        );
+        let older_than = arguments.older_than.unwrap_or(IN_STORE);
+        return super::store::gc(url, arguments.keep, older_than, &arguments.report);
     }
     let collected = gc::gc(
         &arguments.index,
@@ -347,13 +329,10 @@ pub(super) fn gc(arguments: &GcArguments) -> anyhow::Result<ExitCode> {
         arguments.older_than.unwrap_or_default(),
         arguments.report.dry_run,
     )?;
-    let mut out = io::stdout().lock();
-    if arguments.report.json {
-        writeln!(out, "{}", serde_json::to_string_pretty(&collected)?)?;
-    } else {
-        writeln!(out, "{}", removed(&collected, arguments.report.dry_run))?;
-    }
-    out.flush()?;
+    arguments.report.output.print(&CollectedReport {
+        collected,
+        dry_run: arguments.report.dry_run,
+    })?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -376,82 +355,15 @@ fn exit_for_missing(outcome: &ChangeOutcome, is_allowed: bool) -> anyhow::Result
     )
 }
 
-fn numbers(all: &[u64]) -> String {
-    all.iter().map(u64::to_string).collect::<Vec<_>>().join(", ")
-}
-
-fn removed(collected: &CollectedGenerations, dry_run: bool) -> String {
-    let CollectedGenerations {
-        removed,
-        in_use,
-        kept,
-        bytes,
-    } = collected;
-    let did = if dry_run { "would remove" } else { "removed" };
-    let generations = if removed.is_empty() {
-        "no generation".to_owned()
-    } else {
-        format!("generations {}", numbers(removed))
-    };
-    let in_use = if in_use.is_empty() {
-        String::new()
-    } else {
-        format!("; {} are in use", numbers(in_use))
-    };
-    format!(
-        "{did} {generations} and {} of files; generations {} are left{in_use}",
-        ByteSize(*bytes),
-        numbers(kept)
-    )
-}
-
+/// Prints what a change did, and ends with 0.
 pub(super) fn report_change(
     index: &Path,
     outcome: &ChangeOutcome,
-    collected: Option<&CollectedGenerations>,
-    report: &ReportArguments,
+    arguments: &ChangeArguments,
     began: Instant,
 ) -> anyhow::Result<ExitCode> {
-    let ChangeOutcome {
-        manifest,
-        change,
-        documents_before,
-        documents_after,
-        ..
-    } = outcome;
-    let seconds = began.elapsed().as_secs_f64();
-    let mut out = io::stdout().lock();
-    if report.json {
-        let generation = manifest.as_ref().map(|manifest| manifest.generation);
-        let mut record = json!({
-            "index": index.display().to_string(),
-            "dry_run": report.dry_run,
-            "generation": generation,
-            "documents_before": documents_before,
-            "documents_after": documents_after,
-            "change": change,
-            "seconds": seconds,
-        });
-        if let (Some(collected), Some(record)) = (collected, record.as_object_mut()) {
-            record.insert("collected".to_owned(), serde_json::to_value(collected)?);
-        }
-        writeln!(out, "{}", serde_json::to_string_pretty(&record)?)?;
-    } else {
-        let what = match manifest {
-            Some(manifest) => format!("published generation {} of `{}`", manifest.generation, index.display()),
-            None if report.dry_run => format!("dry run: `{}` is unchanged", index.display()),
-            None => format!("nothing to change: `{}` is unchanged", index.display()),
-        };
-        writeln!(
-            out,
-            "{what}: {documents_before} -> {documents_after} documents, {seconds:.1} s"
-        )?;
-        writeln!(out, "{}", change.counts())?;
-        if let Some(collected) = collected {
-            writeln!(out, "{}", removed(collected, report.dry_run))?;
-        }
-    }
-    out.flush()?;
+    let report = ChangeReport::new(index, outcome, arguments.dry_run, began);
+    arguments.output.print(&report)?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -6,13 +6,15 @@
 //! | `documents.rs` | the arguments of commands that read documents |
 //! | `graph.rs` | the arguments of commands that build graphs |
 //! | `change.rs` | `dyad-indexer append`, `upsert`, `delete`, `merge`, `purge`, `gc` |
-//! | `reembed.rs` | `dyad-indexer reembed`, `compare` |
+//! | `reembed.rs` | `dyad-indexer reembed` |
+//! | `compare.rs` | `dyad-indexer compare` |
+//! | `report.rs` | what a command says at its end, for people and for programs |
 //! | `inspect.rs` | `dyad-indexer inspect` |
 //! | `verify.rs` | `dyad-indexer verify` |
 //! | `serve.rs` | `dyad-indexer serve` |
 //! | `export.rs` | `dyad-indexer export` |
 //! | `store.rs` | `dyad-indexer push`, `pull`, `gc` of a store |
-//! | `bulk.rs` | `dyad-indexer bulk` |
+//! | `bulk/` | `dyad-indexer bulk` |
 //! | `services.rs` | how commands call encoder services, and what passages are read in |
 //! | `model.rs` | an encoder service of a command's own |
 //! | `rollback.rs` | `dyad-indexer rollback` |
@@ -26,6 +28,7 @@ mod build;
 mod bulk;
 mod calibrate;
 mod change;
+mod compare;
 mod documents;
 mod export;
 mod graph;
@@ -35,6 +38,7 @@ mod inspect;
 mod language;
 mod model;
 mod reembed;
+mod report;
 mod rollback;
 mod serve;
 mod services;
@@ -71,7 +75,7 @@ enum IndexerCommand {
     /// served and changed
     Reembed(Box<reembed::ReembedArguments>),
     /// Compare what two generations find for the same questions
-    Compare(reembed::CompareArguments),
+    Compare(compare::CompareArguments),
     /// Measure recall again by questions as they are asked, without a rebuild, and publish what searches go by as the
     /// next generation
     Calibrate(Box<calibrate::CalibrateArguments>),
@@ -116,7 +120,7 @@ fn command(arguments: IndexerArguments, follower: Follower) -> anyhow::Result<Ex
         IndexerCommand::Upsert(arguments) => change::upsert(*arguments),
         IndexerCommand::Delete(arguments) => change::delete(&arguments),
         IndexerCommand::Reembed(arguments) => reembed::run(*arguments),
-        IndexerCommand::Compare(arguments) => reembed::compare(&arguments),
+        IndexerCommand::Compare(arguments) => compare::run(&arguments),
         IndexerCommand::Calibrate(arguments) => calibrate::run(&arguments),
         IndexerCommand::Merge(arguments) => change::merge(&arguments),
         IndexerCommand::Purge(arguments) => change::purge(&arguments),

@@ -1,26 +1,25 @@
-//! `dyad-indexer reembed` and `compare`: an index with the vectors of another model, and what it finds.
+//! `dyad-indexer reembed`: an index with the vectors of another model.
 
-use std::io::{self, Write as _};
+use std::fmt;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use dyad_command::cancel_on_signal;
 use dyad_files::space::{boundless, free_space};
-use dyad_index::manifest;
 use dyad_indexer::change::{ReembedConfig, ReembedEstimate, estimate, reembed};
-use dyad_indexer::compare::{GenerationComparison, GenerationQuestions, compare_generations};
 use dyad_indexer::control::JobControl;
 use dyad_indexer::graph_build::RecallTarget;
 use dyad_indexer::plan::ByteSize;
 use dyad_indexer::source::KeptSource;
 use dyad_proto::client::CredentialOptions;
 use dyad_proto::v1;
-use serde_json::json;
+use serde::Serialize;
 
 use super::bar::ProgressReporter;
 use super::documents::thread_count;
 use super::model::ModelArguments;
+use super::report::{ChangeReport, OutputArguments};
 use super::services::{ContextArguments, ServiceCalls};
 
 #[derive(Debug, clap::Args)]
@@ -68,41 +67,11 @@ pub(super) struct ReembedArguments {
     /// Embed a sample of the documents, and say what all of them would take
     #[arg(long)]
     dry_run: bool,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: OutputArguments,
     /// For `--encoder`
     #[command(flatten)]
     credentials: CredentialOptions,
-}
-
-#[derive(Debug, clap::Args)]
-pub(super) struct CompareArguments {
-    /// Directory of the index
-    #[arg(long, value_name = "DIR")]
-    index: PathBuf,
-    /// Questions, embedded by the model of the generation before: a directory that `dyad-encoder embed --tower
-    /// question` has made
-    #[arg(long, value_name = "DIR")]
-    queries: PathBuf,
-    /// The same questions, embedded by the model of the generation after; left out where both have one model
-    #[arg(long, value_name = "DIR")]
-    queries_after: Option<PathBuf>,
-    /// The generation before; by default the one that was current before that after
-    #[arg(long, value_name = "GENERATION")]
-    before: Option<u64>,
-    /// The generation after; by default the current one
-    #[arg(long, value_name = "GENERATION")]
-    after: Option<u64>,
-    /// Hits compared
-    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..=1_000))]
-    k: u16,
-    /// Judgements of the questions, in BEIR's or TREC's form: metrics of both generations and paired tests
-    #[arg(long, value_name = "FILE")]
-    qrels: Option<PathBuf>,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
 }
 
 pub(super) fn run(arguments: ReembedArguments) -> anyhow::Result<ExitCode> {
@@ -141,148 +110,69 @@ pub(super) fn run(arguments: ReembedArguments) -> anyhow::Result<ExitCode> {
         progress: &ProgressReporter::default(),
         cancel: &cancel,
     };
-    let mut out = io::stdout().lock();
     if arguments.dry_run {
-        let ReembedEstimate {
-            documents,
-            sampled,
-            text_bytes,
-            tokens,
-            embedding,
-            truncated,
-            disk_bytes,
-            memory_bytes,
-        } = estimate(&config, &mut source, control)?;
-        let seconds = embedding.as_secs_f64();
-        if arguments.json {
-            let record = json!({
-                "dry_run": true, "documents": documents, "sampled": sampled, "text_bytes": text_bytes, "tokens": tokens,
-                "embedding_s": seconds,
-                "truncated": truncated, "disk_bytes": disk_bytes, "memory_bytes": memory_bytes,
-            });
-            writeln!(out, "{}", serde_json::to_string_pretty(&record)?)?;
-        } else {
-            writeln!(
-                out,
-                "dry run: {documents} documents of about {} of text{}; embedding them takes about {seconds:.0} s, by {sampled} of them; about \
-                 {} of disk next to the index as it is, at most {} of memory{}",
-                ByteSize(text_bytes),
-                tokens.map_or_else(String::new, |tokens| format!(" and {tokens} tokens")),
-                ByteSize(disk_bytes),
-                ByteSize(memory_bytes),
-                truncated
-                    .filter(|texts| *texts > 0)
-                    .map_or_else(String::new, |texts| format!("; about {texts} texts are truncated")),
-            )?;
-        }
+        let estimate = estimate(&config, &mut source, control)?;
+        arguments.output.print(&EstimateReport::from(estimate))?;
         return Ok(ExitCode::SUCCESS);
     }
     let outcome = reembed(&config, &mut KeptSource::new(source, &config.index), control)?;
-    let seconds = began.elapsed().as_secs_f64();
-    if arguments.json {
-        let record = json!({
-            "index": config.index.display().to_string(),
-            "generation": outcome.manifest.as_ref().map(|manifest| manifest.generation),
-            "model": outcome.manifest.as_ref().map(|manifest| manifest.model.clone()),
-            "documents_before": outcome.documents_before,
-            "documents_after": outcome.documents_after,
-            "change": outcome.change,
-            "seconds": seconds,
-        });
-        writeln!(out, "{}", serde_json::to_string_pretty(&record)?)?;
-    } else if let Some(manifest) = &outcome.manifest {
-        writeln!(
-            out,
-            "re-embedded {} documents by `{}` (fingerprint {}): generation {} of `{}`, {seconds:.1} s. A searcher that has this model loads it; \
-             `dyad-indexer rollback` goes back to the one before",
-            outcome.documents_after,
-            manifest.model.name,
-            manifest.model.fingerprint,
-            manifest.generation,
-            config.index.display(),
-        )?;
+    let mut report = ChangeReport::new(&config.index, &outcome, false, began);
+    if let Some(manifest) = &outcome.manifest {
+        report = report.with_model(&manifest.model);
     }
+    arguments.output.print(&report)?;
     Ok(ExitCode::SUCCESS)
 }
 
-pub(super) fn compare(arguments: &CompareArguments) -> anyhow::Result<ExitCode> {
-    let cancel = cancel_on_signal()?;
-    let index = &arguments.index;
-    let after = arguments
-        .after
-        .map_or_else(|| manifest::current(index).map(|current| current.generation), Ok)?;
-    let before = arguments
-        .before
-        .map_or_else(|| manifest::predecessor(index, after), Ok)?;
-    let asked = |generation: u64, questions: &PathBuf| GenerationQuestions {
-        generation,
-        questions: questions.clone(),
-    };
-    let first = asked(before, &arguments.queries);
-    let second = asked(after, arguments.queries_after.as_ref().unwrap_or(&arguments.queries));
-    let control = JobControl {
-        progress: &ProgressReporter::default(),
-        cancel: &cancel,
-    };
-    let k = usize::from(arguments.k);
-    let compared = compare_generations(index, [&first, &second], k, arguments.qrels.as_deref(), control)?;
-    let GenerationComparison {
-        questions,
-        overlap,
-        same_first,
-        furthest,
-        metrics,
-        ..
-    } = compared;
-    let mut out = io::stdout().lock();
-    if arguments.json {
-        let metrics: Vec<_> = metrics
-            .iter()
-            .map(|(metric, compared)| {
-                json!({
-                    "metric": metric.to_string(), "questions": compared.questions, "before": compared.first, "after": compared.second,
-                    "difference": compared.difference, "interval": [compared.interval.0, compared.interval.1],
-                    "p": compared.p_randomisation,
-                })
-            })
-            .collect();
-        let record = json!({
-            "before": before, "after": after, "questions": questions, "k": k, "overlap": overlap, "same_first": same_first,
-            "furthest": furthest.iter().map(|(key, shared)| json!({"question": key, "shared": shared})).collect::<Vec<_>>(),
-            "metrics": metrics,
-        });
-        writeln!(out, "{}", serde_json::to_string_pretty(&record)?)?;
-        return Ok(ExitCode::SUCCESS);
+/// What re-embedding all documents would take, by a sample.
+#[derive(Debug, Serialize)]
+struct EstimateReport {
+    dry_run: bool,
+    documents: u64,
+    sampled: usize,
+    text_bytes: u64,
+    tokens: Option<u64>,
+    embedding_s: f64,
+    truncated: Option<u64>,
+    disk_bytes: u64,
+    memory_bytes: u64,
+}
+
+impl From<ReembedEstimate> for EstimateReport {
+    fn from(estimate: ReembedEstimate) -> Self {
+        Self {
+            dry_run: true,
+            documents: estimate.documents,
+            sampled: estimate.sampled,
+            text_bytes: estimate.text_bytes,
+            tokens: estimate.tokens,
+            embedding_s: estimate.embedding.as_secs_f64(),
+            truncated: estimate.truncated,
+            disk_bytes: estimate.disk_bytes,
+            memory_bytes: estimate.memory_bytes,
+        }
     }
-    writeln!(
-        out,
-        "generations {before} and {after}, {questions} questions, exact search"
-    )?;
-    writeln!(
-        out,
-        "overlap@{k} {overlap:.4}; the same first hit for {:.1} %",
-        100.0 * same_first
-    )?;
-    let furthest: Vec<String> = furthest
-        .iter()
-        .map(|(key, shared)| format!("{key} ({shared})"))
-        .collect();
-    writeln!(out, "fewest shared hits: {}", furthest.join(", "))?;
-    if !metrics.is_empty() {
-        writeln!(out, "metric        before  after   difference  95 % interval      p")?;
-    }
-    for (metric, compared) in &metrics {
-        writeln!(
-            out,
-            "{:<12}  {:.4}  {:.4}  {:+.4}     [{:+.4}, {:+.4}]  {:.5}",
-            metric.to_string(),
-            compared.first,
-            compared.second,
-            compared.difference,
-            compared.interval.0,
-            compared.interval.1,
-            compared.p_randomisation
+}
+
+impl fmt::Display for EstimateReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (documents, text_bytes) = (self.documents, ByteSize(self.text_bytes));
+        write!(f, "dry run: {documents} documents of about {text_bytes} of text")?;
+        if let Some(tokens) = self.tokens {
+            write!(f, " and {tokens} tokens")?;
+        }
+        write!(
+            f,
+            "; embedding them takes about {:.0} s, by {} of them; about {} of disk next to the index as it is, at most {} of \
+             memory",
+            self.embedding_s,
+            self.sampled,
+            ByteSize(self.disk_bytes),
+            ByteSize(self.memory_bytes)
         )?;
+        if let Some(truncated @ 1..) = self.truncated {
+            write!(f, "; about {truncated} texts are truncated")?;
+        }
+        writeln!(f)
     }
-    Ok(ExitCode::SUCCESS)
 }

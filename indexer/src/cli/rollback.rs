@@ -1,11 +1,14 @@
 //! `dyad-indexer rollback`: makes an earlier generation current.
 
-use std::io::{self, Write as _};
+use std::fmt;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use dyad_index::ModelRecord;
 use dyad_indexer::rollback::{RolledBack, roll_back};
-use serde_json::json;
+use serde::Serialize;
+
+use super::report::ChangeArguments;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct RollbackArguments {
@@ -15,40 +18,49 @@ pub(super) struct RollbackArguments {
     /// The generation to make current; by default the one that was current before the current one was published
     #[arg(long, value_name = "GENERATION")]
     to: Option<u64>,
-    /// Change nothing; say what would be changed
-    #[arg(long)]
+    #[command(flatten)]
+    report: ChangeArguments,
+}
+
+/// The generation that is current in place of another one, or would be.
+#[derive(Debug, Serialize)]
+struct RollbackReport {
+    index: String,
     dry_run: bool,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
+    /// The one that was current; none where the pointer could not be read.
+    generation_before: Option<u64>,
+    generation: u64,
+    documents: u64,
+    model: ModelRecord,
+}
+
+impl fmt::Display for RollbackReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.dry_run {
+            f.write_str("dry run: ")?;
+        }
+        match self.generation_before {
+            Some(before) => write!(f, "generation {before}")?,
+            None => f.write_str("generation none")?,
+        }
+        writeln!(
+            f,
+            " -> {} of `{}`: {} documents, model `{}` (fingerprint {})",
+            self.generation, self.index, self.documents, self.model.name, self.model.fingerprint
+        )
+    }
 }
 
 pub(super) fn run(arguments: &RollbackArguments) -> anyhow::Result<ExitCode> {
-    let RolledBack { before, manifest: now } = roll_back(&arguments.index, arguments.to, arguments.dry_run)?;
-    let mut out = io::stdout().lock();
-    if arguments.json {
-        let record = json!({
-            "index": arguments.index.display().to_string(),
-            "dry_run": arguments.dry_run,
-            "generation_before": before,
-            "generation": now.generation,
-            "documents": now.documents(),
-            "model": now.model,
-        });
-        writeln!(out, "{}", serde_json::to_string_pretty(&record)?)?;
-    } else {
-        writeln!(
-            out,
-            "{}generation {} -> {} of `{}`: {} documents, model `{}` (fingerprint {})",
-            if arguments.dry_run { "dry run: " } else { "" },
-            before.map_or_else(|| "none".to_owned(), |generation| generation.to_string()),
-            now.generation,
-            arguments.index.display(),
-            now.documents(),
-            now.model.name,
-            now.model.fingerprint
-        )?;
-    }
-    out.flush()?;
+    let dry_run = arguments.report.dry_run;
+    let RolledBack { before, manifest } = roll_back(&arguments.index, arguments.to, dry_run)?;
+    arguments.report.output.print(&RollbackReport {
+        index: arguments.index.display().to_string(),
+        dry_run,
+        generation_before: before,
+        generation: manifest.generation,
+        documents: manifest.documents(),
+        model: manifest.model,
+    })?;
     Ok(ExitCode::SUCCESS)
 }

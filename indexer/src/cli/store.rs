@@ -1,6 +1,7 @@
 //! `dyad-indexer push`, `pull` and `gc` of a URL: an index to and from an object store, and what nothing needs there.
 
-use std::io::{self, Write as _};
+use std::fmt;
+use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -9,10 +10,10 @@ use dyad_command::cancel_on_signal;
 use dyad_files::space::{ByteSize, boundless, free_space};
 use dyad_index::manifest;
 use dyad_indexer::Error;
-use dyad_store::{
-    CollectedObjects, LearnedMove, LearnedOutcome, PullOptions, Pulled, PushOptions, Pushed, RemoteStore,
-};
-use serde_json::json;
+use dyad_store::{CollectedObjects, LearnedMove, LearnedOutcome, PullOptions, PushOptions, RemoteStore};
+use serde::Serialize;
+
+use super::report::{ChangeArguments, OutputArguments};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct PushArguments {
@@ -22,9 +23,8 @@ pub(super) struct PushArguments {
     /// Where to: `s3://BUCKET/PREFIX`, `gs://BUCKET/PREFIX`, `az://CONTAINER/PREFIX` or `file:///DIR`
     #[arg(long, value_name = "URL")]
     to: String,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: OutputArguments,
 }
 
 #[derive(Debug, clap::Args)]
@@ -38,9 +38,8 @@ pub(super) struct PullArguments {
     /// Start even if the disk seems to have too little free space
     #[arg(long)]
     skip_space_check: bool,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: OutputArguments,
 }
 
 /// Transfers wait for the network alone: one thread does.
@@ -48,24 +47,138 @@ fn runtime() -> io::Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_current_thread().enable_all().build()
 }
 
-fn told(error: dyad_store::Error) -> anyhow::Error {
+fn cancelled_or(error: dyad_store::Error) -> anyhow::Error {
     match error {
         dyad_store::Error::Interrupted => Error::Cancelled.into(),
         error => error.into(),
     }
 }
 
-/// What became of files of what was learned, for programs.
-fn learned_json(learned: &[LearnedMove]) -> serde_json::Value {
-    let one = |LearnedMove { file, outcome }: &LearnedMove| {
-        let reason = if let LearnedOutcome::Failed(reason) = outcome {
-            Some(reason)
-        } else {
-            None
-        };
-        json!({ "file": file, "outcome": outcome.name(), "reason": reason })
-    };
-    learned.iter().map(one).collect()
+/// What became of a file of what was learned.
+#[derive(Debug, Serialize)]
+struct LearnedReport {
+    file: &'static str,
+    outcome: &'static str,
+    /// Why it stays as it was, where it could not be moved.
+    reason: Option<String>,
+    #[serde(skip)]
+    line: String,
+}
+
+impl From<&LearnedMove> for LearnedReport {
+    fn from(learned: &LearnedMove) -> Self {
+        Self {
+            file: learned.file,
+            outcome: learned.outcome.name(),
+            reason: match &learned.outcome {
+                LearnedOutcome::Failed(reason) => Some(reason.clone()),
+                _ => None,
+            },
+            line: learned.to_string(),
+        }
+    }
+}
+
+fn write_learned(f: &mut fmt::Formatter<'_>, learned: &[LearnedReport]) -> fmt::Result {
+    learned
+        .iter()
+        .try_for_each(|learned| writeln!(f, "what was learned for the index: {}", learned.line))
+}
+
+/// What a push has put.
+#[derive(Debug, Serialize)]
+struct PushReport {
+    url: String,
+    generation: u64,
+    files: u64,
+    bytes: u64,
+    present: u64,
+    is_new: bool,
+    learned: Vec<LearnedReport>,
+    seconds: f64,
+}
+
+impl fmt::Display for PushReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (url, generation, files) = (&self.url, self.generation, self.files);
+        let (bytes, present) = (ByteSize(self.bytes), self.present);
+        if self.is_new {
+            writeln!(
+                f,
+                "pushed generation {generation} to {url}: {files} files of {bytes}, {present} were there; {:.1} s",
+                self.seconds
+            )?;
+        } else if files > 0 {
+            writeln!(
+                f,
+                "{url} has generation {generation} already; {files} files of {bytes} that it lacked were put there"
+            )?;
+        } else if self.learned.is_empty() {
+            writeln!(f, "nothing to do: {url} has generation {generation} already")?;
+        }
+        write_learned(f, &self.learned)
+    }
+}
+
+/// What a pull has fetched.
+#[derive(Debug, Serialize)]
+struct PullReport {
+    url: String,
+    index: String,
+    generation: u64,
+    documents: u64,
+    files: u64,
+    bytes: u64,
+    present: u64,
+    is_new: bool,
+    learned: Vec<LearnedReport>,
+    seconds: f64,
+}
+
+impl fmt::Display for PullReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (url, index, generation) = (&self.url, &self.index, self.generation);
+        if self.is_new {
+            writeln!(
+                f,
+                "pulled generation {generation} ({} documents) of {url} into `{index}`: {} files, {}, {} were there; {:.1} s",
+                self.documents,
+                self.files,
+                ByteSize(self.bytes),
+                self.present,
+                self.seconds
+            )?;
+        } else if self.learned.is_empty() {
+            writeln!(
+                f,
+                "nothing to do: `{index}` has generation {generation} of {url} already"
+            )?;
+        }
+        write_learned(f, &self.learned)
+    }
+}
+
+/// What `gc` removed from a store, or would remove.
+#[derive(Debug, Serialize)]
+struct StoreGcReport {
+    removed: Vec<u64>,
+    kept: Vec<u64>,
+    files: u64,
+    bytes: u64,
+    #[serde(skip)]
+    dry_run: bool,
+}
+
+impl fmt::Display for StoreGcReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let did = if self.dry_run { "would remove" } else { "removed" };
+        let (generations, files, bytes) = (self.removed.len(), self.files, ByteSize(self.bytes));
+        writeln!(
+            f,
+            "{did} {generations} generations and {files} files of {bytes}; kept generations {:?}",
+            self.kept
+        )
+    }
 }
 
 pub(super) fn push(arguments: &PushArguments) -> anyhow::Result<ExitCode> {
@@ -79,48 +192,17 @@ pub(super) fn push(arguments: &PushArguments) -> anyhow::Result<ExitCode> {
             &PushOptions::default(),
             &go_on,
         ))
-        .map_err(told)?;
-    let Pushed {
-        generation,
-        files,
-        bytes,
-        present,
-        is_new,
-        learned,
-    } = pushed;
-    let seconds = began.elapsed().as_secs_f64();
-    let mut out = io::stdout().lock();
-    if arguments.json {
-        let record = json!({
-            "url": remote.url(), "generation": generation, "files": files, "bytes": bytes, "present": present, "is_new": is_new,
-            "learned": learned_json(&learned), "seconds": seconds,
-        });
-        writeln!(out, "{}", serde_json::to_string_pretty(&record)?)?;
-        return Ok(ExitCode::SUCCESS);
-    }
-    if is_new {
-        let url = remote.url();
-        writeln!(
-            out,
-            "pushed generation {generation} to {url}: {files} files of {}, {present} were there; {seconds:.1} s",
-            ByteSize(bytes)
-        )?;
-    } else if files > 0 {
-        let (url, bytes) = (remote.url(), ByteSize(bytes));
-        writeln!(
-            out,
-            "{url} has generation {generation} already; {files} files of {bytes} that it lacked were put there"
-        )?;
-    } else if learned.is_empty() {
-        writeln!(
-            out,
-            "nothing to do: {} has generation {generation} already",
-            remote.url()
-        )?;
-    }
-    for learned in learned {
-        writeln!(out, "what was learned for the index: {learned}")?;
-    }
+        .map_err(cancelled_or)?;
+    arguments.output.print(&PushReport {
+        url: remote.url().to_owned(),
+        generation: pushed.generation,
+        files: pushed.files,
+        bytes: pushed.bytes,
+        present: pushed.present,
+        is_new: pushed.is_new,
+        learned: pushed.learned.iter().map(LearnedReport::from).collect(),
+        seconds: began.elapsed().as_secs_f64(),
+    })?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -138,47 +220,29 @@ pub(super) fn pull(arguments: &PullArguments) -> anyhow::Result<ExitCode> {
     let index = &arguments.index;
     let pulled = runtime()?
         .block_on(dyad_store::pull(&remote, index, &options, &go_on))
-        .map_err(told)?;
-    let Pulled {
-        generation,
-        files,
-        bytes,
-        present,
-        is_new,
-        learned,
-    } = pulled;
-    let seconds = began.elapsed().as_secs_f64();
-    let documents = manifest::current(index)?.documents();
-    let mut out = io::stdout().lock();
-    let (from, to) = (remote.url(), index.display());
-    if arguments.json {
-        let record = json!({
-            "url": from, "index": to.to_string(), "generation": generation, "documents": documents, "files": files, "bytes": bytes,
-            "present": present, "is_new": is_new, "learned": learned_json(&learned), "seconds": seconds,
-        });
-        writeln!(out, "{}", serde_json::to_string_pretty(&record)?)?;
-        return Ok(ExitCode::SUCCESS);
-    }
-    if is_new {
-        writeln!(
-            out,
-            "pulled generation {generation} ({documents} documents) of {from} into `{to}`: {files} files, {}, {present} were there; {seconds:.1} s",
-            ByteSize(bytes)
-        )?;
-    } else if learned.is_empty() {
-        writeln!(
-            out,
-            "nothing to do: `{to}` has generation {generation} of {from} already"
-        )?;
-    }
-    for learned in learned {
-        writeln!(out, "what was learned for the index: {learned}")?;
-    }
+        .map_err(cancelled_or)?;
+    arguments.output.print(&PullReport {
+        url: remote.url().to_owned(),
+        index: index.display().to_string(),
+        generation: pulled.generation,
+        documents: manifest::current(index)?.documents(),
+        files: pulled.files,
+        bytes: pulled.bytes,
+        present: pulled.present,
+        is_new: pulled.is_new,
+        learned: pulled.learned.iter().map(LearnedReport::from).collect(),
+        seconds: began.elapsed().as_secs_f64(),
+    })?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// `gc` of an index in a store.
-pub(super) fn gc(url: &str, keep: usize, older_than: Duration, dry_run: bool, json: bool) -> anyhow::Result<ExitCode> {
+pub(super) fn gc(
+    url: &str,
+    keep: usize,
+    older_than: Duration,
+    arguments: &ChangeArguments,
+) -> anyhow::Result<ExitCode> {
     let remote = RemoteStore::open(url)?;
     let CollectedObjects {
         removed,
@@ -186,19 +250,14 @@ pub(super) fn gc(url: &str, keep: usize, older_than: Duration, dry_run: bool, js
         files,
         bytes,
     } = runtime()?
-        .block_on(dyad_store::gc(&remote, keep, older_than, dry_run))
-        .map_err(told)?;
-    let mut out = io::stdout().lock();
-    if json {
-        let record = json!({ "removed": removed, "kept": kept, "files": files, "bytes": bytes });
-        writeln!(out, "{}", serde_json::to_string_pretty(&record)?)?;
-    } else {
-        let did = if dry_run { "would remove" } else { "removed" };
-        let (generations, size) = (removed.len(), ByteSize(bytes));
-        writeln!(
-            out,
-            "{did} {generations} generations and {files} files of {size}; kept generations {kept:?}"
-        )?;
-    }
+        .block_on(dyad_store::gc(&remote, keep, older_than, arguments.dry_run))
+        .map_err(cancelled_or)?;
+    arguments.output.print(&StoreGcReport {
+        removed,
+        kept,
+        files,
+        bytes,
+        dry_run: arguments.dry_run,
+    })?;
     Ok(ExitCode::SUCCESS)
 }

@@ -22,10 +22,11 @@ use rayon::prelude::*;
 
 use super::calibration::{DEEPEST_RANK, SAMPLE_SEED, calibrate_ranks, invert_order};
 use super::certify_filtered::{FilteredQuestion, SearchedShard, certify_filtered};
-use super::certify_questions::{AnsweredQuestions, GraphQuestion, HELD_OUT, QUERIES, ShardVectors, ask};
+use super::certify_questions::{AnsweredQuestions, GraphQuestion, QUERIES, ShardVectors, ask};
 use super::copies::RowsOf;
 use super::far_questions::{FAR_QUESTIONS, far_questions};
 use super::order;
+use super::questions::HELD_OUT;
 use super::recall::{average_recall, recall_share, summarize_expansions};
 use super::recall_gate::RecallGate;
 use super::repair::Repaired;

@@ -10,6 +10,7 @@ use rayon::prelude::*;
 
 use super::calibration::{SAMPLE_SEED, score_length};
 use super::order;
+use super::questions::HELD_OUT;
 use super::recall::drop_own_hit;
 use super::recall_gate::RecallGate;
 use crate::control::JobControl;
@@ -17,8 +18,6 @@ use crate::error::Error;
 
 /// Documents that serve as questions; all of a smaller shard.
 pub const QUERIES: usize = 500;
-/// Held-out questions, sampled by seed from those that were given.
-pub const HELD_OUT: usize = 1_000;
 /// Rows that all questions are compared with before the next rows: 200 MB of 384 values.
 const SCANNED_ROWS: usize = 1 << 17;
 

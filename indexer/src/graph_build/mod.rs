@@ -57,14 +57,13 @@ pub mod validate;
 
 pub use certify::certify;
 pub use certify_live::{certify_live, nearest_of, stored_ground_truth};
-pub use certify_questions::HELD_OUT;
 pub use choice::BuilderKind;
 pub use freeze::freeze;
 pub use graph::{BuildInput, BuildParams, GraphBuilder};
 pub use graph_config::GraphConfig;
 pub use initial::InitialGraph;
 pub use pipeline::{BuiltGraph, GraphBuild};
-pub use questions::QuestionVectors;
+pub use questions::{HELD_OUT, QuestionVectors};
 pub use recall_gate::{RecallGate, RecallTarget};
 pub use repair::{Repaired, repair};
 

@@ -9,9 +9,11 @@ use dyad_index::search::VectorRows;
 use dyad_index::{Metric, ModelRecord};
 
 use super::calibration::SAMPLE_SEED;
-use super::certify_questions::HELD_OUT;
 use super::order;
 use crate::error::Error;
+
+/// Held-out questions, sampled by seed from those that were given.
+pub const HELD_OUT: usize = 1_000;
 
 /// The tower that embeds questions.
 const TOWER: &str = "question";

@@ -8,8 +8,8 @@ use dyad_index::quant::{line_words, row_bytes};
 
 use crate::error::Error;
 use crate::graph_build::GraphConfig;
+use crate::graph_build::HELD_OUT;
 use crate::graph_build::calibration::DEEPEST_RANK;
-use crate::graph_build::certify_questions::HELD_OUT;
 
 /// The program itself and the remaining memory of the text index.
 const BASE_BYTES: u64 = 48 << 20;

@@ -8,27 +8,28 @@
 mod plan;
 mod scratch;
 
+use std::fmt;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use anyhow::Context as _;
 use clap::Subcommand;
 use dyad_command::cancel_on_signal;
 use dyad_corpus::PassageContext;
 use dyad_files::space::ByteSize;
-use dyad_indexer::bulk;
+use dyad_indexer::bulk::{self, BulkEstimate, Status};
 use dyad_indexer::control::JobControl;
 use dyad_indexer::source::RemoteSource;
 use dyad_proto::client::CredentialOptions;
 use dyad_proto::v1;
-use serde_json::json;
+use serde::Serialize;
 
 use self::scratch::ScratchArguments;
 use super::bar::ProgressReporter;
 use super::change::parse_age;
 use super::documents::thread_count;
 use super::model::{ModelArguments, OwnEncoder};
+use super::report::OutputArguments;
 use super::services::ServiceCalls;
 
 #[derive(Debug, clap::Args)]
@@ -110,9 +111,8 @@ struct StatusArguments {
     /// The job, as given by `plan --out`
     #[arg(long, value_name = "URL")]
     plan: String,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: OutputArguments,
 }
 
 #[derive(Debug, clap::Args)]
@@ -268,36 +268,41 @@ fn shard(arguments: &ShardArguments, control: JobControl<'_>) -> anyhow::Result<
 
 fn status(arguments: &StatusArguments, control: JobControl<'_>) -> anyhow::Result<()> {
     let (plan, status) = bulk::status(&arguments.plan, control)?;
-    let mut out = io::stdout().lock();
-    if arguments.json {
-        let mut record = serde_json::to_value(&status)?;
-        let fields = record.as_object_mut().context("a status is an object")?;
-        fields.insert("index".to_owned(), json!(plan.job.index));
-        fields.insert("has_vectors".to_owned(), json!(plan.job.has_vectors));
-        fields.insert("estimate".to_owned(), serde_json::to_value(&plan.estimate)?);
-        writeln!(out, "{}", serde_json::to_string_pretty(&record)?)?;
-        return Ok(());
-    }
-    writeln!(
-        out,
-        "partitions: {} of {} embedded",
-        status.partitions_done, status.partitions
-    )?;
-    writeln!(out, "shards: {} of {} built", status.shards_done, status.shards)?;
-    writeln!(
-        out,
-        "records: {} read, {} documents, {} bad",
-        status.read, status.documents, status.rejected
-    )?;
-    for (partition, rejected) in &status.rejected_by_partition {
-        writeln!(out, "  partition {partition}: {rejected} bad records")?;
-    }
-    let (generation, index) = (status.generation, &plan.job.index);
-    let published = if status.committed {
-        "is published"
-    } else {
-        "is not published"
+    let report = StatusReport {
+        status,
+        index: plan.job.index,
+        has_vectors: plan.job.has_vectors,
+        estimate: plan.estimate,
     };
-    writeln!(out, "generation {generation} of {index} {published}")?;
-    Ok(())
+    Ok(arguments.output.print(&report)?)
+}
+
+/// What is done of a job.
+#[derive(Debug, Serialize)]
+struct StatusReport {
+    #[serde(flatten)]
+    status: Status,
+    index: String,
+    has_vectors: bool,
+    estimate: BulkEstimate,
+}
+
+impl fmt::Display for StatusReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { status, index, .. } = self;
+        let (done, all) = (status.partitions_done, status.partitions);
+        writeln!(f, "partitions: {done} of {all} embedded")?;
+        writeln!(f, "shards: {} of {} built", status.shards_done, status.shards)?;
+        let (read, documents, bad) = (status.read, status.documents, status.rejected);
+        writeln!(f, "records: {read} read, {documents} documents, {bad} bad")?;
+        for (partition, rejected) in &status.rejected_by_partition {
+            writeln!(f, "  partition {partition}: {rejected} bad records")?;
+        }
+        let published = if status.committed {
+            "is published"
+        } else {
+            "is not published"
+        };
+        writeln!(f, "generation {} of {index} {published}", status.generation)
+    }
 }
