@@ -18,6 +18,7 @@
 //! | [`bulk`] | jobs of many tasks, whose state is in an object store |
 //! | [`gc`] | generations and files that nothing needs are removed |
 //! | `draft.rs` | a generation before it is published |
+//! | `shard_names.rs` | the names of shards, and of what is changed of them |
 //! | [`publish`] | moves shards into place, and the pointer to the new generation |
 //! | [`compare`] | two generations asked the same questions |
 //! | [`rollback`] | an earlier generation made current again |
@@ -50,6 +51,7 @@ pub mod publish;
 pub mod rollback;
 pub mod row_error;
 pub mod serve;
+mod shard_names;
 pub mod source;
 
 pub use error::Error;

@@ -23,7 +23,7 @@ use crate::error::Error;
 use crate::graph_build::validate::RowCheck;
 use crate::job::Workspace;
 use crate::job_error::BulkJobError;
-use crate::publish::content_hash;
+use crate::shard_names::content_hash;
 use crate::source::{ArraySource, DeclaredModel, KeptSource, LongTexts, OnLong, VectorSource, header_of};
 
 /// File of the documents, in the form of a corpus.

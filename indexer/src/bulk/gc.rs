@@ -12,7 +12,7 @@ use super::place::{JobPlace, partition_folder};
 use super::record::{ATTEMPTS, PARTITIONS, is_digest};
 use crate::control::JobControl;
 use crate::error::Error;
-use crate::publish::is_shard_id;
+use crate::shard_names::is_shard_id;
 
 /// What was removed, or would be.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]

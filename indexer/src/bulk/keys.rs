@@ -107,7 +107,10 @@ mod tests {
 
         /// As many as a map counts.
         #[test]
-        fn repeated_keys_are_counted(mut files in prop::collection::vec(prop::collection::btree_set("[a-c\n\"]{1,2}", 0..12), 0..6), many in any::<bool>()) {
+        fn repeated_keys_are_counted(
+            mut files in prop::collection::vec(prop::collection::btree_set("[a-c\n\"]{1,2}", 0..12), 0..6),
+            many in any::<bool>(),
+        ) {
             let dir = tempfile::tempdir().unwrap();
             let mut merge = KeyMerge::new(dir.path());
             if many {
@@ -119,7 +122,8 @@ mod tests {
             let mut counts = BTreeMap::new();
             for (number, keys) in files.iter_mut().enumerate() {
                 let path = dir.path().join(number.to_string());
-                let lines: Vec<String> = keys.iter().map(|key| format!("{}\n", serde_json::to_string(key).unwrap())).collect();
+                let line = |key: &String| format!("{}\n", serde_json::to_string(key).unwrap());
+                let lines: Vec<String> = keys.iter().map(line).collect();
                 fs_err::write(&path, lines.concat()).unwrap();
                 merge.add(&path).unwrap();
                 for key in keys.iter() {

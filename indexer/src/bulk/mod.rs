@@ -23,6 +23,7 @@
 //! | `input.rs` | inputs cut into slices, and fetched |
 //! | `partitions.rs` | slices grouped into partitions, and partitions into shards |
 //! | `plan.rs` | `bulk plan` |
+//! | `graph_settings.rs` | how its graphs are built |
 //! | `embed.rs` | `bulk embed` |
 //! | `shard.rs` | `bulk shard` |
 //! | `keys.rs` | keys that come more than once |
@@ -32,6 +33,7 @@
 mod commit;
 mod embed;
 mod gc;
+mod graph_settings;
 mod input;
 mod keys;
 mod partitions;
@@ -43,6 +45,7 @@ mod shard;
 pub use commit::{CommitSummary, Status, commit, status};
 pub use embed::{EmbeddedPartition, embed};
 pub use gc::{Swept, gc};
+pub use graph_settings::GraphSettings;
 pub use plan::{PlanConfig, PlannedJob, VectorOrigin, plan};
-pub use record::{BulkEstimate, BulkJob, BulkPlan, GraphSettings, Partition, PartitionDone, Reading, ShardDone, Slice};
+pub use record::{BulkEstimate, BulkJob, BulkPlan, Partition, PartitionDone, Reading, ShardDone, Slice};
 pub use shard::{BuiltShard, shard};

@@ -9,10 +9,11 @@ use dyad_index::TextLanguage;
 use dyad_index::format::RowType;
 use dyad_store::{Object, RemoteStore, find, without_secrets};
 
+use super::graph_settings::GraphSettings;
 use super::input::{can_be_cut, cut, fetch, first_slice, refuse_texts};
 use super::partitions::{group_partitions, group_shards};
 use super::place::JobPlace;
-use super::record::{BulkEstimate, BulkJob, BulkPlan, GraphSettings, LANGUAGE_VERSION, PLAN, Reading, Slice, VERSION};
+use super::record::{BulkEstimate, BulkJob, BulkPlan, LANGUAGE_VERSION, PLAN, Reading, Slice, VERSION};
 use crate::TOOL;
 use crate::control::JobControl;
 use crate::error::Error;

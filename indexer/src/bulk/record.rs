@@ -1,16 +1,15 @@
 //! The records of a job: its plan, and what its tasks have done.
 
 use dyad_corpus::{CorpusFormat, FieldNames, ReadOptions, Split};
+use dyad_index::ModelRecord;
 use dyad_index::TextLanguage;
-use dyad_index::format::RowType;
-use dyad_index::manifest::{FileEntry, MAX_LOGIT_SCALE, MinRecall, ShardEntry};
-use dyad_index::{Metric, ModelRecord};
+use dyad_index::manifest::{FileEntry, MAX_LOGIT_SCALE, ShardEntry};
 use dyad_store::is_plain;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::graph_build::{BuildParams, BuilderKind, GraphConfig};
-use crate::publish::is_shard_id;
+use super::graph_settings::GraphSettings;
+use crate::shard_names::is_shard_id;
 use crate::source::OnLong;
 
 /// Version of the records that this build writes, and the only one that it reads.
@@ -255,60 +254,6 @@ impl Reading {
             fields: self.fields.clone(),
             split: self.split,
             ..ReadOptions::default()
-        }
-    }
-}
-
-/// How shards are built.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct GraphSettings {
-    /// Name of the builder.
-    pub builder: String,
-    /// Links per node on the upper layers.
-    pub m: usize,
-    /// Beam width while inserting.
-    pub ef_construction: usize,
-    /// Of every random choice.
-    pub seed: u64,
-    /// Type of the stored vectors: `f16` or `f32`.
-    pub vector_type: String,
-    /// Minimum recall of every shard.
-    pub min_recall: Option<MinRecall>,
-}
-
-impl GraphSettings {
-    /// As a record.
-    pub fn new(builder: BuilderKind, params: &BuildParams, row_type: RowType, min_recall: Option<MinRecall>) -> Self {
-        Self {
-            builder: builder.get().name().to_owned(),
-            m: params.m,
-            ef_construction: params.ef_construction,
-            seed: params.seed,
-            vector_type: row_type.name().to_owned(),
-            min_recall,
-        }
-    }
-
-    /// The parameters of its graphs, with this many threads.
-    pub(super) fn params(&self, threads: usize) -> BuildParams {
-        BuildParams {
-            m: self.m,
-            ef_construction: self.ef_construction,
-            seed: self.seed,
-            threads,
-        }
-    }
-
-    /// As a build takes it, with this many threads; a vector type that this release does not know is the usual one of
-    /// the metric.
-    pub(super) fn config(&self, metric: Metric, threads: usize) -> GraphConfig {
-        let row_type = [RowType::F32, RowType::F16]
-            .into_iter()
-            .find(|row_type| row_type.name() == self.vector_type);
-        GraphConfig {
-            builder: BuilderKind::named(&self.builder).unwrap_or_default(),
-            params: self.params(threads),
-            row_type: row_type.unwrap_or_else(|| RowType::usual(metric)),
         }
     }
 }

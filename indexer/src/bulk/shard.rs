@@ -19,7 +19,7 @@ use crate::graph_build::{RecallGate, RecallTarget};
 use crate::job::{ShardBuilder, ShardJob, Spool, thread_pool};
 use crate::job_error::BulkJobError;
 use crate::memory;
-use crate::publish::shard_id;
+use crate::shard_names::shard_id;
 use crate::source::{FileSource, VectorSource as _};
 
 /// Beam width of the recall in the record.

@@ -27,20 +27,31 @@ struct ComparedDocuments {
     now: LastDocument,
 }
 
+/// A document of a generation.
+#[derive(Clone, Copy)]
+struct GenerationDocument<'a> {
+    generation: &'a Snapshot,
+    shard: usize,
+    node: u32,
+}
+
 impl ComparedDocuments {
-    /// Whether a document of each, by its shard and node, has the same fields, and stands in the same place.
-    fn are_equal(
-        &mut self,
-        (last, before, place): (&Snapshot, usize, u32),
-        (current, at, node): (&Snapshot, usize, u32),
-    ) -> Result<bool, Error> {
-        let (was, is) = (last.document(before, place)?, current.document(at, node)?);
-        let (Some(was_in), Some(is_in)) = (last.shards().get(before), current.shards().get(at)) else {
+    /// Whether a document of each generation has the same fields, and stands in the same place.
+    fn are_equal(&mut self, before: GenerationDocument<'_>, now: GenerationDocument<'_>) -> Result<bool, Error> {
+        let was = before.generation.document(before.shard, before.node)?;
+        let is = now.generation.document(now.shard, now.node)?;
+        if was != is {
+            return Ok(false);
+        }
+        let shards = (before.generation.shards(), now.generation.shards());
+        let (Some(was_in), Some(is_in)) = (shards.0.get(before.shard), shards.1.get(now.shard)) else {
             return Ok(false);
         };
-        Ok(was == is
-            && self.before.place_of_live((before, was_in), place, &was.text)?
-                == self.now.place_of_live((at, is_in), node, &is.text)?)
+        let was_at = self
+            .before
+            .place_of_live(before.shard, was_in, before.node, &was.text)?;
+        let is_at = self.now.place_of_live(now.shard, is_in, now.node, &is.text)?;
+        Ok(was_at == is_at)
     }
 }
 
@@ -75,8 +86,18 @@ impl Difference {
                 if !is_asked_for(key) {
                     continue;
                 }
-                match last.find(key)? {
-                    Some((before, place)) if documents.are_equal((last, before, place), (current, at, node))? => {}
+                let before = last.find(key)?.map(|(shard, node)| GenerationDocument {
+                    generation: last,
+                    shard,
+                    node,
+                });
+                let now = GenerationDocument {
+                    generation: current,
+                    shard: at,
+                    node,
+                };
+                match before {
+                    Some(before) if documents.are_equal(before, now)? => {}
                     Some(_) => {
                         found.gone.push(key.to_owned());
                         found.new.push((at, node));

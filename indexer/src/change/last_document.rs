@@ -19,18 +19,20 @@ impl LastDocument {
     /// As [`Self::place`], where nothing is purged.
     pub(super) fn place_of_live(
         &mut self,
-        shard: (usize, &Shard),
+        number: usize,
+        shard: &Shard,
         node: u32,
         text: &str,
     ) -> Result<Option<PassagePlace>, dyad_index::Error> {
-        self.place(shard, node, text, &PurgedOfShard::default())
+        self.place(number, shard, node, text, &PurgedOfShard::default())
     }
 
-    /// Where a document of a shard, which has this text, stands in the one of which it is a passage; none where it is
-    /// none.
+    /// Where a document of the shard with this number, which has this text, stands in the one of which it is a passage;
+    /// none where it is none.
     pub(super) fn place(
         &mut self,
-        (number, shard): (usize, &Shard),
+        number: usize,
+        shard: &Shard,
         node: u32,
         text: &str,
         purged: &PurgedOfShard<'_>,

@@ -103,8 +103,8 @@ impl StoredForm {
     }
 }
 
-/// Whether the document in this place is a passage, as its key says.
-pub(super) fn is_passage(base: &Snapshot, key: &str, (shard, node): (usize, u32)) -> Result<bool, Error> {
+/// Whether the document of this shard and node is a passage, as its key says.
+pub(super) fn is_passage(base: &Snapshot, key: &str, shard: usize, node: u32) -> Result<bool, Error> {
     let Some((of, number)) = split_passage_key(key) else {
         return Ok(false);
     };
@@ -165,7 +165,11 @@ pub fn passages_of(index: &Path, documents: &[String], all_generations: bool) ->
             }
         }
     }
-    Ok(documents.iter().zip(found).flat_map(keys_or_own).collect())
+    Ok(documents
+        .iter()
+        .zip(found)
+        .flat_map(|(document, found)| keys_or_own(document, found))
+        .collect())
 }
 
 /// The same of the live documents of one generation.
@@ -180,7 +184,7 @@ pub(super) fn live_passages_of(base: &Snapshot, documents: &[String]) -> Result<
         if base.find(document)?.is_some() {
             found.insert(document.clone());
         }
-        keys.extend(keys_or_own((document, found)));
+        keys.extend(keys_or_own(document, found));
     }
     Ok(keys)
 }
@@ -190,9 +194,9 @@ fn passage_key(document: &str, number: u64) -> String {
 }
 
 /// What was found of a document, or its own key.
-fn keys_or_own((document, found): (&String, BTreeSet<String>)) -> Vec<String> {
+fn keys_or_own(document: &str, found: BTreeSet<String>) -> Vec<String> {
     if found.is_empty() {
-        vec![document.clone()]
+        vec![document.to_owned()]
     } else {
         found.into_iter().collect()
     }

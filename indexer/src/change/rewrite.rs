@@ -168,7 +168,7 @@ impl RewriteJob<'_> {
                     continue;
                 }
                 rows.decode(node, &mut row);
-                let place = documents.place((*place, shard), node, &document.text, &purged)?;
+                let place = documents.place(*place, shard, node, &document.text, &purged)?;
                 let stored = TextDocument {
                     key: &document.key,
                     title: &document.title,

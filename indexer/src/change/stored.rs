@@ -44,7 +44,7 @@ impl<'a> StoredBatch<'a> {
     fn document(&mut self, shard: usize, node: u32) -> std::io::Result<Document> {
         let stored = self.base.document(shard, node).map_err(std::io::Error::other)?;
         let of = self.base.shards().get(shard);
-        let place = of.map(|of| self.documents.place_of_live((shard, of), node, &stored.text));
+        let place = of.map(|of| self.documents.place_of_live(shard, of, node, &stored.text));
         let place = place.transpose().map_err(std::io::Error::other)?.flatten();
         let metadata = Metadata::of_stored(stored.metadata_json);
         Ok(Document {

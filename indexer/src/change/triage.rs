@@ -133,8 +133,8 @@ impl Triage<'_, '_> {
             Passages::None => self.lengths.add_whole(key),
             Passages::Source => match (name_passage(key, document.metadata.as_ref()), self.alike.get(key)) {
                 (Some((of, number)), None) => {
-                    if let Some(place) = self.base.find(key)?
-                        && !is_passage(self.base, key, place)?
+                    if let Some((shard, node)) = self.base.find(key)?
+                        && !is_passage(self.base, key, shard, node)?
                     {
                         return Err(Error::PassageKey(key.clone()));
                     }
@@ -178,7 +178,7 @@ impl Triage<'_, '_> {
             StoredForm::Passages(_) | StoredForm::Whole => return Ok(Decision::Embed),
         };
         let claims = name_passage(&document.key, document.metadata.as_ref()).is_some();
-        if self.passages == Passages::Source && !claims && is_passage(self.base, &document.key, (shard, node))? {
+        if self.passages == Passages::Source && !claims && is_passage(self.base, &document.key, shard, node)? {
             return Err(Error::PassageKey(document.key.clone()));
         }
         let stored = self.base.document(shard, node)?;
@@ -215,7 +215,7 @@ impl Triage<'_, '_> {
         let (true, Some(shard)) = (document.place.is_some(), self.base.shards().get(at.0)) else {
             return Ok(true);
         };
-        let place = self.last_document.place_of_live((at.0, shard), at.1, text)?;
+        let place = self.last_document.place_of_live(at.0, shard, at.1, text)?;
         Ok(place == document.place || place.is_none() && !self.is_late()?)
     }
 

@@ -311,9 +311,9 @@ impl UpsertJob<'_> {
                 Passages::Batch => {}
                 Passages::None => whole.extend(documents_of(key).filter(|document| spooled.contains(document))),
                 Passages::Source => {
-                    if let Some(place) = base.find(key)?.filter(|_| spooled.contains(key.as_str()))
+                    if let Some((shard, node)) = base.find(key)?.filter(|_| spooled.contains(key.as_str()))
                         && self.progress.lengths.is_passage(key)
-                        && !is_passage(base, key, place)?
+                        && !is_passage(base, key, shard, node)?
                     {
                         return Err(Error::PassageKey(key.clone()));
                     }

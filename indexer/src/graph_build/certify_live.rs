@@ -4,13 +4,10 @@
 //! nearest live ones are the same lists without the deleted nodes; only where too few are left are all live vectors
 //! compared. Searches are those of the searcher: through the shard's own files, with the margins measured here.
 
-use std::collections::HashSet;
 use std::path::Path;
 
 use dyad_index::ground_truth::CertificateQuestions;
-use dyad_index::search::{
-    ExactRows as _, NodeSet, SCAN_BATCH, SearchHits, SearchParams, SearchScratch, SlotLinks as _,
-};
+use dyad_index::search::{ExactRows as _, NodeSet, SCAN_BATCH, SearchHits, SearchParams, SearchScratch};
 use dyad_index::shard::DenseShard;
 use dyad_index::{Certificate, ExpansionPoint, FilteredRecall, GroundTruth, QuerySource, RecallPoint, Scored};
 use rayon::prelude::*;
@@ -19,20 +16,17 @@ use super::calibration::{DEEPEST_RANK, SAMPLE_SEED, calibrate_ranks, invert_orde
 use super::certify_filtered::{FilteredQuestion, SearchedShard, certify_filtered};
 use super::certify_questions::QUERIES;
 use super::far_questions::far_questions;
+use super::live_search::{
+    LiveMeasurement, LiveQuestion, LiveSearch, UnboundedSearch, is_wide, search_unbounded, some_are_deleted,
+};
 use super::order;
-use super::recall::{average_recall, recall_share, summarize_expansions};
+use super::recall::{average_recall, recall_share};
 use super::recall_gate::EF_SWEEP;
 use crate::control::JobControl;
 use crate::error::Error;
 
 /// Nearest live nodes that must be known of a question at least: recall@100 is measured.
 const NEEDED: usize = 100;
-
-/// A question; where it is a document, its node.
-struct LiveQuestion {
-    row: Vec<f32>,
-    node: Option<u32>,
-}
 
 /// The certificate of a shard of which only `live` nodes, at least one, are left, by these questions. Runs on the
 /// current rayon pool.
@@ -83,7 +77,7 @@ pub fn certify_live(
         .collect();
     widths.sort_unstable();
     widths.dedup();
-    let (mut unbounded, mut points): (Vec<Unbounded>, Vec<ExpansionPoint>) = (Vec::new(), Vec::new());
+    let (mut unbounded, mut points): (Vec<UnboundedSearch>, Vec<ExpansionPoint>) = (Vec::new(), Vec::new());
     for &ef in &widths {
         control.check()?;
         // From the width on at which all live nodes are scanned, wider beams change nothing.
@@ -95,6 +89,11 @@ pub fn certify_live(
     certificate.expansions = points;
     // Adaptive searches become beams where a certificate says that those find more: it says nothing until all is
     // measured.
+    let measurement = LiveMeasurement {
+        searched: &searched,
+        asked: &asked,
+        lists: &lists,
+    };
     let (mut recall, mut recall_adaptive): (Vec<RecallPoint>, Vec<RecallPoint>) = (Vec::new(), Vec::new());
     for ef in widths {
         control.check()?;
@@ -102,14 +101,13 @@ pub fn certify_live(
             continue;
         };
         let is_same = |last: &&RecallPoint| last.ef >= found.ef && is_wide(last.ef, &lists) == is_wide(ef, &lists);
-        let asked = (asked.as_slice(), lists.as_slice());
         let beam = match recall.last().filter(is_same) {
             Some(last) => RecallPoint { ef, ..last.clone() },
-            None => measure(&searched, asked, ef, &certificate),
+            None => measurement.measure(ef, &certificate),
         };
         let adaptive = match recall_adaptive.last().filter(is_same) {
             Some(last) => RecallPoint { ef, ..last.clone() },
-            None => measure_adaptive(&searched, asked, found, ef, &certificate),
+            None => measurement.measure_adaptive(found, ef, &certificate),
         };
         recall.push(beam);
         recall_adaptive.push(adaptive);
@@ -306,169 +304,6 @@ fn lists(
         }
     }
     Ok(lists)
-}
-
-/// What is found at one beam width by searches that their margin alone ends.
-struct Unbounded {
-    ef: usize,
-    /// By question.
-    found: Vec<SearchHits<Scored>>,
-    /// All of them compared all live nodes.
-    scans: bool,
-}
-
-impl Unbounded {
-    fn expansions(&self, ef: usize) -> ExpansionPoint {
-        summarize_expansions(ef, self.found.iter().map(|found| found.cost.expanded).collect())
-    }
-}
-
-/// The live nodes as searches are told of them: not at all where no node is deleted.
-fn some_are_deleted<'a>(shard: &DenseShard, live: &'a NodeSet) -> Option<&'a NodeSet> {
-    (live.len() < shard.len()).then_some(live)
-}
-
-/// What is searched.
-struct LiveSearch<'a> {
-    shard: &'a DenseShard,
-    live: &'a NodeSet,
-    /// By node.
-    slots: &'a [u32],
-}
-
-impl LiveSearch<'_> {
-    /// The documents that have the vector of a question: itself, where it is one, and its copies.
-    fn same_vector(&self, asked: &LiveQuestion) -> Vec<u32> {
-        let slot = asked.node.and_then(|node| self.slots.get(node as usize));
-        slot.map_or_else(Vec::new, |slot| self.shard.same_vector(*slot))
-    }
-
-    /// The first document of each vector.
-    fn distinct(&self, list: &[Scored]) -> Vec<Scored> {
-        let links = self.shard.graph();
-        if !links.has_copies() {
-            return list.to_vec();
-        }
-        let mut seen = HashSet::new();
-        let mut is_first = |hit: &Scored| {
-            let slot = self.slots.get(hit.node as usize).copied().unwrap_or(u32::MAX);
-            seen.insert(links.representative(slot))
-        };
-        list.iter().copied().filter(|hit| is_first(hit)).collect()
-    }
-
-    /// The hits of a question, itself left out where it is a document, deleted or not.
-    fn search(&self, asked: &LiveQuestion, certificate: &Certificate, params: &SearchParams<'_>) -> SearchHits<Scored> {
-        let left_out = asked
-            .node
-            .and_then(|node| self.slots.get(node as usize))
-            .map(std::slice::from_ref);
-        let (live, certificate) = (some_are_deleted(self.shard, self.live), Some(certificate));
-        self.shard.search(
-            &asked.row,
-            &SearchParams {
-                live,
-                certificate,
-                left_out,
-                ..*params
-            },
-        )
-    }
-}
-
-fn search_unbounded(
-    searched: &LiveSearch<'_>,
-    asked: &[LiveQuestion],
-    ef: usize,
-    certificate: &Certificate,
-) -> Unbounded {
-    let params = SearchParams {
-        adaptive: true,
-        expansion_bound: Some(usize::MAX),
-        ..SearchParams::new(10, ef)
-    };
-    let found: Vec<SearchHits<Scored>> = asked
-        .par_iter()
-        .map(|asked| searched.search(asked, certificate, &params))
-        .collect();
-    let scans = found
-        .iter()
-        .all(|found| found.cost.scans > 0 && found.cost.expanded == 0);
-    Unbounded { ef, found, scans }
-}
-
-/// Whether recall@100 is measured at a beam width.
-fn is_wide(ef: usize, lists: &[Vec<Scored>]) -> bool {
-    ef > 100 && lists.iter().all(|list| list.len() >= 100)
-}
-
-/// Measures beams of one width.
-fn measure(
-    searched: &LiveSearch<'_>,
-    (asked, lists): (&[LiveQuestion], &[Vec<Scored>]),
-    ef: usize,
-    certificate: &Certificate,
-) -> RecallPoint {
-    let wide = is_wide(ef, lists);
-    let one = |(asked, list): (&LiveQuestion, &Vec<Scored>)| {
-        let search = |k: usize| searched.search(asked, certificate, &SearchParams::new(k, ef));
-        let found = search(10);
-        let at_100 = if wide {
-            recall_share(&search(100).hits, list, 100)
-        } else {
-            0.0
-        };
-        (
-            recall_share(&found.hits, list, 10),
-            at_100,
-            found.cost.total(),
-            found.cost.scored,
-        )
-    };
-    let measured: Vec<(f64, f64, u64, u64)> = asked.par_iter().zip(lists).map(one).collect();
-    average_recall(ef, wide, &measured)
-}
-
-/// Measures adaptive searches as they are served: what is found without a bound on expansions is searched again where
-/// it has needed as many as the bound, or more.
-fn measure_adaptive(
-    searched: &LiveSearch<'_>,
-    (asked, lists): (&[LiveQuestion], &[Vec<Scored>]),
-    unbounded: &Unbounded,
-    ef: usize,
-    certificate: &Certificate,
-) -> RecallPoint {
-    let wide = is_wide(ef, lists);
-    let bound = certificate.expansion_bound(10, ef.max(10));
-    let one = |((asked, list), unbounded): ((&LiveQuestion, &Vec<Scored>), &SearchHits<Scored>)| {
-        let search = |k: usize| {
-            searched.search(
-                asked,
-                certificate,
-                &SearchParams {
-                    adaptive: true,
-                    ..SearchParams::new(k, ef)
-                },
-            )
-        };
-        // A scan expands nothing.
-        let expanded = unbounded.cost.expanded;
-        let is_cut = expanded > 0 && bound.is_some_and(|bound| expanded >= bound as u64);
-        let found = if is_cut { search(10) } else { unbounded.clone() };
-        let at_100 = if wide {
-            recall_share(&search(100).hits, list, 100)
-        } else {
-            0.0
-        };
-        (
-            recall_share(&found.hits, list, 10),
-            at_100,
-            found.cost.total(),
-            found.cost.scored,
-        )
-    };
-    let measured: Vec<(f64, f64, u64, u64)> = asked.par_iter().zip(lists).zip(&unbounded.found).map(one).collect();
-    average_recall(ef, wide, &measured)
 }
 
 /// Measures recall through filters.

@@ -23,6 +23,7 @@
 //! | `far_questions.rs` | questions that are unlike documents |
 //! | `certify_filtered.rs` | the same through filters |
 //! | `certify_live.rs` | all of these for a shard with deleted documents |
+//! | `live_search.rs` | searches of such a shard, and what they find |
 //! | `recall.rs` | share of the exact hits that is found |
 //! | `served.rs` | vectors as they will be stored, for the certificate |
 //! | `validate.rs` | checks of a vector before it is indexed |
@@ -44,6 +45,7 @@ mod graph_config;
 pub mod hnsw_rs;
 pub mod initial;
 mod lengths;
+mod live_search;
 pub mod native;
 pub mod order;
 pub mod pipeline;

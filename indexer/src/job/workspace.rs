@@ -15,7 +15,7 @@ use dyad_index::manifest::{self, NEWEST, SHARD_FOLDERS, SHARDS_DIR, ShardEntry};
 use dyad_index::storage::WriteLock;
 
 use crate::error::Error;
-use crate::publish::{is_change_name, is_shard_id};
+use crate::shard_names::{is_change_name, is_shard_id};
 
 /// Prefix of the directories of builds, and the whole name in earlier releases, which allowed one build at a time.
 const BUILDING_DIR: &str = ".dyad-building";

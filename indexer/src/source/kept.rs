@@ -6,24 +6,18 @@
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use dyad_command::JobCancellation;
 use dyad_corpus::embeddings::{
     EarlierRows, EmbeddingsHeader, EmbeddingsModel, EmbeddingsWriter, VectorType, text_digest,
 };
 use dyad_corpus::{Document, EmbeddingsProblem, Error as CorpusError, Located, PassageContext};
-use dyad_files::{DirLock, LockError};
 use dyad_index::ModelRecord;
 
+use super::kept_folders::{FOLDERS, PREFIX};
 use super::{EmbeddedDocument, LocatedDocuments, VectorSource};
 use crate::error::Error;
 
-/// Beginning of the names of directories with kept vectors.
-const PREFIX: &str = ".embedded-";
-/// Folders in it: of texts that the model reads whole, of those that it truncates, and of those of which it does not
-/// say.
-const FOLDERS: [(&str, Option<bool>); 3] = [("whole", Some(false)), ("truncated", Some(true)), ("unknown", None)];
 /// Vectors of a part.
 const PART_ROWS: u64 = 1_024;
 /// Documents with kept vectors, and bytes of their texts, that may wait for one that has to be embedded.
@@ -347,67 +341,5 @@ pub(crate) fn header_of(model: &ModelRecord, part_rows: u64) -> EmbeddingsHeader
         two_towers: None,
         logit_scale: None,
         context: PassageContext::default(),
-    }
-}
-
-/// Directories with vectors that ended jobs have kept in an index, and that none uses now, with the locks that keep it
-/// so.
-pub(crate) fn left_in(index: &Path) -> Result<Vec<(PathBuf, Vec<DirLock>)>, Error> {
-    let mut left = Vec::new();
-    for entry in fs_err::read_dir(index)? {
-        let entry = entry?;
-        if !entry.file_name().to_string_lossy().starts_with(PREFIX) {
-            continue;
-        }
-        // A job that begins may have made the directory, and not its folders yet: these are made here, so that the job
-        // finds them locked.
-        let lock = |(folder, _): &(&str, Option<bool>)| {
-            let folder = entry.path().join(folder);
-            fs_err::create_dir_all(&folder)?;
-            DirLock::acquire(&folder, Duration::ZERO)
-        };
-        let locks: Result<Vec<DirLock>, LockError> = FOLDERS.iter().map(lock).collect();
-        if let Ok(locks) = locks {
-            left.push((entry.path(), locks));
-        }
-    }
-    Ok(left)
-}
-
-#[cfg(test)]
-mod tests {
-    use dyad_index::Metric;
-
-    use super::*;
-
-    #[test]
-    fn what_is_left_is_locked_also_where_its_folders_are_not_there_yet() {
-        let dir = tempfile::tempdir().unwrap();
-        let kept = dir.path().join(".embedded-f00d");
-        fs_err::create_dir(&kept).unwrap();
-        let model = ModelRecord {
-            name: "m".into(),
-            fingerprint: "f00d".into(),
-            dim: 2,
-            metric: Metric::Cosine,
-            max_tokens: 8,
-        };
-        let begin = || EmbeddingsWriter::open(&kept.join(FOLDERS[0].0), header_of(&model, 4));
-        let left = left_in(dir.path()).unwrap();
-        assert_eq!((left.len(), left[0].1.len()), (1, FOLDERS.len()));
-        let held = begin().unwrap_err();
-        assert!(
-            matches!(
-                held,
-                CorpusError::Embeddings {
-                    problem: EmbeddingsProblem::Locked,
-                    ..
-                }
-            ),
-            "{held}"
-        );
-        drop(left);
-        let _job = begin().unwrap();
-        assert!(left_in(dir.path()).unwrap().is_empty(), "a job uses it");
     }
 }

@@ -11,7 +11,8 @@ use super::call::{CalledService, contract, encode};
 /// Has both towers embed the pairs that come with the program, in batches as those of documents are.
 pub(super) async fn measure(
     services: &[CalledService],
-    (client, batch_texts): (&ClientConfig, usize),
+    client: &ClientConfig,
+    batch_texts: usize,
     model: &ModelRecord,
 ) -> Result<Option<f64>, ClientError> {
     let embed = async |tower: v1::Tower, texts: Vec<String>| {

@@ -8,12 +8,14 @@
 //! | `raw.rs` | files of benchmarks: `.fbin`, `.fvecs` |
 //! | `file.rs` | from an embeddings directory, row by row with the corpus |
 //! | `remote.rs` | from encoder services, several batches in flight |
+//! | `remote_config.rs` | how these are called |
 //! | `call.rs` | one batch to one of several services |
 //! | `late.rs` | passages in their documents, as services get them |
 //! | `logit_scale.rs` | how much a difference of the model's cosines says, measured through services |
 //! | `absence.rs` | a service that is away |
 //! | `long.rs` | texts that are longer than the model reads |
 //! | `kept.rs` | the same kept on the disk until they are published |
+//! | `kept_folders.rs` | where they are kept |
 
 mod absence;
 mod array;
@@ -21,12 +23,14 @@ mod batch;
 mod call;
 mod file;
 mod kept;
+mod kept_folders;
 mod late;
 mod logit_scale;
 mod long;
 mod parquet;
 mod raw;
 mod remote;
+mod remote_config;
 
 use dyad_command::JobCancellation;
 use dyad_corpus::{Document, Located, PassageContext};
@@ -36,10 +40,12 @@ pub use array::{ArraySource, DeclaredModel};
 pub use batch::{Corpus, DocumentBatch, UncheckedBatch};
 pub use file::FileSource;
 pub use kept::KeptSource;
-pub(crate) use kept::{header_of, left_in};
+pub(crate) use kept::header_of;
+pub(crate) use kept_folders::left_in;
 pub(crate) use long::ever_shorter;
 pub use long::{LongTexts, OnLong};
-pub use remote::{RemoteConfig, RemoteSource};
+pub use remote::RemoteSource;
+pub use remote_config::RemoteConfig;
 
 use crate::error::Error;
 

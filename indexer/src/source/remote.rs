@@ -13,7 +13,7 @@ use dyad_command::JobCancellation;
 use dyad_corpus::logit_scale::NO_LOGIT_SCALE;
 use dyad_corpus::{Document, PassageContext};
 use dyad_index::ModelRecord;
-use dyad_proto::client::{ClientConfig, ClientError, EncoderClient};
+use dyad_proto::client::{ClientError, EncoderClient};
 use dyad_proto::{limits, v1, vector};
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
@@ -22,6 +22,7 @@ use super::absence::Absence;
 use super::call::{CalledService, contract, encode};
 use super::late::passage_documents;
 use super::logit_scale::{is_lasting, measure};
+use super::remote_config::RemoteConfig;
 use super::{EmbeddedDocument, LocatedDocuments, VectorSource};
 use crate::context_error::ContextError;
 use crate::error::Error;
@@ -30,36 +31,6 @@ use crate::error::Error;
 const CANCEL_POLL: Duration = Duration::from_millis(50);
 /// Text of one batch, well below the message limit.
 const MAX_BATCH_BYTES: usize = limits::MAX_MESSAGE_BYTES / 4;
-
-/// How to use an encoder service.
-#[derive(Debug, Clone)]
-pub struct RemoteConfig {
-    /// Most texts per batch, 1 to [`limits::MAX_TEXTS`].
-    pub batch_texts: usize,
-    /// Most batches in flight, to each service.
-    pub in_flight: usize,
-    /// How long a service that has failed gets no batches where there are others.
-    pub away: Duration,
-    /// Deadlines and retries of each call.
-    pub client: ClientConfig,
-    /// Which tower embeds.
-    pub tower: v1::Tower,
-    /// What of its document reaches a passage's vector.
-    pub context: PassageContext,
-}
-
-impl Default for RemoteConfig {
-    fn default() -> Self {
-        Self {
-            batch_texts: 256,
-            in_flight: 4,
-            away: Duration::from_mins(1),
-            client: ClientConfig::default(),
-            tower: v1::Tower::Answer,
-            context: PassageContext::default(),
-        }
-    }
-}
 
 /// Sends documents to encoder services.
 #[derive(Debug)]
@@ -355,8 +326,11 @@ impl VectorSource for RemoteSource {
 
     /// None where the service has no question tower.
     fn logit_scale(&mut self, cancel: &JobCancellation) -> Result<Option<f64>, Error> {
-        let calls = (&self.config.client, self.config.batch_texts);
-        match wait(&self.runtime, cancel, measure(&self.services, calls, &self.model))? {
+        let RemoteConfig {
+            client, batch_texts, ..
+        } = &self.config;
+        let measured = measure(&self.services, client, *batch_texts, &self.model);
+        match wait(&self.runtime, cancel, measured)? {
             Ok(None) => {
                 tracing::info!("{NO_LOGIT_SCALE}");
                 Ok(None)

@@ -185,7 +185,11 @@ proptest! {
 
     #[test]
     fn any_part_of_a_graph_and_any_additions_make_a_valid_graph(
-        (n, added) in (1u32..300, 0u32..300), m in 2usize..6, distinct in 1usize..60, seed in 0u64..1_000, share in 0.0f64..1.0
+        (n, added) in (1u32..300, 0u32..300),
+        m in 2usize..6,
+        distinct in 1usize..60,
+        seed in 0u64..1_000,
+        share in 0.0f64..1.0,
     ) {
         let rows = Rows::duplicated((n + added) as usize, 8, distinct, seed);
         let params = BuildParams { m, ef_construction: 20, seed, threads: 2 };

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `synthetic.rs` | clustered and duplicated vectors |
 //! | `any_question.rs` | searches against a plain beam, for questions like and unlike documents |
+//! | `certify.rs` | certificates of small graphs whose recall is known |
 //! | `copies.rs` | documents with the same vector |
 //! | `dot.rs` | inner products of rows of any length |
 //! | `freeze.rs` | derived layers against their definition |
@@ -19,6 +20,7 @@
 use dyad_command::JobCancellation;
 
 mod any_question;
+mod certify;
 mod copies;
 mod deleted;
 mod documents_as_questions;

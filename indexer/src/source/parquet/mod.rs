@@ -28,7 +28,7 @@ struct LeafColumn {
     name: String,
     leaf: usize,
     /// Of a value that is there.
-    levels: (i16, i16),
+    levels: ColumnLevels,
     group: usize,
     reader: Option<ColumnReader>,
     /// Rows read.
@@ -48,8 +48,11 @@ impl LeafColumn {
                 .iter()
                 .position(|column| column.path().parts().first().is_some_and(|root| root == name))?;
             let column = schema.columns().get(leaf)?;
-            let levels = (column.max_def_level(), column.max_rep_level());
-            (levels.1 == i16::from(lists)).then(|| ((*name).to_owned(), leaf, levels))
+            let levels = ColumnLevels {
+                defined: column.max_def_level(),
+                repeated: column.max_rep_level(),
+            };
+            (levels.repeated == i16::from(lists)).then(|| ((*name).to_owned(), leaf, levels))
         });
         Ok(found.map(|(name, leaf, levels)| Self {
             path: path.to_owned(),
@@ -173,10 +176,17 @@ impl<T> ColumnBlock<T> {
     }
 }
 
+/// The greatest levels of a column's values.
+#[derive(Debug, Clone, Copy)]
+struct ColumnLevels {
+    defined: i16,
+    repeated: i16,
+}
+
 /// At most `most` rows, in which nothing is null.
 fn read<T: DataType>(
     reader: &mut ColumnReaderImpl<T>,
-    (defined, repeated): (i16, i16),
+    ColumnLevels { defined, repeated }: ColumnLevels,
     most: usize,
 ) -> Result<ColumnBlock<T::T>, RowProblem> {
     let (mut definition, mut repetition, mut values) = (Vec::new(), Vec::new(), Vec::new());
