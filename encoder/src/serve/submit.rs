@@ -126,13 +126,17 @@ impl Handle {
                 came,
                 ..
             } = job;
-            let mut tokenize = || -> Result<InContext, EncodeError> {
-                let texts = split(&tokenizer, tower, &input, options, came)?;
-                let tokenized = InContext::of(&tokenizer, &input, (tower, options, came), texts)?;
+            let splitter = InputSplitter {
+                tokenizer: &tokenizer,
+                tower,
+                options,
+                came,
+            };
+            let tokenized = splitter.split(&input).and_then(|tokenized| {
                 permit.fit(&admission, tokenized.tokens())?;
                 Ok(tokenized)
-            };
-            let InContext { texts, contexts, late } = match tokenize() {
+            });
+            let TokenizedInput { texts, contexts, late } = match tokenized {
                 Ok(tokenized) => tokenized,
                 Err(error) => {
                     drop(permit);
@@ -161,37 +165,49 @@ impl Handle {
 }
 
 /// A request's tokens, and those of the documents in which its texts stand, where they stand in some.
-struct InContext {
+struct TokenizedInput {
     texts: Vec<Tokens>,
     contexts: Vec<Tokens>,
     late: Option<LateRows>,
 }
 
-impl InContext {
-    fn of(
-        tokenizer: &Tokenizer,
-        input: &Input,
-        (tower, options, came): (Tower, EncodeOptions, Instant),
-        mut texts: Vec<Tokens>,
-    ) -> Result<Self, EncodeError> {
+impl TokenizedInput {
+    fn tokens(&self) -> usize {
+        self.texts.iter().chain(&self.contexts).map(|text| text.ids.len()).sum()
+    }
+}
+
+/// Makes tokens of a request, until its deadline.
+struct InputSplitter<'a> {
+    tokenizer: &'a Tokenizer,
+    tower: Tower,
+    options: EncodeOptions,
+    came: Instant,
+}
+
+impl InputSplitter<'_> {
+    fn check_time(&self) -> Result<(), EncodeError> {
+        if Instant::now() < self.options.deadline {
+            Ok(())
+        } else {
+            Err(late(self.came))
+        }
+    }
+
+    fn split(&self, input: &Input) -> Result<TokenizedInput, EncodeError> {
+        let mut texts = self.texts(input)?;
         let Input::Passages { documents, weight, .. } = input else {
-            return Ok(Self {
+            return Ok(TokenizedInput {
                 texts,
                 contexts: Vec::new(),
                 late: None,
             });
         };
-        let in_time = || {
-            if Instant::now() < options.deadline {
-                Ok(())
-            } else {
-                Err(late(came))
-            }
-        };
-        let tokens = context_tokens(tokenizer, tower, documents, texts.len(), &in_time);
+        let in_time = || self.check_time();
+        let tokens = context_tokens(self.tokenizer, self.tower, documents, texts.len(), &in_time);
         let ContextTokens { contexts, rows, cut } = tokens?;
         for (position, (text, cut)) in texts.iter_mut().zip(cut).enumerate() {
-            if cut && options.truncation == Truncation::Refuse {
+            if cut && self.options.truncation == Truncation::Refuse {
                 let limit = contexts.iter().map(|window| window.ids.len()).max().unwrap_or_default();
                 return Err(EncodeError::TooLong {
                     position,
@@ -202,16 +218,82 @@ impl InContext {
             }
             text.truncated |= cut;
         }
-        Ok(Self {
+        Ok(TokenizedInput {
             texts,
             contexts,
             late: Some(LateRows { rows, weight: *weight }),
         })
     }
 
-    fn tokens(&self) -> usize {
-        self.texts.iter().chain(&self.contexts).map(|text| text.ids.len()).sum()
+    /// Tokens of every text; of several errors that of the first text.
+    fn texts(&self, input: &Input) -> Result<Vec<Tokens>, EncodeError> {
+        let tokens: Vec<Result<Tokens, EncodeError>> = match input {
+            Input::Texts(texts) | Input::Passages { texts, .. } => {
+                let texts = texts.par_iter().enumerate();
+                texts.map(|(position, text)| self.text(position, text)).collect()
+            }
+            Input::TokenIds(texts) => {
+                let texts = texts.par_iter().enumerate();
+                texts.map(|(position, ids)| self.ids(position, ids)).collect()
+            }
+            Input::Pairs { query, texts } => {
+                let texts = texts.par_iter().enumerate();
+                texts.map(|(position, text)| self.pair(position, query, text)).collect()
+            }
+        };
+        tokens.into_iter().collect()
     }
+
+    fn text(&self, position: usize, text: &str) -> Result<Tokens, EncodeError> {
+        self.check_time()?;
+        let tokens = self.tokenizer.encode(self.tower, text).map_err(failed)?;
+        self.check_length(position, tokens, || self.tokenizer.whole_length(self.tower, text))
+    }
+
+    fn ids(&self, position: usize, ids: &[u32]) -> Result<Tokens, EncodeError> {
+        self.check_time()?;
+        let tokens = self
+            .tokenizer
+            .surround(self.tower, ids)
+            .map_err(|error| refusal(position, error))?;
+        self.check_length(position, tokens, || {
+            Ok((self.tokenizer.whole_length_of(self.tower, ids.len())?, false))
+        })
+    }
+
+    fn pair(&self, position: usize, query: &str, text: &str) -> Result<Tokens, EncodeError> {
+        self.check_time()?;
+        let tokens = self.tokenizer.encode_pair(query, text).map_err(failed)?;
+        self.check_length(position, tokens, || self.tokenizer.whole_length_of_pair(query, text))
+    }
+
+    /// Refuses a text without tokens, and one that was cut where the caller wants none to be. `whole` counts the tokens
+    /// before the cut, and says whether there are more.
+    fn check_length(
+        &self,
+        position: usize,
+        tokens: Tokens,
+        whole: impl Fn() -> Result<(usize, bool), crate::Error>,
+    ) -> Result<Tokens, EncodeError> {
+        // A tokenizer may drop all of a text, and put nothing around it.
+        if tokens.ids.is_empty() {
+            return Err(EncodeError::EmptyText { position });
+        }
+        if tokens.truncated && self.options.truncation == Truncation::Refuse {
+            let (whole, more) = whole().map_err(failed)?;
+            return Err(EncodeError::TooLong {
+                position,
+                tokens: whole,
+                more,
+                limit: tokens.ids.len(),
+            });
+        }
+        Ok(tokens)
+    }
+}
+
+fn failed(error: crate::Error) -> EncodeError {
+    EncodeError::Model(Arc::new(error))
 }
 
 /// A reply without vectors yet: of the texts, then of the passages of documents.
@@ -231,71 +313,6 @@ pub(crate) fn blank(texts: &[Tokens], contexts: &[Tokens], dim: usize) -> Encode
         tokenize_us: 0,
         embed_us: 0,
     }
-}
-
-/// Tokens of every text; of several errors that of the first text.
-fn split(
-    tokenizer: &Tokenizer,
-    tower: Tower,
-    input: &Input,
-    options: EncodeOptions,
-    came: Instant,
-) -> Result<Vec<Tokens>, EncodeError> {
-    let failed = |error| EncodeError::Model(Arc::new(error));
-    let in_time = || {
-        if Instant::now() < options.deadline {
-            Ok(())
-        } else {
-            Err(late(came))
-        }
-    };
-    let fits = |position, tokens: Tokens, whole: &dyn Fn() -> Result<(usize, bool), crate::Error>| {
-        // A tokenizer may drop all of a text, and put nothing around it.
-        if tokens.ids.is_empty() {
-            return Err(EncodeError::EmptyText { position });
-        }
-        if tokens.truncated && options.truncation == Truncation::Refuse {
-            let (whole, more) = whole().map_err(failed)?;
-            return Err(EncodeError::TooLong {
-                position,
-                tokens: whole,
-                more,
-                limit: tokens.ids.len(),
-            });
-        }
-        Ok(tokens)
-    };
-    let tokens: Vec<Result<Tokens, EncodeError>> = match input {
-        Input::Texts(texts) | Input::Passages { texts, .. } => {
-            let one = |(position, text): (usize, &String)| {
-                in_time()?;
-                let tokens = tokenizer.encode(tower, text).map_err(failed)?;
-                fits(position, tokens, &|| tokenizer.whole_length(tower, text))
-            };
-            texts.par_iter().enumerate().map(one).collect()
-        }
-        Input::TokenIds(texts) => {
-            let one = |(position, ids): (usize, &Vec<u32>)| {
-                in_time()?;
-                let tokens = tokenizer
-                    .surround(tower, ids)
-                    .map_err(|error| refusal(position, error))?;
-                fits(position, tokens, &|| {
-                    Ok((tokenizer.whole_length_of(tower, ids.len())?, false))
-                })
-            };
-            texts.par_iter().enumerate().map(one).collect()
-        }
-        Input::Pairs { query, texts } => {
-            let one = |(position, text): (usize, &String)| {
-                in_time()?;
-                let tokens = tokenizer.encode_pair(query, text).map_err(failed)?;
-                fits(position, tokens, &|| tokenizer.whole_length_of_pair(query, text))
-            };
-            texts.par_iter().enumerate().map(one).collect()
-        }
-    };
-    tokens.into_iter().collect()
 }
 
 fn refusal(position: usize, error: GivenError) -> EncodeError {

@@ -1,23 +1,27 @@
-//! The layer around every gRPC service: checks the caller, bounds and checks request bodies, tracks reply bodies per
-//! connection, and counts requests in flight.
+//! The layer around every gRPC service: checks the caller, and bounds the call's time and its requests, which are
+//! checked before they are decoded.
 
+use std::convert::Infallible;
+use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
+use axum::body::Body;
+use axum::extract::Request;
+use axum::http::{HeaderMap, HeaderValue};
+use axum::response::Response;
 use tokio::sync::watch;
-use tonic::body::Body;
-use tonic::codegen::{Service, http};
 use tonic::{Code, Status};
-use tower::Layer;
+use tower::{Layer, Service};
 use tracing::Instrument as _;
 
 use super::budget::ByteBudget;
+use super::connection::ConnectedClient;
+use super::deadline;
 use super::encoding::{ACCEPTED, Encoding};
-use super::incoming::Client;
-use super::receive::{HeldBody, ReceivedRequest, inbox};
-use super::reply::{SentReply, UntilSent};
+use super::receive::{HeldBody, ReceivedRequest, RequestMemory, inbox};
+use super::reply::UntilSent;
 use super::request_id::{REQUEST_ID, header_value, request_id};
 use super::schema::{Method, Schema};
 use crate::access::{AccessControl, Caller, Needed};
@@ -71,7 +75,7 @@ const ENCODING: &str = "grpc-encoding";
 const ACCEPT_ENCODING: &str = "grpc-accept-encoding";
 
 /// How the messages of a request are compressed; the name, where that is not known.
-fn encoding(headers: &http::HeaderMap) -> Result<Option<Encoding>, String> {
+fn encoding(headers: &HeaderMap) -> Result<Option<Encoding>, String> {
     let Some(name) = headers.get(ENCODING) else {
         return Ok(None);
     };
@@ -92,7 +96,7 @@ pub(super) struct BoundedLayer {
     schema: Arc<Schema>,
     inbox: ByteBudget,
     draining: watch::Receiver<bool>,
-    in_flight: Arc<AtomicUsize>,
+    timeout: Duration,
     access: AccessControl,
     observer: Option<Arc<dyn CallObserver>>,
 }
@@ -101,17 +105,40 @@ impl BoundedLayer {
     pub(super) fn new(
         schema: Schema,
         draining: watch::Receiver<bool>,
-        in_flight: Arc<AtomicUsize>,
-        (access, observer): (AccessControl, Option<Arc<dyn CallObserver>>),
+        timeout: Duration,
+        access: AccessControl,
+        observer: Option<Arc<dyn CallObserver>>,
     ) -> Self {
         Self {
             schema: Arc::new(schema),
             inbox: inbox(),
             draining,
-            in_flight,
+            timeout,
             access,
             observer,
         }
+    }
+
+    /// The request with a body that is bounded, and checked against the schema. Messages are unpacked here, and reach
+    /// the service plain.
+    fn bound(
+        &self,
+        mut request: Request,
+        method: Method,
+        encoding: Option<Encoding>,
+        memory: RequestMemory,
+    ) -> Request {
+        request.headers_mut().remove(ENCODING);
+        let mut draining = self.draining.clone();
+        let drain = Box::pin(async move {
+            // The sender is dropped when the server ends.
+            let _ = draining.wait_for(|begun| *begun).await;
+        });
+        let schema = Arc::clone(&self.schema);
+        request.map(|body| {
+            let body = tonic::body::Body::new(body);
+            Body::new(ReceivedRequest::new(body, schema, method, memory, drain, encoding))
+        })
     }
 }
 
@@ -140,69 +167,34 @@ pub(super) struct Bounded<S> {
     bounds: BoundedLayer,
 }
 
-/// Counts a request from its arrival until its reply is sent.
-struct Counted(Arc<AtomicUsize>);
-
-impl Counted {
-    fn new(in_flight: &Arc<AtomicUsize>) -> Self {
-        in_flight.fetch_add(1, Ordering::Relaxed);
-        Self(Arc::clone(in_flight))
-    }
-}
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-impl<S> Service<http::Request<Body>> for Bounded<S>
+impl<S> Service<Request> for Bounded<S>
 where
-    S: Service<http::Request<Body>, Response = http::Response<Body>>,
+    S: Service<Request, Response = Response, Error = Infallible>,
     S::Future: Send + 'static,
 {
-    type Response = http::Response<Body>;
-    type Error = S::Error;
-    type Future = std::pin::Pin<Box<dyn Future<Output = Result<Self::Response, S::Error>> + Send>>;
+    type Response = Response;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Response, Infallible>> + Send>>;
 
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
         self.inner.poll_ready(cx)
     }
 
-    fn call(&mut self, mut request: http::Request<Body>) -> Self::Future {
-        let BoundedLayer {
-            schema,
-            inbox,
-            draining,
-            in_flight,
-            access,
-            observer,
-        } = &self.bounds;
-        let counted = Counted::new(in_flight);
-        let held = HeldBody::default();
-        let Client {
-            owed,
-            address,
-            is_known,
-        } = request.extensions().get::<Client>().cloned().unwrap_or_default();
+    fn call(&mut self, mut request: Request) -> Self::Future {
+        let bounds = &self.bounds;
+        let client = request.extensions_mut().remove::<ConnectedClient>();
         let (path, id) = (request.uri().path(), request_id(request.headers()));
         // Paths that lead nowhere are one call, so that strangers cannot write what they like into logs.
-        let method = schema.method(path);
-        let call = if method.is_some() {
-            name(path)
-        } else {
-            "unknown".to_owned()
-        };
-        let mut observed = Observed::new(observer.as_ref(), path, method);
+        let method = bounds.schema.method(path);
+        let call = method.map_or_else(|| "unknown".to_owned(), |_| name(path));
+        let mut observed = Observed::new(bounds.observer.as_ref(), path, method);
         let id_header = header_value(&id);
         let span = tracing::info_span!("request", %id, call);
         trace_context::continue_from(&span, request.headers());
-        let checked = access.check(
-            request.headers(),
-            Needed::of_grpc(path),
-            &call,
-            Caller::new(address, id),
-        );
+        let caller = Caller::new(client.as_ref().and_then(|client| client.address), id);
+        let checked = bounds
+            .access
+            .check(request.headers(), Needed::of_grpc(path), &call, caller);
         let encoding = encoding(request.headers()).map_err(|name| unknown_encoding(&name));
         let (caller, place, encoding) = match checked.and_then(|(caller, place)| Ok((caller, place, encoding?))) {
             Ok(checked) => checked,
@@ -211,43 +203,30 @@ where
                 if let Some(observed) = &mut observed {
                     observed.status = status.code();
                 }
-                let mut refusal = status.into_http();
-                refusal.headers_mut().insert(REQUEST_ID, id_header);
-                refusal
-                    .headers_mut()
-                    .insert(ACCEPT_ENCODING, http::HeaderValue::from_static(ACCEPTED));
-                return Box::pin(async move { Ok(refusal) });
+                return Box::pin(async move { Ok(refusal(status, id_header)) });
             }
         };
-        // Messages are unpacked here, and reach the service plain.
-        request.headers_mut().remove(ENCODING);
-        if caller.has_key() {
-            is_known.store(true, Ordering::Relaxed);
+        if let Some(client) = client.filter(|_| caller.has_key()) {
+            client.slot.accept_key();
         }
         request.extensions_mut().insert(caller);
-        // Unknown methods are refused by the routes, which read no body.
-        let request = match method {
-            Some(method) => request.map(|body| {
-                let mut draining = draining.clone();
-                let drain = Box::pin(async move {
-                    // The sender is dropped when the server ends.
-                    let _ = draining.wait_for(|begun| *begun).await;
-                });
-                let memory = (inbox.clone(), Arc::clone(&held));
-                Body::new(ReceivedRequest::new(
-                    body,
-                    Arc::clone(schema),
-                    method,
-                    memory,
-                    drain,
-                    encoding,
-                ))
-            }),
-            None => request,
-        };
-        let reply = self.inner.call(request);
+        let held = HeldBody::default();
+        let time = deadline::of_headers(request.headers()).map_or(bounds.timeout, |time| time.min(bounds.timeout));
+        if let Some(method) = method {
+            // Unknown methods are refused by the routes, which read no body.
+            let memory = RequestMemory {
+                inbox: bounds.inbox.clone(),
+                held: Arc::clone(&held),
+            };
+            request = bounds.bound(request, method, encoding, memory);
+        }
+        let reply = tokio::time::timeout(time, self.inner.call(request));
         let reply = async move {
-            let mut reply = reply.await?;
+            let mut reply = match reply.await {
+                Ok(Ok(reply)) => reply,
+                Ok(Err(never)) => match never {},
+                Err(_) => Status::cancelled("Timeout expired").into_http(),
+            };
             if let Some(observed) = &mut observed {
                 // A call that fails has no more than headers.
                 observed.status = Status::from_header_map(reply.headers()).map_or(Code::Ok, |status| status.code());
@@ -256,11 +235,20 @@ where
             reply.headers_mut().insert(REQUEST_ID, id_header);
             // The request has been consumed by now.
             drop(held);
-            let kept = reply.extensions_mut().remove::<UntilSent>();
-            Ok(reply.map(|body| Body::new(SentReply::new(body, owed, kept, Box::new((counted, place))))))
+            UntilSent::add(reply.extensions_mut(), place);
+            Ok(reply)
         };
         Box::pin(reply.instrument(span))
     }
+}
+
+/// The reply to a call that is refused before its body is read.
+fn refusal(status: Status, id: HeaderValue) -> Response {
+    let mut refusal = status.into_http::<Body>();
+    let headers = refusal.headers_mut();
+    headers.insert(REQUEST_ID, id);
+    headers.insert(ACCEPT_ENCODING, HeaderValue::from_static(ACCEPTED));
+    refusal
 }
 
 #[cfg(test)]

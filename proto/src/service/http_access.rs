@@ -1,17 +1,18 @@
 //! The check of an HTTP request, for routes that answer in a form of their own.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::extract::Request;
 use axum::http::header::{HOST, ORIGIN};
 use axum::http::{HeaderValue, Version};
 use axum::response::Response;
-use futures_util::StreamExt as _;
 use tokio::sync::OwnedSemaphorePermit;
 use tonic::Status;
 use tracing::Span;
 
+use super::connection::ConnectedClient;
+use super::reply::UntilSent;
 use super::request_id::{REQUEST_ID, header_value, request_id};
 use crate::access::{AccessControl, Caller, Needed};
 use crate::trace_context;
@@ -53,7 +54,10 @@ impl HttpAccess {
         let id = request_id(request.headers());
         let span = tracing::info_span!("request", %id, call);
         trace_context::continue_from(&span, request.headers());
-        let peer = request.extensions().get::<SocketAddr>().copied();
+        let peer = request
+            .extensions()
+            .get::<ConnectedClient>()
+            .and_then(|client| client.address);
         let caller = Caller::new(peer, Arc::clone(&id));
         let checked = self.control.check(request.headers(), needed, call, caller);
         match checked.and_then(|checked| self.check_host(request).map(|()| checked)) {
@@ -140,18 +144,10 @@ impl Checked {
     }
 
     /// The reply with the request's id; it keeps the place that the caller's key has given until it is sent.
-    pub fn answer(self, reply: Response) -> Response {
-        let Self { id, place, .. } = self;
-        let (mut head, body) = reply.into_parts();
-        head.headers.insert(REQUEST_ID, header_value(&id));
-        let Some(place) = place else {
-            return Response::from_parts(head, body);
-        };
-        let body = body.into_data_stream().map(move |piece| {
-            let _held = &place;
-            piece
-        });
-        Response::from_parts(head, axum::body::Body::from_stream(body))
+    pub fn answer(self, mut reply: Response) -> Response {
+        reply.headers_mut().insert(REQUEST_ID, header_value(&self.id));
+        UntilSent::add(reply.extensions_mut(), self.place);
+        reply
     }
 }
 

@@ -13,23 +13,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::deadline::LONGEST;
 use super::encoding::{ACCEPTED, Encoding, UnpackError, when_there_is_room};
-
-/// How long a body may take to arrive.
-#[derive(Debug, Clone, Copy)]
-struct Arrival {
-    /// For whatever comes.
-    first: Duration,
-    /// Bytes that add a second each.
-    per_second: usize,
-    longest: Duration,
-}
-
-/// A body that dribbles is not waited for as long as a large one.
-const ARRIVAL: Arrival = Arrival {
-    first: Duration::from_secs(5),
-    per_second: 64 << 10,
-    longest: Duration::from_mins(1),
-};
+use super::pace::TransferPace;
 
 /// The header of [`timeout`].
 const TIMEOUT: &str = "x-request-timeout";
@@ -141,7 +125,7 @@ async fn read(body: Body, limit: usize, room: &Arc<Semaphore>, deadline: Instant
     if body.size_hint().lower() > limit as u64 {
         return Err(BodyError::TooLarge { limit });
     }
-    collect(body, limit, room, deadline, ARRIVAL).await
+    collect(body, limit, room, deadline, TransferPace::BODY).await
 }
 
 async fn collect(
@@ -149,7 +133,7 @@ async fn collect(
     limit: usize,
     room: &Arc<Semaphore>,
     deadline: Instant,
-    arrival: Arrival,
+    pace: TransferPace,
 ) -> Result<ReceivedBody, BodyError> {
     let began = Instant::now();
     let mut received = ReceivedBody {
@@ -158,7 +142,7 @@ async fn collect(
     };
     let mut chunks = body.into_data_stream();
     loop {
-        let until = deadline.min(began + arrival.of(received.bytes.len()));
+        let until = deadline.min(began + pace.time_for(received.bytes.len()));
         let chunk = tokio::time::timeout_at(until.into(), chunks.next())
             .await
             .map_err(|_| BodyError::Late)?;
@@ -175,14 +159,6 @@ async fn collect(
             none => *none = Some(share),
         }
         received.bytes.extend_from_slice(&chunk);
-    }
-}
-
-impl Arrival {
-    /// For a body of which this number of bytes has come.
-    fn of(self, bytes: usize) -> Duration {
-        let more = Duration::from_millis(bytes as u64 * 1000 / self.per_second.max(1) as u64);
-        (self.first + more).min(self.longest)
     }
 }
 
@@ -315,9 +291,9 @@ mod tests {
     #[tokio::test]
     async fn a_body_that_dribbles_is_given_up_and_one_that_flows_is_not() {
         let room = Arc::new(Semaphore::new(1 << 20));
-        let arrival = Arrival {
-            first: Duration::from_millis(100),
-            per_second: 10_000,
+        let pace = TransferPace {
+            pause: Duration::from_millis(100),
+            bytes_per_second: 10_000,
             longest: Duration::from_mins(1),
         };
         let pieces = |bytes: usize| {
@@ -328,10 +304,10 @@ mod tests {
         };
         let far = Instant::now() + Duration::from_mins(1);
         // 10 bytes each 40 ms add 1 ms; 1,000 add 100.
-        let refused = collect(pieces(10), LIMIT, &room, far, arrival).await.unwrap_err();
+        let refused = collect(pieces(10), LIMIT, &room, far, pace).await.unwrap_err();
         assert_eq!(refused, BodyError::Late);
         assert_eq!(
-            collect(pieces(1000), LIMIT, &room, far, arrival)
+            collect(pieces(1000), LIMIT, &room, far, pace)
                 .await
                 .unwrap()
                 .bytes
@@ -339,9 +315,12 @@ mod tests {
             10_000
         );
         // No body is waited for longer than the longest, nor beyond the caller's time.
-        assert_eq!(ARRIVAL.of(usize::MAX >> 12), ARRIVAL.longest);
+        assert_eq!(
+            TransferPace::BODY.time_for(usize::MAX >> 12),
+            TransferPace::BODY.longest
+        );
         let soon = Instant::now() + Duration::from_millis(60);
-        assert!(collect(pieces(1000), LIMIT, &room, soon, arrival).await.is_err());
+        assert!(collect(pieces(1000), LIMIT, &room, soon, pace).await.is_err());
     }
 
     #[test]

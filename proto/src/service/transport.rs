@@ -11,7 +11,8 @@ use tokio::net::TcpStream;
 use tokio_rustls::Accept;
 use tokio_rustls::server::TlsStream;
 
-use super::tls::{Protocol, Tls};
+use super::protocol::ServedProtocol;
+use super::tls::Tls;
 
 /// A connection.
 pub(super) enum Transport {
@@ -35,7 +36,7 @@ impl std::fmt::Debug for Transport {
 
 impl Transport {
     /// Around an accepted connection.
-    pub(super) fn new(stream: TcpStream, tls: Option<&Arc<Tls>>, protocol: Protocol) -> Self {
+    pub(super) fn new(stream: TcpStream, tls: Option<&Arc<Tls>>, protocol: ServedProtocol) -> Self {
         match tls {
             None => Self::Plain(stream),
             Some(tls) => Self::Handshake(Box::new(tls.acceptor(protocol).accept(stream)), Arc::clone(tls)),
@@ -87,22 +88,6 @@ impl AsyncWrite for Transport {
         match &mut *self {
             Self::Handshake(..) | Self::Failed => Poll::Ready(Ok(())),
             _ => ready!(self.poll_stream(cx))?.poll_shutdown(cx),
-        }
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bytes: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        ready!(self.poll_stream(cx))?.poll_write_vectored(cx, bytes)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        match self {
-            Self::Plain(stream) => stream.is_write_vectored(),
-            // rustls encrypts pieces one by one, whether they come together or not.
-            _ => true,
         }
     }
 }

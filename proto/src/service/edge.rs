@@ -1,0 +1,64 @@
+//! The edge of a server: what its connections have in common, and the bounds that gRPC and HTTP/1.1 give it.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::time::Duration;
+
+use hyper_util::rt::TokioExecutor;
+use hyper_util::server::conn::auto;
+use tokio::sync::watch;
+
+use super::connection_slots::SlotClaim;
+use super::protocol::ServedProtocol;
+use super::tls::Tls;
+
+/// The bounds of a listener's connections, and what is spoken on them.
+#[derive(Debug)]
+pub(super) struct EdgeConfig {
+    pub(super) protocol: ServedProtocol,
+    /// The protocol's settings.
+    pub(super) wire: auto::Builder<TokioExecutor>,
+    /// TLS of all connections; without it they are plain.
+    pub(super) tls: Option<Arc<Tls>>,
+    /// Connections at once; more wait in the system's queue.
+    pub(super) connections: usize,
+    /// What a connection must have to keep its slot while others wait.
+    pub(super) claim: SlotClaim,
+    /// Longest time from the start of a connection to the end of its preface.
+    pub(super) opening: Duration,
+    /// Age at which a connection ends, once its requests have.
+    pub(super) connection_age: Duration,
+    /// Longest pauses of a client that reads a reply.
+    pub(super) reply_stall: Duration,
+    /// Time for running requests to finish after the end of listening.
+    pub(super) drain: Duration,
+}
+
+/// What all connections of a listener share.
+#[derive(Debug)]
+pub(super) struct ServerEdge {
+    pub(super) config: EdgeConfig,
+    /// Requests from their arrival until their replies are sent.
+    pub(super) under_way: AtomicUsize,
+    draining: watch::Sender<bool>,
+}
+
+impl ServerEdge {
+    pub(super) fn new(config: EdgeConfig) -> Self {
+        Self {
+            config,
+            under_way: AtomicUsize::new(0),
+            draining: watch::Sender::new(false),
+        }
+    }
+
+    /// Whether the drain has begun.
+    pub(super) fn draining(&self) -> watch::Receiver<bool> {
+        self.draining.subscribe()
+    }
+
+    /// Begins the drain.
+    pub(super) fn begin_drain(&self) {
+        self.draining.send_replace(true);
+    }
+}
