@@ -1,6 +1,7 @@
 //! One listener, from its first connection to the end of its drain. Failures to accept connections are a pause, and a
 //! rate-limited warning.
 
+use std::fmt;
 use std::future::Future;
 use std::io;
 use std::pin::pin;
@@ -32,7 +33,7 @@ pub(super) async fn serve_connections(
 ) -> Result<(), ServeError> {
     let address = listener.local_addr().ok().map(|address| address.to_string());
     let (edge, mut failures, mut stop) = (Arc::new(edge), AcceptFailures::default(), pin!(stop));
-    let slots = ConnectionSlots::new(edge.config.connections.max(1), edge.config.claim);
+    let slots = ConnectionSlots::new(edge.config.connections.max(1), edge.config.gives_way);
     // Dropping the set, as after a drain that took too long, ends the connections.
     let mut open = JoinSet::new();
     loop {
@@ -64,11 +65,12 @@ async fn accept(
     loop {
         match listener.accept().await {
             Ok((stream, _)) => {
-                if let Some(slot) = slots.try_take() {
-                    return (stream, slot);
-                }
-                failures.warn(&format!("{connections} {protocol} connections are open, and more wait"));
-                return (stream, slots.take().await);
+                let warn = || {
+                    failures.warn(format_args!(
+                        "{connections} {protocol} connections are open, and more wait"
+                    ))
+                };
+                return (stream, slots.take(warn).await);
             }
             Err(error) => failures.pause_after(&error, *protocol).await,
         }
@@ -113,7 +115,7 @@ impl AcceptFailures {
     async fn pause_after(&mut self, error: &io::Error, protocol: ServedProtocol) {
         use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
         if !matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset) {
-            self.warn(&format!(
+            self.warn(format_args!(
                 "cannot accept a {protocol} connection: {error}. If file handles are exhausted, raise `ulimit -n`"
             ));
             tokio::time::sleep(ACCEPT_PAUSE).await;
@@ -121,7 +123,7 @@ impl AcceptFailures {
     }
 
     /// Logs a warning, at most one in [`WARNING_PAUSE`].
-    fn warn(&mut self, message: &str) {
+    fn warn(&mut self, message: fmt::Arguments<'_>) {
         if self.is_due(Instant::now()) {
             tracing::warn!("{message}");
         }

@@ -1,31 +1,25 @@
-//! The layer around every gRPC service: checks the caller, and bounds the call's time and its requests, which are
+//! What is around every gRPC service: the caller is checked, and the call's time and its requests are bounded, which are
 //! checked before they are decoded.
 
-use std::convert::Infallible;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use axum::body::Body;
-use axum::extract::Request;
+use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue};
+use axum::middleware::Next;
 use axum::response::Response;
 use tokio::sync::watch;
 use tonic::{Code, Status};
-use tower::{Layer, Service};
 use tracing::Instrument as _;
 
 use super::budget::ByteBudget;
-use super::connection::ConnectedClient;
+use super::checked::Checked;
 use super::deadline;
 use super::encoding::{ACCEPTED, Encoding};
-use super::receive::{HeldBody, ReceivedRequest, RequestMemory, inbox};
-use super::reply::UntilSent;
-use super::request_id::{REQUEST_ID, header_value, request_id};
+use super::receive::{HeldBody, ReceivedRequest, RequestMemory};
 use super::schema::{Method, Schema};
-use crate::access::{AccessControl, Caller, Needed};
-use crate::trace_context;
+use crate::access::{AccessControl, Needed};
 
 /// Told of the calls of dyad's own services, and of those for which there is no method.
 pub trait CallObserver: std::fmt::Debug + Send + Sync {
@@ -74,71 +68,92 @@ impl Drop for Observed {
 const ENCODING: &str = "grpc-encoding";
 const ACCEPT_ENCODING: &str = "grpc-accept-encoding";
 
-/// How the messages of a request are compressed; the name, where that is not known.
-fn encoding(headers: &HeaderMap) -> Result<Option<Encoding>, String> {
+/// How the messages of a request are compressed.
+fn encoding(headers: &HeaderMap) -> Result<Option<Encoding>, Status> {
     let Some(name) = headers.get(ENCODING) else {
         return Ok(None);
     };
     let name = String::from_utf8_lossy(name.as_bytes());
-    Encoding::named(&name).map_err(|()| name.into_owned())
+    Encoding::named(&name).map_err(|()| {
+        let got = name.escape_debug();
+        Status::unimplemented(format!(
+            "header `grpc-encoding`: expected one of {ACCEPTED}, got `{got}`"
+        ))
+    })
 }
 
-fn unknown_encoding(name: &str) -> Status {
-    let got = name.escape_debug();
-    Status::unimplemented(format!(
-        "header `grpc-encoding`: expected one of {ACCEPTED}, got `{got}`"
-    ))
+/// The bounds of a server's calls.
+#[derive(Debug)]
+pub(super) struct CallBounds {
+    pub(super) schema: Arc<Schema>,
+    /// Memory for the requests of all calls.
+    pub(super) inbox: ByteBudget,
+    /// Whether the drain has begun.
+    pub(super) draining: watch::Receiver<bool>,
+    /// Longest time for any call; a shorter deadline of the client wins.
+    pub(super) timeout: Duration,
+    pub(super) access: AccessControl,
+    /// Told of calls, for metrics.
+    pub(super) observer: Option<Arc<dyn CallObserver>>,
 }
 
-/// The layer that wraps services.
-#[derive(Debug, Clone)]
-pub(super) struct BoundedLayer {
-    schema: Arc<Schema>,
-    inbox: ByteBudget,
-    draining: watch::Receiver<bool>,
-    timeout: Duration,
-    access: AccessControl,
-    observer: Option<Arc<dyn CallObserver>>,
-}
-
-impl BoundedLayer {
-    pub(super) fn new(
-        schema: Schema,
-        draining: watch::Receiver<bool>,
-        timeout: Duration,
-        access: AccessControl,
-        observer: Option<Arc<dyn CallObserver>>,
-    ) -> Self {
-        Self {
-            schema: Arc::new(schema),
-            inbox: inbox(),
-            draining,
-            timeout,
-            access,
-            observer,
+impl CallBounds {
+    /// Answers a call by `next`, unless it is refused: before a byte of its requests is read.
+    pub(super) async fn answer(State(bounds): State<Arc<Self>>, mut request: Request, next: Next) -> Response {
+        let path = request.uri().path().to_owned();
+        // Paths that lead nowhere are one call, so that strangers cannot write what they like into logs.
+        let method = bounds.schema.method(&path);
+        let call = method.map_or_else(|| "unknown".to_owned(), |_| name(&path));
+        let mut observed = Observed::new(bounds.observer.as_ref(), &path, method);
+        let (checked, allowed) = Checked::open(&bounds.access, Needed::of_grpc(&path), &call, &mut request);
+        let reply = match allowed.and_then(|()| encoding(request.headers())) {
+            Ok(encoding) => {
+                let reply = bounds.call(request, method, encoding, next);
+                reply.instrument(checked.span().clone()).await
+            }
+            Err(status) => {
+                let mut refusal = status.into_http::<Body>();
+                let accepted = HeaderValue::from_static(ACCEPTED);
+                refusal.headers_mut().insert(ACCEPT_ENCODING, accepted);
+                refusal
+            }
+        };
+        if let Some(observed) = &mut observed {
+            // A call that fails has no more than headers.
+            observed.status = Status::from_header_map(reply.headers()).map_or(Code::Ok, |status| status.code());
         }
+        checked.answer(reply)
     }
 
-    /// The request with a body that is bounded, and checked against the schema. Messages are unpacked here, and reach
-    /// the service plain.
-    fn bound(
+    /// Passes on a call whose requests are bounded, and checked against the schema. Messages are unpacked on the way,
+    /// and reach the service plain.
+    async fn call(
         &self,
         mut request: Request,
-        method: Method,
+        method: Option<Method>,
         encoding: Option<Encoding>,
-        memory: RequestMemory,
-    ) -> Request {
+        next: Next,
+    ) -> Response {
+        let time = deadline::of_headers(request.headers()).map_or(self.timeout, |time| time.min(self.timeout));
         request.headers_mut().remove(ENCODING);
-        let mut draining = self.draining.clone();
-        let drain = Box::pin(async move {
-            // The sender is dropped when the server ends.
-            let _ = draining.wait_for(|begun| *begun).await;
-        });
-        let schema = Arc::clone(&self.schema);
-        request.map(|body| {
-            let body = tonic::body::Body::new(body);
-            Body::new(ReceivedRequest::new(body, schema, method, memory, drain, encoding))
-        })
+        let (inbox, held) = (self.inbox.clone(), HeldBody::default());
+        // Until the reply is made: the request has been consumed by then.
+        let _held = Arc::clone(&held);
+        // Unknown methods are refused by the routes, which read no body.
+        if let Some(method) = method {
+            let (schema, memory) = (Arc::clone(&self.schema), RequestMemory { inbox, held });
+            let mut draining = self.draining.clone();
+            let drain = Box::pin(async move {
+                // The sender is dropped when the server ends.
+                let _ = draining.wait_for(|begun| *begun).await;
+            });
+            request = request.map(|body| {
+                let body = tonic::body::Body::new(body);
+                Body::new(ReceivedRequest::new(body, schema, method, memory, drain, encoding))
+            });
+        }
+        let reply = tokio::time::timeout(time, next.run(request)).await;
+        reply.unwrap_or_else(|_| Status::cancelled("Timeout expired").into_http())
     }
 }
 
@@ -147,108 +162,6 @@ fn name(path: &str) -> String {
     let path = path.trim_start_matches('/');
     let (service, method) = path.split_once('/').unwrap_or((path, ""));
     format!("{}.{method}", service.rsplit('.').next().unwrap_or_default())
-}
-
-impl<S> Layer<S> for BoundedLayer {
-    type Service = Bounded<S>;
-
-    fn layer(&self, inner: S) -> Bounded<S> {
-        Bounded {
-            inner,
-            bounds: self.clone(),
-        }
-    }
-}
-
-/// A wrapped service.
-#[derive(Debug, Clone)]
-pub(super) struct Bounded<S> {
-    inner: S,
-    bounds: BoundedLayer,
-}
-
-impl<S> Service<Request> for Bounded<S>
-where
-    S: Service<Request, Response = Response, Error = Infallible>,
-    S::Future: Send + 'static,
-{
-    type Response = Response;
-    type Error = Infallible;
-    type Future = Pin<Box<dyn Future<Output = Result<Response, Infallible>> + Send>>;
-
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        self.inner.poll_ready(cx)
-    }
-
-    fn call(&mut self, mut request: Request) -> Self::Future {
-        let bounds = &self.bounds;
-        let client = request.extensions_mut().remove::<ConnectedClient>();
-        let (path, id) = (request.uri().path(), request_id(request.headers()));
-        // Paths that lead nowhere are one call, so that strangers cannot write what they like into logs.
-        let method = bounds.schema.method(path);
-        let call = method.map_or_else(|| "unknown".to_owned(), |_| name(path));
-        let mut observed = Observed::new(bounds.observer.as_ref(), path, method);
-        let id_header = header_value(&id);
-        let span = tracing::info_span!("request", %id, call);
-        trace_context::continue_from(&span, request.headers());
-        let caller = Caller::new(client.as_ref().and_then(|client| client.address), id);
-        let checked = bounds
-            .access
-            .check(request.headers(), Needed::of_grpc(path), &call, caller);
-        let encoding = encoding(request.headers()).map_err(|name| unknown_encoding(&name));
-        let (caller, place, encoding) = match checked.and_then(|(caller, place)| Ok((caller, place, encoding?))) {
-            Ok(checked) => checked,
-            // No byte of the request's body is read.
-            Err(status) => {
-                if let Some(observed) = &mut observed {
-                    observed.status = status.code();
-                }
-                return Box::pin(async move { Ok(refusal(status, id_header)) });
-            }
-        };
-        if let Some(client) = client.filter(|_| caller.has_key()) {
-            client.slot.accept_key();
-        }
-        request.extensions_mut().insert(caller);
-        let held = HeldBody::default();
-        let time = deadline::of_headers(request.headers()).map_or(bounds.timeout, |time| time.min(bounds.timeout));
-        if let Some(method) = method {
-            // Unknown methods are refused by the routes, which read no body.
-            let memory = RequestMemory {
-                inbox: bounds.inbox.clone(),
-                held: Arc::clone(&held),
-            };
-            request = bounds.bound(request, method, encoding, memory);
-        }
-        let reply = tokio::time::timeout(time, self.inner.call(request));
-        let reply = async move {
-            let mut reply = match reply.await {
-                Ok(Ok(reply)) => reply,
-                Ok(Err(never)) => match never {},
-                Err(_) => Status::cancelled("Timeout expired").into_http(),
-            };
-            if let Some(observed) = &mut observed {
-                // A call that fails has no more than headers.
-                observed.status = Status::from_header_map(reply.headers()).map_or(Code::Ok, |status| status.code());
-            }
-            drop(observed);
-            reply.headers_mut().insert(REQUEST_ID, id_header);
-            // The request has been consumed by now.
-            drop(held);
-            UntilSent::add(reply.extensions_mut(), place);
-            Ok(reply)
-        };
-        Box::pin(reply.instrument(span))
-    }
-}
-
-/// The reply to a call that is refused before its body is read.
-fn refusal(status: Status, id: HeaderValue) -> Response {
-    let mut refusal = status.into_http::<Body>();
-    let headers = refusal.headers_mut();
-    headers.insert(REQUEST_ID, id);
-    headers.insert(ACCEPT_ENCODING, HeaderValue::from_static(ACCEPTED));
-    refusal
 }
 
 #[cfg(test)]

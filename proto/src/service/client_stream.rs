@@ -1,14 +1,12 @@
-//! The bytes of a client's connection, plain or with TLS: its clock sees them, and what is written until a flush goes
-//! out together.
+//! A client's connection in few system calls: what is written until a flush goes out together.
 
 use std::io;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, BufWriter, ReadBuf};
 
-use super::client_clock::ClientClock;
+use super::transport::ClientTransport;
 
 /// Bytes that are gathered until a flush: a frame of the usual largest size, and what comes before it.
 const WRITE_BUFFER: usize = 32 << 10;
@@ -20,22 +18,21 @@ const WRITE_BUFFER: usize = 32 << 10;
 /// bytes or more; 1,024 where the stream takes no several slices at once, as this one says. Below that, all frames that
 /// are ready go out in one system call. The clock sees the connection inside, which gets only what is really written:
 /// what fills the buffer while the client reads nothing is no progress.
-#[derive(Debug)]
-pub(super) struct ClientStream<S>(BufWriter<TimedStream<S>>);
+pub(super) struct ClientStream(BufWriter<ClientTransport>);
 
-impl<S: AsyncWrite + Unpin> ClientStream<S> {
-    pub(super) fn new(stream: S, clock: Arc<ClientClock>) -> Self {
-        Self(BufWriter::with_capacity(WRITE_BUFFER, TimedStream { stream, clock }))
+impl ClientStream {
+    pub(super) fn new(transport: ClientTransport) -> Self {
+        Self(BufWriter::with_capacity(WRITE_BUFFER, transport))
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for ClientStream<S> {
+impl AsyncRead for ClientStream {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.0).poll_read(cx, buffer)
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for ClientStream<S> {
+impl AsyncWrite for ClientStream {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.0).poll_write(cx, bytes)
     }
@@ -49,68 +46,31 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for ClientStream<S> {
     }
 }
 
-/// The connection under the buffer, with its clock.
-#[derive(Debug)]
-struct TimedStream<S> {
-    stream: S,
-    clock: Arc<ClientClock>,
-}
-
-impl<S> TimedStream<S> {
-    fn written<T>(&self, polled: Poll<T>) -> Poll<T> {
-        self.clock.note_written(polled.is_pending());
-        polled
-    }
-}
-
-impl<S: AsyncRead + Unpin> AsyncRead for TimedStream<S> {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        let before = buffer.filled().len();
-        let polled = Pin::new(&mut self.stream).poll_read(cx, buffer);
-        self.clock.note_received(buffer.filled().len() - before);
-        polled
-    }
-}
-
-impl<S: AsyncWrite + Unpin> AsyncWrite for TimedStream<S> {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        let polled = Pin::new(&mut self.stream).poll_write(cx, bytes);
-        self.written(polled)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let polled = Pin::new(&mut self.stream).poll_flush(cx);
-        self.written(polled)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
     use std::time::{Duration, Instant};
 
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     use tokio::net::{TcpListener, TcpStream};
 
-    use super::super::client_clock::MissedDeadline;
+    use super::super::client_clock::{ClientClock, MissedDeadline};
     use super::*;
 
     const HOUR: Duration = Duration::from_hours(1);
 
-    async fn connected(reply_stall: Duration) -> (ClientStream<TcpStream>, TcpStream) {
+    async fn connected(reply_stall: Duration) -> (ClientStream, TcpStream, Arc<ClientClock>) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let (stream, _) = listener.accept().await.unwrap();
         let clock = Arc::new(ClientClock::new(HOUR, 0, reply_stall));
-        (ClientStream::new(stream, clock), client)
+        let transport = ClientTransport::new(stream, Arc::clone(&clock));
+        (ClientStream::new(transport), client, clock)
     }
 
     #[tokio::test]
     async fn what_is_written_until_a_flush_is_sent_together() {
-        let (mut connection, mut client) = connected(HOUR).await;
+        let (mut connection, mut client, _) = connected(HOUR).await;
         assert!(!connection.is_write_vectored());
         for piece in [&b"headers, "[..], b"message, ", b"status"] {
             connection.write_all(piece).await.unwrap();
@@ -125,9 +85,8 @@ mod tests {
     /// As answers to pings would be.
     #[tokio::test]
     async fn small_writes_into_the_buffer_do_not_help_a_client_that_reads_nothing() {
-        let (mut connection, _client) = connected(Duration::from_secs(1)).await;
+        let (mut connection, _client, clock) = connected(Duration::from_secs(1)).await;
         let (begun, pause) = (Instant::now(), Duration::from_millis(100));
-        let clock = Arc::clone(&connection.0.get_ref().clock);
         let piece = vec![7; 64 << 10];
         while tokio::time::timeout(pause, connection.write_all(&piece)).await.is_ok() {}
         while clock.missed(false).is_none() {

@@ -15,7 +15,6 @@ use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpStream;
-use tokio::sync::watch;
 
 use super::client_clock::{ClientClock, MissedDeadline};
 use super::client_stream::ClientStream;
@@ -23,16 +22,19 @@ use super::connection_slots::{CLOSE_GRACE, ConnectionSlot};
 use super::edge::{EdgeConfig, ServerEdge};
 use super::protocol::ServedProtocol;
 use super::reply::{SentReply, UntilSent};
-use super::transport::Transport;
+use super::transport::ClientTransport;
 
 /// Interval at which a connection's deadlines are checked.
 const TICK: Duration = Duration::from_millis(500);
 
-/// The other end of a connection, in the extensions of each of its requests.
-#[derive(Debug, Clone)]
-pub(super) struct ConnectedClient {
-    pub(super) address: Option<SocketAddr>,
-    pub(super) slot: Arc<ConnectionSlot>,
+/// An accepted connection, in the extensions of each of its requests.
+#[derive(Debug)]
+pub(super) struct ClientConnection {
+    /// The client's address.
+    pub(super) peer: Option<SocketAddr>,
+    pub(super) slot: ConnectionSlot,
+    clock: Arc<ClientClock>,
+    edge: Arc<ServerEdge>,
 }
 
 /// Serves a connection until its client leaves, misses a deadline, or has to go: because the server drains, the
@@ -40,39 +42,33 @@ pub(super) struct ConnectedClient {
 pub(super) async fn serve_connection(stream: TcpStream, slot: ConnectionSlot, routes: Router, edge: Arc<ServerEdge>) {
     let EdgeConfig {
         protocol,
-        wire,
-        tls,
         opening,
         reply_stall,
         ..
-    } = &edge.config;
-    set_options(&stream, *protocol, *reply_stall);
-    let client = ConnectedClient {
-        address: stream.peer_addr().ok(),
-        slot: Arc::new(slot),
-    };
-    let clock = Arc::new(ClientClock::new(*opening, protocol.preface(), *reply_stall));
-    let watch = ConnectionWatch {
-        client: client.clone(),
-        clock: Arc::clone(&clock),
-        draining: edge.draining(),
-    };
-    let transport = Transport::new(stream, tls.as_ref(), *protocol);
-    let stream = TokioIo::new(ClientStream::new(transport, Arc::clone(&clock)));
-    let requests = RequestTracker {
-        routes: TowerToHyperService::new(routes),
-        client,
-        clock,
+    } = edge.config;
+    set_options(&stream, protocol, reply_stall);
+    let connection = Arc::new(ClientConnection {
+        peer: stream.peer_addr().ok(),
+        slot,
+        clock: Arc::new(ClientClock::new(opening, protocol.preface(), reply_stall)),
         edge: Arc::clone(&edge),
+    });
+    let transport = match &edge.config.tls {
+        None => ClientTransport::new(stream, Arc::clone(&connection.clock)),
+        Some(tls) => ClientTransport::with_tls(stream, tls, protocol, Arc::clone(&connection.clock)),
     };
-    let service = service_fn(move |request| requests.answer(request));
-    let mut connection = pin!(wire.serve_connection(stream, service));
-    let mut time_to_end = pin!(time_to_end(&edge));
+    let (requests, routes) = (Arc::clone(&connection), TowerToHyperService::new(routes));
+    let service = service_fn(move |request| requests.answer(&routes, request));
+    let wire = edge
+        .config
+        .wire
+        .serve_connection(TokioIo::new(ClientStream::new(transport)), service);
+    let (mut wire, mut time_to_end) = (pin!(wire), pin!(edge.time_to_end()));
     let (mut is_ending, mut closed_at) = (false, None);
     let mut tick = tokio::time::interval(TICK);
     loop {
         tokio::select! {
-            ended = connection.as_mut() => {
+            ended = wire.as_mut() => {
                 // Clients that leave, send no headers or do not speak the protocol are not an error of the server.
                 if let Err(error) = ended {
                     tracing::debug!(%error, "a connection ended early");
@@ -81,13 +77,13 @@ pub(super) async fn serve_connection(stream: TcpStream, slot: ConnectionSlot, ro
             }
             () = &mut time_to_end, if !is_ending => {
                 is_ending = true;
-                connection.as_mut().graceful_shutdown();
+                wire.as_mut().graceful_shutdown();
             }
-            () = watch.client.slot.closed() => {
+            () = connection.slot.closed() => {
                 closed_at.get_or_insert_with(Instant::now);
-                connection.as_mut().graceful_shutdown();
+                wire.as_mut().graceful_shutdown();
             }
-            _ = tick.tick() => if watch.overstays(closed_at) {
+            _ = tick.tick() => if connection.overstays(closed_at) {
                 return;
             }
         }
@@ -108,82 +104,60 @@ fn set_options(stream: &TcpStream, protocol: ServedProtocol, reply_stall: Durati
     }
 }
 
-/// Completes when the server drains, or has ended, or the connection is old.
-async fn time_to_end(edge: &ServerEdge) {
-    let mut draining = edge.draining();
-    tokio::select! {
-        _ = draining.wait_for(|draining| *draining) => {}
-        () = tokio::time::sleep(edge.config.connection_age) => {}
-    }
-}
-
-/// What decides whether a connection is closed at once.
-struct ConnectionWatch {
-    client: ConnectedClient,
-    clock: Arc<ClientClock>,
-    draining: watch::Receiver<bool>,
-}
-
-impl ConnectionWatch {
+impl ClientConnection {
     /// Whether the client has missed a deadline, or the connection, which was to give way at `closed_at`, has not ended
     /// by itself. Where a request came at the last moment, it is answered.
     fn overstays(&self, closed_at: Option<Instant>) -> bool {
-        let client = self.client.address.map(|address| address.to_string());
-        match self.clock.missed(*self.draining.borrow()) {
+        let client = self.peer.map(|peer| peer.to_string());
+        match self.clock.missed(self.edge.is_draining()) {
             Some(missed @ MissedDeadline::Reading) => tracing::info!(client, "closed a connection: {missed}"),
             Some(missed @ MissedDeadline::Opening) => tracing::debug!(client, "closed a connection: {missed}"),
-            None => return closed_at.is_some_and(|at| at.elapsed() >= CLOSE_GRACE) && self.client.slot.gives_way(),
+            None => return closed_at.is_some_and(|at| at.elapsed() >= CLOSE_GRACE) && self.slot.gives_way(),
         }
         true
     }
-}
 
-/// The requests of a connection.
-struct RequestTracker {
-    routes: TowerToHyperService<Router>,
-    client: ConnectedClient,
-    clock: Arc<ClientClock>,
-    edge: Arc<ServerEdge>,
-}
-
-impl RequestTracker {
     /// Has a request answered, and keeps what the reply needs until it is sent.
     fn answer(
-        &self,
+        self: &Arc<Self>,
+        routes: &TowerToHyperService<Router>,
         mut request: Request<Incoming>,
     ) -> impl Future<Output = Result<Response<SentReply>, Infallible>> + Send + use<> {
-        let under_way = RequestUnderWay::begin(&self.client.slot, &self.edge);
-        request.extensions_mut().insert(self.client.clone());
-        let (reply, clock) = (self.routes.call(request), Arc::clone(&self.clock));
+        let (under_way, clock) = (RequestUnderWay::begin(Arc::clone(self)), Arc::clone(&self.clock));
+        request.extensions_mut().insert(Arc::clone(self));
+        let reply = routes.call(request);
         async move {
             let mut reply = reply.await?;
             let kept = reply.extensions_mut().remove::<UntilSent>();
             Ok(reply.map(|body| SentReply::new(body, clock, Box::new((kept, under_way)))))
         }
     }
+
+    /// Whether it holds its slot by its requests: over HTTP/1.1, which has one at a time.
+    fn is_held_by_requests(&self) -> bool {
+        self.edge.config.protocol == ServedProtocol::Http
+    }
 }
 
 /// A request from its arrival until its reply is sent.
-struct RequestUnderWay {
-    slot: Arc<ConnectionSlot>,
-    edge: Arc<ServerEdge>,
-}
+struct RequestUnderWay(Arc<ClientConnection>);
 
 impl RequestUnderWay {
-    fn begin(slot: &Arc<ConnectionSlot>, edge: &Arc<ServerEdge>) -> Self {
-        edge.under_way.fetch_add(1, Ordering::Relaxed);
-        slot.begin_request();
-        Self {
-            slot: Arc::clone(slot),
-            edge: Arc::clone(edge),
+    fn begin(connection: Arc<ClientConnection>) -> Self {
+        connection.edge.under_way.fetch_add(1, Ordering::Relaxed);
+        if connection.is_held_by_requests() {
+            connection.slot.hold();
         }
+        Self(connection)
     }
 }
 
 impl Drop for RequestUnderWay {
     fn drop(&mut self) {
-        self.slot.end_request();
-        self.edge.under_way.fetch_sub(1, Ordering::Relaxed);
+        if self.0.is_held_by_requests() {
+            self.0.slot.release();
+        }
+        self.0.edge.under_way.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

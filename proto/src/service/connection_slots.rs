@@ -1,7 +1,7 @@
 //! Bounds the number of connections; those that may give way are closed in favour of new ones.
 //!
 //! Connections that do nothing cost their clients nothing, so a bound alone would let one client lock out the others.
-//! Where no slot is free, the connections that have been without a claim to theirs for longest are closed.
+//! Where no slot is free, the connections that have not held theirs for longest are closed.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,66 +15,55 @@ pub(super) const CLOSE_GRACE: Duration = Duration::from_millis(500);
 /// Share of the connections that may give way that are closed at a time: one in N, and at least one.
 const EVICTED_SHARE: usize = 16;
 
-/// What a connection must have to keep its slot while others wait.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum SlotClaim {
-    /// Nothing.
-    None,
-    /// A request in flight.
-    Request,
-    /// A call whose API key was accepted, within this time of the connection's start.
-    Key(Duration),
-}
-
 /// All connection slots of a server.
 #[derive(Debug)]
 pub(super) struct ConnectionSlots {
     free: Arc<Semaphore>,
-    claim: SlotClaim,
-    unclaimed: Arc<Mutex<UnclaimedSlots>>,
+    gives_way: Option<Duration>,
+    unheld: Arc<Mutex<UnheldSlots>>,
 }
 
-/// Connections that may give way, in the order in which they lost their claims.
+/// Slots that are not held, in the order in which they were released.
 #[derive(Debug, Default)]
-struct UnclaimedSlots {
+struct UnheldSlots {
     last_turn: u64,
-    waiting: BTreeMap<u64, UnclaimedSlot>,
+    waiting: BTreeMap<u64, UnheldSlot>,
 }
 
 #[derive(Debug)]
-struct UnclaimedSlot {
+struct UnheldSlot {
     /// When the connection may be closed.
     from: Instant,
     close: Arc<Notify>,
 }
 
-/// The slot of one connection, released when dropped.
+/// The slot of one connection, free when dropped.
 #[derive(Debug)]
 pub(super) struct ConnectionSlot {
-    claim: SlotClaim,
-    unclaimed: Arc<Mutex<UnclaimedSlots>>,
-    /// Its number among those that may give way; none while it has its claim.
+    unheld: Arc<Mutex<UnheldSlots>>,
+    /// Its number among those that are not held.
     turn: Mutex<Option<u64>>,
     close: Arc<Notify>,
     _permit: OwnedSemaphorePermit,
 }
 
 impl ConnectionSlots {
-    pub(super) fn new(slots: usize, claim: SlotClaim) -> Self {
+    /// A connection may be closed for a new one when it has not held its slot for the time `gives_way`; never, where
+    /// there is none.
+    pub(super) fn new(slots: usize, gives_way: Option<Duration>) -> Self {
         Self {
             free: Arc::new(Semaphore::new(slots)),
-            claim,
-            unclaimed: Arc::default(),
+            gives_way,
+            unheld: Arc::default(),
         }
     }
 
-    /// A slot, where one is free.
-    pub(super) fn try_take(&self) -> Option<ConnectionSlot> {
-        Some(self.slot(Arc::clone(&self.free).try_acquire_owned().ok()?))
-    }
-
-    /// Waits for a slot, and closes connections that may give way until there is one.
-    pub(super) async fn take(&self) -> ConnectionSlot {
+    /// Waits for a slot, and closes connections until there is one. `told` is called where none is free.
+    pub(super) async fn take(&self, told: impl FnOnce()) -> ConnectionSlot {
+        if let Ok(permit) = Arc::clone(&self.free).try_acquire_owned() {
+            return self.slot(permit);
+        }
+        told();
         loop {
             self.close_some();
             let free = Arc::clone(&self.free).acquire_owned();
@@ -86,65 +75,46 @@ impl ConnectionSlots {
 
     fn slot(&self, permit: OwnedSemaphorePermit) -> ConnectionSlot {
         let slot = ConnectionSlot {
-            claim: self.claim,
-            unclaimed: Arc::clone(&self.unclaimed),
+            unheld: Arc::clone(&self.unheld),
             turn: Mutex::default(),
             close: Arc::default(),
             _permit: permit,
         };
-        match self.claim {
-            SlotClaim::None => {}
-            SlotClaim::Request => slot.give_up(Instant::now()),
-            SlotClaim::Key(within) => slot.give_up(Instant::now() + within),
+        if let Some(time) = self.gives_way {
+            slot.release_at(Instant::now() + time);
         }
         slot
     }
 
     fn close_some(&self) {
-        let (now, unclaimed) = (Instant::now(), lock(&self.unclaimed));
-        let share = unclaimed.waiting.len().div_ceil(EVICTED_SHARE);
-        for connection in unclaimed.waiting.values().take(share).filter(|one| one.from <= now) {
-            connection.close.notify_one();
+        let (now, unheld) = (Instant::now(), lock(&self.unheld));
+        let share = unheld.waiting.len().div_ceil(EVICTED_SHARE);
+        for slot in unheld.waiting.values().take(share).filter(|slot| slot.from <= now) {
+            slot.close.notify_one();
         }
     }
 }
 
 impl ConnectionSlot {
-    /// Notes that a request has begun.
-    pub(super) fn begin_request(&self) {
-        if self.claim == SlotClaim::Request {
-            self.keep();
-        }
-    }
-
-    /// Notes that the connection's only request has ended.
-    pub(super) fn end_request(&self) {
-        if self.claim == SlotClaim::Request {
-            self.give_up(Instant::now());
-        }
-    }
-
-    /// Notes that an API key was accepted.
-    pub(super) fn accept_key(&self) {
-        if matches!(self.claim, SlotClaim::Key(_)) {
-            self.keep();
-        }
-    }
-
-    fn give_up(&self, from: Instant) {
-        let mut unclaimed = lock(&self.unclaimed);
-        unclaimed.last_turn += 1;
-        let turn = unclaimed.last_turn;
-        let close = Arc::clone(&self.close);
-        unclaimed.waiting.insert(turn, UnclaimedSlot { from, close });
-        *lock(&self.turn) = Some(turn);
-    }
-
-    fn keep(&self) {
-        let mut unclaimed = lock(&self.unclaimed);
+    /// Keeps the connection from being closed for a new one.
+    pub(super) fn hold(&self) {
+        let mut unheld = lock(&self.unheld);
         if let Some(turn) = lock(&self.turn).take() {
-            unclaimed.waiting.remove(&turn);
+            unheld.waiting.remove(&turn);
         }
+    }
+
+    /// Lets the connection be closed for a new one.
+    pub(super) fn release(&self) {
+        self.release_at(Instant::now());
+    }
+
+    fn release_at(&self, from: Instant) {
+        let mut unheld = lock(&self.unheld);
+        unheld.last_turn += 1;
+        let (turn, close) = (unheld.last_turn, Arc::clone(&self.close));
+        unheld.waiting.insert(turn, UnheldSlot { from, close });
+        *lock(&self.turn) = Some(turn);
     }
 
     /// Whether the connection may be closed for a new one.
@@ -160,7 +130,7 @@ impl ConnectionSlot {
 
 impl Drop for ConnectionSlot {
     fn drop(&mut self) {
-        self.keep();
+        self.hold();
     }
 }
 

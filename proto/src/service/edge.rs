@@ -8,7 +8,6 @@ use hyper_util::rt::TokioExecutor;
 use hyper_util::server::conn::auto;
 use tokio::sync::watch;
 
-use super::connection_slots::SlotClaim;
 use super::protocol::ServedProtocol;
 use super::tls::Tls;
 
@@ -22,8 +21,9 @@ pub(super) struct EdgeConfig {
     pub(super) tls: Option<Arc<Tls>>,
     /// Connections at once; more wait in the system's queue.
     pub(super) connections: usize,
-    /// What a connection must have to keep its slot while others wait.
-    pub(super) claim: SlotClaim,
+    /// Time after which a connection may be closed for a new one while it does not hold its slot; none where it never
+    /// is.
+    pub(super) gives_way: Option<Duration>,
     /// Longest time from the start of a connection to the end of its preface.
     pub(super) opening: Duration,
     /// Age at which a connection ends, once its requests have.
@@ -52,13 +52,24 @@ impl ServerEdge {
         }
     }
 
-    /// Whether the drain has begun.
+    /// Whether the drain has begun, as it changes.
     pub(super) fn draining(&self) -> watch::Receiver<bool> {
         self.draining.subscribe()
     }
 
-    /// Begins the drain.
+    pub(super) fn is_draining(&self) -> bool {
+        *self.draining.borrow()
+    }
+
     pub(super) fn begin_drain(&self) {
         self.draining.send_replace(true);
+    }
+
+    /// Completes when the drain has begun, or a connection that begins now is old.
+    pub(super) async fn time_to_end(&self) {
+        let mut draining = self.draining();
+        let drain = draining.wait_for(|draining| *draining);
+        // Late is when the connection has reached its age.
+        let _ = tokio::time::timeout(self.config.connection_age, drain).await;
     }
 }

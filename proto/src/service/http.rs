@@ -9,7 +9,6 @@ use hyper_util::server::conn::auto;
 use tokio::net::TcpListener;
 
 use super::accept::serve_connections;
-use super::connection_slots::SlotClaim;
 use super::edge::{EdgeConfig, ServerEdge};
 use super::listen::ServeError;
 use super::protocol::ServedProtocol;
@@ -67,7 +66,8 @@ pub async fn serve_http(
         wire,
         tls: config.security.tls,
         connections: config.connections,
-        claim: SlotClaim::Request,
+        // A request holds the slot.
+        gives_way: Some(Duration::ZERO),
         opening: config.header_timeout,
         connection_age: Duration::MAX,
         reply_stall: config.reply_stall,

@@ -11,6 +11,7 @@ use futures_util::StreamExt;
 use hyper::HeaderMap;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use super::budget::raise;
 use super::deadline::LONGEST;
 use super::encoding::{ACCEPTED, Encoding, UnpackError, when_there_is_room};
 use super::pace::TransferPace;
@@ -100,17 +101,7 @@ fn unpack(
     room: &Arc<Semaphore>,
 ) -> Result<ReceivedBody, BodyError> {
     let mut held: Option<OwnedSemaphorePermit> = None;
-    let reserve = |bytes: usize| {
-        let more = bytes.saturating_sub(held.as_ref().map_or(0, OwnedSemaphorePermit::num_permits));
-        let Ok(share) = Arc::clone(room).try_acquire_many_owned(u32::try_from(more).unwrap_or(u32::MAX)) else {
-            return false;
-        };
-        match &mut held {
-            Some(held) => held.merge(share),
-            none => *none = Some(share),
-        }
-        true
-    };
+    let reserve = |bytes: usize| raise(&mut held, bytes, room);
     let bytes = encoding
         .unpack(&packed.bytes, Vec::new(), limit, reserve)
         .map_err(|error| match error {
@@ -151,12 +142,8 @@ async fn collect(
         if received.bytes.len() + chunk.len() > limit {
             return Err(BodyError::TooLarge { limit });
         }
-        let share = Arc::clone(room)
-            .try_acquire_many_owned(chunk.len() as u32)
-            .map_err(|_| BodyError::Full)?;
-        match &mut received.room {
-            Some(room) => room.merge(share),
-            none => *none = Some(share),
+        if !raise(&mut received.room, received.bytes.len() + chunk.len(), room) {
+            return Err(BodyError::Full);
         }
         received.bytes.extend_from_slice(&chunk);
     }

@@ -33,15 +33,16 @@
 //! | `accept.rs` | the accept loop, and the drain |
 //! | `connection_slots.rs` | the bound on connections, and who gives way |
 //! | `connection.rs` | one connection, and the requests on it |
-//! | `transport.rs` | the bytes of a connection, plain or with TLS |
-//! | `client_stream.rs` | the same with the clock, written in few system calls |
+//! | `transport.rs` | the bytes of a connection, plain or with TLS, as its clock sees them |
+//! | `client_stream.rs` | the same in few system calls |
 //! | `client_clock.rs` | the deadlines of a connection's client |
 //! | `pace.rs` | how slowly a client may send and read |
 //! | `reply.rs` | reply bodies: sent in pieces, with deadlines |
-//! | `bounded.rs` | the layer around every gRPC service |
+//! | `checked.rs` | the check of a request's caller |
+//! | `bounded.rs` | the bounds around every gRPC service |
 //! | `receive.rs` | request bodies of gRPC: bounded in bytes and time, checked before they are decoded |
 //! | `schema/` | check of a message's bytes against its descriptor |
-//! | `http_access.rs` | the check of an HTTP request: its caller, and where it comes from |
+//! | `http_access.rs` | the check of an HTTP request, also of where it comes from |
 //! | `http_request.rs` | request bodies of HTTP, and the caller's time |
 //! | `budget.rs` | a memory budget shared by requests |
 //! | `deadline.rs` | the deadline of a call |
@@ -56,6 +57,7 @@
 mod accept;
 mod bounded;
 mod budget;
+mod checked;
 mod client_clock;
 mod client_stream;
 mod connection;
@@ -85,9 +87,10 @@ mod transport;
 
 pub use bounded::CallObserver;
 pub use budget::{ByteBudget, HeldBytes};
+pub use checked::Checked;
 pub use health::Health;
 pub use http::{HttpConfig, serve_http};
-pub use http_access::{Checked, HttpAccess};
+pub use http_access::HttpAccess;
 pub use limited::{admin, encoder, index, searcher};
 pub use listen::{ServeError, bind, bind_for};
 pub use receive::MAX_REQUESTS_BYTES;

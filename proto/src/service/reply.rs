@@ -135,17 +135,19 @@ mod tests {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
 
     use super::super::client_stream::ClientStream;
+    use super::super::transport::ClientTransport;
     use super::*;
 
     const STALL: Duration = Duration::from_millis(300);
 
-    fn connection() -> (ClientStream<DuplexStream>, DuplexStream, Arc<ClientClock>) {
+    fn connection() -> (ClientStream, DuplexStream, Arc<ClientClock>) {
         let (ours, theirs) = tokio::io::duplex(64 << 10);
         let clock = Arc::new(ClientClock::new(Duration::ZERO, 0, STALL));
-        (ClientStream::new(ours, Arc::clone(&clock)), theirs, clock)
+        let transport = ClientTransport::new(ours, Arc::clone(&clock));
+        (ClientStream::new(transport), theirs, clock)
     }
 
-    async fn send(connection: &mut ClientStream<DuplexStream>, clock: &Arc<ClientClock>, bytes: usize) {
+    async fn send(connection: &mut ClientStream, clock: &Arc<ClientClock>, bytes: usize) {
         let mut reply = SentReply::new(Body::from(vec![7; bytes]), Arc::clone(clock), Box::new(()));
         while let Some(frame) = std::future::poll_fn(|cx| Pin::new(&mut reply).poll_frame(cx)).await {
             let piece = frame.unwrap().into_data().unwrap();

@@ -4,18 +4,19 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::middleware::from_fn_with_state;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use hyper_util::server::conn::auto;
 use tokio::net::TcpListener;
 use tonic::service::Routes;
 
 use super::accept::serve_connections;
-use super::bounded::{BoundedLayer, CallObserver};
-use super::connection_slots::SlotClaim;
+use super::bounded::{CallBounds, CallObserver};
 use super::edge::{EdgeConfig, ServerEdge};
 use super::health::Health;
 use super::listen::ServeError;
 use super::protocol::ServedProtocol;
+use super::receive::inbox;
 use super::schema::Schema;
 use super::security::Security;
 use crate::v1;
@@ -82,8 +83,14 @@ pub async fn serve(
 ) -> Result<(), ServeError> {
     let lame_duck = config.lame_duck;
     let edge = ServerEdge::new(edge_config(&config));
-    let (access, observer) = (config.security.access.clone(), config.observer);
-    let bounded = BoundedLayer::new(schema()?, edge.draining(), config.timeout, access, observer);
+    let bounds = Arc::new(CallBounds {
+        schema: Arc::new(schema()?),
+        inbox: inbox(),
+        draining: edge.draining(),
+        timeout: config.timeout,
+        access: config.security.access,
+        observer: config.observer,
+    });
     let routes = with_reflection(routes, &health)?.add_service(health.service());
     let stop = async move {
         tokio::select! {
@@ -94,7 +101,10 @@ pub async fn serve(
         tokio::time::sleep(lame_duck).await;
         health.end().await;
     };
-    serve_connections(listener, routes.into_axum_router().layer(bounded), stop, edge).await
+    let routes = routes
+        .into_axum_router()
+        .layer(from_fn_with_state(bounds, CallBounds::answer));
+    serve_connections(listener, routes, stop, edge).await
 }
 
 fn edge_config(config: &ServerConfig) -> EdgeConfig {
@@ -108,11 +118,8 @@ fn edge_config(config: &ServerConfig) -> EdgeConfig {
         wire,
         tls: config.security.tls.clone(),
         connections: config.connections,
-        claim: if config.security.access.has_keys() {
-            SlotClaim::Key(STRANGER.min(config.preface_timeout))
-        } else {
-            SlotClaim::None
-        },
+        // A call with a key holds the slot for good.
+        gives_way: (config.security.access.has_keys()).then_some(STRANGER.min(config.preface_timeout)),
         opening: config.preface_timeout,
         connection_age: config.connection_age,
         reply_stall: config.reply_stall,
