@@ -1,5 +1,5 @@
-//! What is around every gRPC service: the caller is checked, and the call's time and its requests are bounded, which are
-//! checked before they are decoded.
+//! What is around every gRPC service: the caller is checked, the call's time is bounded, and so are its requests, which
+//! are checked before they are decoded.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

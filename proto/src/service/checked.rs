@@ -8,7 +8,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use tonic::Status;
 use tracing::Span;
 
-use super::connection::ClientConnection;
+use super::connection::ServedConnection;
 use super::reply::UntilSent;
 use super::request_id::{REQUEST_ID, header_value, request_id};
 use crate::access::{AccessControl, Caller, Needed};
@@ -33,7 +33,7 @@ impl Checked {
         let id = request_id(request.headers());
         let span = tracing::info_span!("request", %id, call);
         trace_context::continue_from(&span, request.headers());
-        let connection = request.extensions_mut().remove::<Arc<ClientConnection>>();
+        let connection = request.extensions_mut().remove::<Arc<ServedConnection>>();
         let peer = connection.as_ref().and_then(|connection| connection.peer);
         let checked = access.check(request.headers(), needed, call, Caller::new(peer, Arc::clone(&id)));
         let (place, allowed) = match checked {

@@ -29,7 +29,7 @@ const TICK: Duration = Duration::from_millis(500);
 
 /// An accepted connection, in the extensions of each of its requests.
 #[derive(Debug)]
-pub(super) struct ClientConnection {
+pub(super) struct ServedConnection {
     /// The client's address.
     pub(super) peer: Option<SocketAddr>,
     pub(super) slot: ConnectionSlot,
@@ -47,7 +47,7 @@ pub(super) async fn serve_connection(stream: TcpStream, slot: ConnectionSlot, ro
         ..
     } = edge.config;
     set_options(&stream, protocol, reply_stall);
-    let connection = Arc::new(ClientConnection {
+    let connection = Arc::new(ServedConnection {
         peer: stream.peer_addr().ok(),
         slot,
         clock: Arc::new(ClientClock::new(opening, protocol.preface(), reply_stall)),
@@ -91,8 +91,8 @@ pub(super) async fn serve_connection(stream: TcpStream, slot: ConnectionSlot, ro
 }
 
 fn set_options(stream: &TcpStream, protocol: ServedProtocol, reply_stall: Duration) {
-    // The status of a call goes out in a write of its own after a message of a kilobyte or more, which Nagle's algorithm
-    // keeps back until the client's system has acknowledged the reply: 40 ms.
+    // The status of a call goes out in a write of its own after a message of a kilobyte or more, which Nagle's
+    // algorithm keeps back until the client's system has acknowledged the reply: 40 ms.
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "no TCP_NODELAY");
     }
@@ -104,7 +104,7 @@ fn set_options(stream: &TcpStream, protocol: ServedProtocol, reply_stall: Durati
     }
 }
 
-impl ClientConnection {
+impl ServedConnection {
     /// Whether the client has missed a deadline, or the connection, which was to give way at `closed_at`, has not ended
     /// by itself. Where a request came at the last moment, it is answered.
     fn overstays(&self, closed_at: Option<Instant>) -> bool {
@@ -140,10 +140,10 @@ impl ClientConnection {
 }
 
 /// A request from its arrival until its reply is sent.
-struct RequestUnderWay(Arc<ClientConnection>);
+struct RequestUnderWay(Arc<ServedConnection>);
 
 impl RequestUnderWay {
-    fn begin(connection: Arc<ClientConnection>) -> Self {
+    fn begin(connection: Arc<ServedConnection>) -> Self {
         connection.edge.under_way.fetch_add(1, Ordering::Relaxed);
         if connection.is_held_by_requests() {
             connection.slot.hold();

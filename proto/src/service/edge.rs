@@ -28,7 +28,7 @@ pub(super) struct EdgeConfig {
     pub(super) opening: Duration,
     /// Age at which a connection ends, once its requests have.
     pub(super) connection_age: Duration,
-    /// Longest pauses of a client that reads a reply.
+    /// Longest time for a client to read the next piece of a reply.
     pub(super) reply_stall: Duration,
     /// Time for running requests to finish after the end of listening.
     pub(super) drain: Duration,

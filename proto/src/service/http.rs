@@ -28,7 +28,7 @@ pub struct HttpConfig {
     /// Longest time from the start of a connection, or from the previous reply, to the end of a request's headers. Less
     /// than `drain`, so that incomplete headers do not delay the drain.
     pub header_timeout: Duration,
-    /// Longest pauses of a client that reads a reply, in all. After it the connection is closed.
+    /// Longest time for a client to read the next 64 KiB of a reply. After it the connection is closed.
     pub reply_stall: Duration,
     /// TLS. Callers are checked by the routes, whose errors have forms of their own: [`HttpAccess`](super::HttpAccess).
     pub security: Security,
@@ -60,6 +60,8 @@ pub async fn serve_http(
     wire.http1()
         .timer(TokioTimer::new())
         .max_buf_size(MAX_HEAD)
+        // Replies are not copied together: a connection keeps its largest buffer.
+        .writev(true)
         .header_read_timeout(config.header_timeout);
     let edge = ServerEdge::new(EdgeConfig {
         protocol: ServedProtocol::Http,

@@ -1,5 +1,5 @@
-//! A client's connection, plain or with TLS, of which its clock sees the bytes. The handshake is a part of the first read
-//! or write, so that the deadlines of these bound it and nothing waits for it before the next connection is accepted.
+//! A client's connection, plain or with TLS, whose bytes its clock sees. The handshake is a part of the first read or
+//! write, so that the deadlines of these bound it and nothing waits for it before the next connection is accepted.
 
 use std::io;
 use std::pin::Pin;
