@@ -3,19 +3,18 @@
 use std::sync::{Arc, mpsc};
 use std::time::Instant;
 
-use rayon::prelude::*;
 use tokio::sync::oneshot;
 
 use super::admission::{Permit, at_most};
 use super::backend::ModelBackend;
 use super::error::{EncodeError, late};
 use super::handle::Handle;
-use super::passages::{LateRows, context_tokens};
+use super::input_splitter::{InputSplitter, TokenizedInput};
 use super::queue::QueuedRequest;
 use super::reply::{EncodedReply, PendingReply, Receiver, ReplyOutcome, micros};
-use super::request::{EncodeOptions, Input, Truncation};
+use super::request::{EncodeOptions, Input};
 use crate::config::Tower;
-use crate::tokenize::{ContextTokens, GivenError, Tokenizer, Tokens};
+use crate::tokenize::Tokens;
 
 /// A request that is in order, and when it came.
 #[derive(Debug)]
@@ -164,138 +163,6 @@ impl Handle {
     }
 }
 
-/// A request's tokens, and those of the documents in which its texts stand, where they stand in some.
-struct TokenizedInput {
-    texts: Vec<Tokens>,
-    contexts: Vec<Tokens>,
-    late: Option<LateRows>,
-}
-
-impl TokenizedInput {
-    fn tokens(&self) -> usize {
-        self.texts.iter().chain(&self.contexts).map(|text| text.ids.len()).sum()
-    }
-}
-
-/// Makes tokens of a request, until its deadline.
-struct InputSplitter<'a> {
-    tokenizer: &'a Tokenizer,
-    tower: Tower,
-    options: EncodeOptions,
-    came: Instant,
-}
-
-impl InputSplitter<'_> {
-    fn check_time(&self) -> Result<(), EncodeError> {
-        if Instant::now() < self.options.deadline {
-            Ok(())
-        } else {
-            Err(late(self.came))
-        }
-    }
-
-    fn split(&self, input: &Input) -> Result<TokenizedInput, EncodeError> {
-        let mut texts = self.texts(input)?;
-        let Input::Passages { documents, weight, .. } = input else {
-            return Ok(TokenizedInput {
-                texts,
-                contexts: Vec::new(),
-                late: None,
-            });
-        };
-        let in_time = || self.check_time();
-        let tokens = context_tokens(self.tokenizer, self.tower, documents, texts.len(), &in_time);
-        let ContextTokens { contexts, rows, cut } = tokens?;
-        for (position, (text, cut)) in texts.iter_mut().zip(cut).enumerate() {
-            if cut && self.options.truncation == Truncation::Refuse {
-                let limit = contexts.iter().map(|window| window.ids.len()).max().unwrap_or_default();
-                return Err(EncodeError::TooLong {
-                    position,
-                    tokens: limit,
-                    more: true,
-                    limit,
-                });
-            }
-            text.truncated |= cut;
-        }
-        Ok(TokenizedInput {
-            texts,
-            contexts,
-            late: Some(LateRows { rows, weight: *weight }),
-        })
-    }
-
-    /// Tokens of every text; of several errors that of the first text.
-    fn texts(&self, input: &Input) -> Result<Vec<Tokens>, EncodeError> {
-        let tokens: Vec<Result<Tokens, EncodeError>> = match input {
-            Input::Texts(texts) | Input::Passages { texts, .. } => {
-                let texts = texts.par_iter().enumerate();
-                texts.map(|(position, text)| self.text(position, text)).collect()
-            }
-            Input::TokenIds(texts) => {
-                let texts = texts.par_iter().enumerate();
-                texts.map(|(position, ids)| self.ids(position, ids)).collect()
-            }
-            Input::Pairs { query, texts } => {
-                let texts = texts.par_iter().enumerate();
-                texts.map(|(position, text)| self.pair(position, query, text)).collect()
-            }
-        };
-        tokens.into_iter().collect()
-    }
-
-    fn text(&self, position: usize, text: &str) -> Result<Tokens, EncodeError> {
-        self.check_time()?;
-        let tokens = self.tokenizer.encode(self.tower, text).map_err(failed)?;
-        self.check_length(position, tokens, || self.tokenizer.whole_length(self.tower, text))
-    }
-
-    fn ids(&self, position: usize, ids: &[u32]) -> Result<Tokens, EncodeError> {
-        self.check_time()?;
-        let tokens = self
-            .tokenizer
-            .surround(self.tower, ids)
-            .map_err(|error| refusal(position, error))?;
-        self.check_length(position, tokens, || {
-            Ok((self.tokenizer.whole_length_of(self.tower, ids.len())?, false))
-        })
-    }
-
-    fn pair(&self, position: usize, query: &str, text: &str) -> Result<Tokens, EncodeError> {
-        self.check_time()?;
-        let tokens = self.tokenizer.encode_pair(query, text).map_err(failed)?;
-        self.check_length(position, tokens, || self.tokenizer.whole_length_of_pair(query, text))
-    }
-
-    /// Refuses a text without tokens, and one that was cut where the caller wants none to be. `whole` counts the tokens
-    /// before the cut, and says whether there are more.
-    fn check_length(
-        &self,
-        position: usize,
-        tokens: Tokens,
-        whole: impl Fn() -> Result<(usize, bool), crate::Error>,
-    ) -> Result<Tokens, EncodeError> {
-        // A tokenizer may drop all of a text, and put nothing around it.
-        if tokens.ids.is_empty() {
-            return Err(EncodeError::EmptyText { position });
-        }
-        if tokens.truncated && self.options.truncation == Truncation::Refuse {
-            let (whole, more) = whole().map_err(failed)?;
-            return Err(EncodeError::TooLong {
-                position,
-                tokens: whole,
-                more,
-                limit: tokens.ids.len(),
-            });
-        }
-        Ok(tokens)
-    }
-}
-
-fn failed(error: crate::Error) -> EncodeError {
-    EncodeError::Model(Arc::new(error))
-}
-
 /// A reply without vectors yet: of the texts, then of the passages of documents.
 pub(crate) fn blank(texts: &[Tokens], contexts: &[Tokens], dim: usize) -> EncodedReply {
     let rows: usize = contexts.iter().map(Tokens::vectors).sum();
@@ -312,23 +179,5 @@ pub(crate) fn blank(texts: &[Tokens], contexts: &[Tokens], dim: usize) -> Encode
         queue_us: 0,
         tokenize_us: 0,
         embed_us: 0,
-    }
-}
-
-fn refusal(position: usize, error: GivenError) -> EncodeError {
-    match error {
-        GivenError::Unknown { place, id, vocabulary } => EncodeError::UnknownToken {
-            position,
-            place,
-            id,
-            vocabulary,
-        },
-        GivenError::Special { place, id, token } => EncodeError::SpecialToken {
-            position,
-            place,
-            id,
-            token,
-        },
-        GivenError::Failed(error) => EncodeError::Model(Arc::new(error)),
     }
 }

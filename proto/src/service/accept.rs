@@ -68,7 +68,7 @@ async fn accept(
                 let warn = || {
                     failures.warn(format_args!(
                         "{connections} {protocol} connections are open, and more wait"
-                    ))
+                    ));
                 };
                 return (stream, slots.take(warn).await);
             }

@@ -58,12 +58,12 @@ impl ConnectionSlots {
         }
     }
 
-    /// Waits for a slot, and closes connections until there is one. `told` is called where none is free.
-    pub(super) async fn take(&self, told: impl FnOnce()) -> ConnectionSlot {
+    /// Waits for a slot, and closes connections until there is one. `full` is called where none is free.
+    pub(super) async fn take(&self, full: impl FnOnce()) -> ConnectionSlot {
         if let Ok(permit) = Arc::clone(&self.free).try_acquire_owned() {
             return self.slot(permit);
         }
-        told();
+        full();
         loop {
             self.close_some();
             let free = Arc::clone(&self.free).acquire_owned();

@@ -9,6 +9,7 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 use hyper_util::server::conn::auto;
 use tokio::net::TcpListener;
 use tonic::service::Routes;
+use tonic_reflection::server::Builder;
 
 use super::accept::serve_connections;
 use super::bounded::{CallBounds, CallObserver};
@@ -140,14 +141,12 @@ fn schema() -> Result<Schema, ServeError> {
 /// The routes, and their reflection by both names: older clients, such as Python's, know only the first.
 fn with_reflection(routes: Routes, health: &Health) -> Result<Routes, ServeError> {
     let builder = || {
-        let builder = tonic_reflection::server::Builder::configure()
+        let builder = Builder::configure()
             .register_encoded_file_descriptor_set(v1::FILE_DESCRIPTOR_SET)
             .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
             .with_service_name("grpc.health.v1.Health");
         // The descriptors know every service of dyad; this server has these.
-        health
-            .services()
-            .fold(builder, |builder, name| builder.with_service_name(name))
+        health.services().fold(builder, Builder::with_service_name)
     };
     Ok(routes
         .add_service(builder().build_v1()?)
