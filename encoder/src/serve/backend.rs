@@ -128,7 +128,7 @@ impl ModelBackend {
         let work = |number: usize, run: F| {
             let _stop = StopOnExit(self);
             while let Some(cut) = self.next(number) {
-                let embedded = embed((&run, dim), &cut, &self.metrics);
+                let embedded = embed(&run, dim, &cut, &self.metrics);
                 self.lock().line.end(number, Instant::now(), embedded);
             }
         };
@@ -182,8 +182,8 @@ impl Drop for StopOnExit<'_> {
     }
 }
 
-/// Whether it succeeded.
-fn embed<F>((run, dim): (&F, usize), cut: &Cut<Arc<PendingReply>>, metrics: &EncoderMetrics) -> bool
+/// Embeds a batch by a function that makes rows of `dim` values. Whether it succeeded.
+fn embed<F>(run: &F, dim: usize, cut: &Cut<Arc<PendingReply>>, metrics: &EncoderMetrics) -> bool
 where
     F: Fn(Tower, &[&Tokens]) -> Result<Vec<f32>, Error>,
 {

@@ -83,7 +83,7 @@ impl<R: Clone> WaitingLine<R> {
 
     #[cfg(test)]
     pub(crate) fn measure(&mut self, backlog: usize, tokens: usize, spent: Duration) {
-        self.rates.measure(backlog, (tokens, 1.0), spent);
+        self.rates.measure(backlog, tokens, 1.0, spent);
     }
 
     /// Whether a request of this number of tokens can be answered before its deadline. Nobody is refused while a runner
@@ -146,7 +146,7 @@ impl<R: Clone> WaitingLine<R> {
         {
             let spent = now.saturating_duration_since(since);
             let at_once = until.saturating_sub(busy).as_secs_f64() / spent.as_secs_f64().max(1e-6);
-            self.rates.measure(backlog, (tokens, at_once.max(1.0)), spent);
+            self.rates.measure(backlog, tokens, at_once.max(1.0), spent);
         }
     }
 

@@ -9,7 +9,8 @@
 //! | `handle.rs` | start a model, embed texts or score pairs with a deadline |
 //! | `request.rs` | texts or token ids, truncation, dimensions |
 //! | `passages.rs` | passages in their documents: late chunking |
-//! | `submit.rs` | from a request to the queue: checks, tokenizing |
+//! | `submit.rs` | from a request to the queue: checks, admission |
+//! | `input_splitter.rs` | from a request's input to tokens |
 //! | `admission.rs` | how much may wait, and who is refused |
 //! | `line.rs` | who can be answered in his time; pure data |
 //! | `rate.rs` | how fast the model embeds, measured; pure data |
@@ -27,6 +28,7 @@ mod backend;
 mod error;
 mod handle;
 pub mod http;
+mod input_splitter;
 mod line;
 mod metrics;
 mod passages;

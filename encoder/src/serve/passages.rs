@@ -1,13 +1,8 @@
 //! Passages in their documents: late chunking in a request.
 
 use std::ops::Range;
-use std::sync::Arc;
 
-use rayon::prelude::*;
-
-use super::error::EncodeError;
-use crate::config::Tower;
-use crate::tokenize::{ContextTokens, DocumentWindow, PassageBytes, PassagesOfDocument, Tokenizer, add_contexts};
+use crate::tokenize::{PassageBytes, PassagesOfDocument, add_contexts};
 
 /// Bytes of a token of usual text, and half as many again: what tokenizing takes is less than embedding.
 const BYTES_PER_TOKEN: usize = 8;
@@ -31,7 +26,7 @@ pub struct ReadPassage {
 }
 
 impl ReadDocument {
-    fn passages_of(&self) -> PassagesOfDocument<'_> {
+    pub(super) fn passages_of(&self) -> PassagesOfDocument<'_> {
         let bytes_of = |passage: &ReadPassage| PassageBytes {
             number: passage.text,
             bytes: passage.bytes.clone(),
@@ -51,25 +46,6 @@ impl ReadDocument {
         let pieces = self.text.len() / (BYTES_PER_TOKEN * longest.max(1)) + 1;
         std::iter::repeat_n(self.text.len(), windows + pieces)
     }
-}
-
-/// The tokens of documents of which a number of texts are passages; `go_on` is asked before each document.
-pub(super) fn context_tokens(
-    tokenizer: &Tokenizer,
-    tower: Tower,
-    documents: &[ReadDocument],
-    texts: usize,
-    go_on: &(dyn Fn() -> Result<(), EncodeError> + Sync),
-) -> Result<ContextTokens, EncodeError> {
-    let documents: Vec<PassagesOfDocument<'_>> = documents.iter().map(ReadDocument::passages_of).collect();
-    let windows = |of: &PassagesOfDocument<'_>| {
-        go_on()?;
-        tokenizer
-            .windows_of(tower, of)
-            .map_err(|error| EncodeError::Model(Arc::new(error)))
-    };
-    let windows: Vec<Vec<DocumentWindow>> = documents.par_iter().map(windows).collect::<Result<_, _>>()?;
-    Ok(ContextTokens::of(&documents, windows, texts))
 }
 
 /// Of each text of a request, the vector of its tokens in its document, and how much that counts.

@@ -39,7 +39,7 @@ pub(crate) struct Rates {
 impl Rates {
     /// Records a batch: its tokens, the backlog that it was cut from, and the time that it took with that many batches
     /// at once, on average, itself included, which are taken to be as fast.
-    pub(crate) fn measure(&mut self, backlog: usize, (tokens, at_once): (usize, f64), spent: Duration) {
+    pub(crate) fn measure(&mut self, backlog: usize, tokens: usize, at_once: f64, spent: Duration) {
         let measured = tokens as f64 * at_once / spent.as_secs_f64().max(1e-6);
         let at = class(backlog);
         let Some(class) = self.classes.get_mut(at) else { return };
@@ -90,13 +90,13 @@ mod tests {
     fn nothing_is_known_of_a_backlog_that_was_never_met() {
         let mut rates = Rates::default();
         assert_eq!(rates.at(1), None);
-        rates.measure(100, (100, 1.0), SECOND);
+        rates.measure(100, 100, 1.0, SECOND);
         assert_eq!(
             (per_second(&rates, 12), per_second(&rates, 127), per_second(&rates, 128)),
             (Some(100), Some(100), None)
         );
         assert_eq!(per_second(&rates, usize::MAX), None);
-        rates.measure(usize::MAX, (1000, 1.0), SECOND);
+        rates.measure(usize::MAX, 1000, 1.0, SECOND);
         assert_eq!(per_second(&rates, usize::MAX), Some(1000));
     }
 
@@ -104,20 +104,20 @@ mod tests {
     fn one_slow_batch_counts_as_one_and_is_forgotten() {
         let mut rates = Rates::default();
         for _ in 0..20 {
-            rates.measure(1000, (1000, 1.0), SECOND);
+            rates.measure(1000, 1000, 1.0, SECOND);
         }
-        rates.measure(1000, (1000, 1.0), SECOND * 100);
+        rates.measure(1000, 1000, 1.0, SECOND * 100);
         let slow = per_second(&rates, 1000).unwrap();
         assert!((740..770).contains(&slow), "{slow}");
         // After a slow hour too: one batch at the old speed brings back a quarter of it, four of them two thirds.
         for _ in 0..100 {
-            rates.measure(1000, (1000, 1.0), SECOND * 100);
+            rates.measure(1000, 1000, 1.0, SECOND * 100);
         }
         assert_eq!(per_second(&rates, 1000), Some(10));
-        rates.measure(1000, (1000, 1.0), SECOND);
+        rates.measure(1000, 1000, 1.0, SECOND);
         assert!(per_second(&rates, 1000).unwrap() >= 250);
         for _ in 0..3 {
-            rates.measure(1000, (1000, 1.0), SECOND);
+            rates.measure(1000, 1000, 1.0, SECOND);
         }
         assert!(per_second(&rates, 1000).unwrap() >= 660);
     }
@@ -125,15 +125,15 @@ mod tests {
     #[test]
     fn old_measures_give_way_to_new_ones_of_other_backlogs() {
         let mut rates = Rates::default();
-        rates.measure(10, (10, 1.0), SECOND / 100);
-        rates.measure(100_000, (2000, 1.0), SECOND / 10);
+        rates.measure(10, 10, 1.0, SECOND / 100);
+        rates.measure(100_000, 2000, 1.0, SECOND / 10);
         assert_eq!(
             (per_second(&rates, 10), per_second(&rates, 100_000)),
             (Some(1000), Some(20_000))
         );
         // Slower under load than it ever was when idle: it is slower when idle as well.
         for _ in 0..50 {
-            rates.measure(100_000, (2000, 1.0), SECOND * 10);
+            rates.measure(100_000, 2000, 1.0, SECOND * 10);
         }
         assert_eq!(
             (per_second(&rates, 10), per_second(&rates, 100_000)),
@@ -141,7 +141,7 @@ mod tests {
         );
         // Faster when idle than it was under load: it is as fast under load.
         for _ in 0..50 {
-            rates.measure(10, (10, 1.0), SECOND / 100);
+            rates.measure(10, 10, 1.0, SECOND / 100);
         }
         assert_eq!(
             (per_second(&rates, 10), per_second(&rates, 100_000)),
@@ -153,7 +153,7 @@ mod tests {
     fn a_usual_batch_is_known() {
         let mut rates = Rates::default();
         for _ in 0..50 {
-            rates.measure(5000, (1800, 1.0), SECOND);
+            rates.measure(5000, 1800, 1.0, SECOND);
         }
         assert_eq!(rates.at(5000).map(|rate| rate.batch.round() as u64), Some(1800));
     }

@@ -3,19 +3,18 @@
 use std::sync::{Arc, mpsc};
 use std::time::Instant;
 
-use rayon::prelude::*;
 use tokio::sync::oneshot;
 
 use super::admission::{Permit, at_most};
 use super::backend::ModelBackend;
 use super::error::{EncodeError, late};
 use super::handle::Handle;
-use super::passages::{LateRows, context_tokens};
+use super::input_splitter::{InputSplitter, TokenizedInput};
 use super::queue::QueuedRequest;
 use super::reply::{EncodedReply, PendingReply, Receiver, ReplyOutcome, micros};
-use super::request::{EncodeOptions, Input, Truncation};
+use super::request::{EncodeOptions, Input};
 use crate::config::Tower;
-use crate::tokenize::{ContextTokens, GivenError, Tokenizer, Tokens};
+use crate::tokenize::Tokens;
 
 /// A request that is in order, and when it came.
 #[derive(Debug)]
@@ -126,13 +125,17 @@ impl Handle {
                 came,
                 ..
             } = job;
-            let mut tokenize = || -> Result<InContext, EncodeError> {
-                let texts = split(&tokenizer, tower, &input, options, came)?;
-                let tokenized = InContext::of(&tokenizer, &input, (tower, options, came), texts)?;
+            let splitter = InputSplitter {
+                tokenizer: &tokenizer,
+                tower,
+                options,
+                came,
+            };
+            let tokenized = splitter.split(&input).and_then(|tokenized| {
                 permit.fit(&admission, tokenized.tokens())?;
                 Ok(tokenized)
-            };
-            let InContext { texts, contexts, late } = match tokenize() {
+            });
+            let TokenizedInput { texts, contexts, late } = match tokenized {
                 Ok(tokenized) => tokenized,
                 Err(error) => {
                     drop(permit);
@@ -160,60 +163,6 @@ impl Handle {
     }
 }
 
-/// A request's tokens, and those of the documents in which its texts stand, where they stand in some.
-struct InContext {
-    texts: Vec<Tokens>,
-    contexts: Vec<Tokens>,
-    late: Option<LateRows>,
-}
-
-impl InContext {
-    fn of(
-        tokenizer: &Tokenizer,
-        input: &Input,
-        (tower, options, came): (Tower, EncodeOptions, Instant),
-        mut texts: Vec<Tokens>,
-    ) -> Result<Self, EncodeError> {
-        let Input::Passages { documents, weight, .. } = input else {
-            return Ok(Self {
-                texts,
-                contexts: Vec::new(),
-                late: None,
-            });
-        };
-        let in_time = || {
-            if Instant::now() < options.deadline {
-                Ok(())
-            } else {
-                Err(late(came))
-            }
-        };
-        let tokens = context_tokens(tokenizer, tower, documents, texts.len(), &in_time);
-        let ContextTokens { contexts, rows, cut } = tokens?;
-        for (position, (text, cut)) in texts.iter_mut().zip(cut).enumerate() {
-            if cut && options.truncation == Truncation::Refuse {
-                let limit = contexts.iter().map(|window| window.ids.len()).max().unwrap_or_default();
-                return Err(EncodeError::TooLong {
-                    position,
-                    tokens: limit,
-                    more: true,
-                    limit,
-                });
-            }
-            text.truncated |= cut;
-        }
-        Ok(Self {
-            texts,
-            contexts,
-            late: Some(LateRows { rows, weight: *weight }),
-        })
-    }
-
-    fn tokens(&self) -> usize {
-        self.texts.iter().chain(&self.contexts).map(|text| text.ids.len()).sum()
-    }
-}
-
 /// A reply without vectors yet: of the texts, then of the passages of documents.
 pub(crate) fn blank(texts: &[Tokens], contexts: &[Tokens], dim: usize) -> EncodedReply {
     let rows: usize = contexts.iter().map(Tokens::vectors).sum();
@@ -230,88 +179,5 @@ pub(crate) fn blank(texts: &[Tokens], contexts: &[Tokens], dim: usize) -> Encode
         queue_us: 0,
         tokenize_us: 0,
         embed_us: 0,
-    }
-}
-
-/// Tokens of every text; of several errors that of the first text.
-fn split(
-    tokenizer: &Tokenizer,
-    tower: Tower,
-    input: &Input,
-    options: EncodeOptions,
-    came: Instant,
-) -> Result<Vec<Tokens>, EncodeError> {
-    let failed = |error| EncodeError::Model(Arc::new(error));
-    let in_time = || {
-        if Instant::now() < options.deadline {
-            Ok(())
-        } else {
-            Err(late(came))
-        }
-    };
-    let fits = |position, tokens: Tokens, whole: &dyn Fn() -> Result<(usize, bool), crate::Error>| {
-        // A tokenizer may drop all of a text, and put nothing around it.
-        if tokens.ids.is_empty() {
-            return Err(EncodeError::EmptyText { position });
-        }
-        if tokens.truncated && options.truncation == Truncation::Refuse {
-            let (whole, more) = whole().map_err(failed)?;
-            return Err(EncodeError::TooLong {
-                position,
-                tokens: whole,
-                more,
-                limit: tokens.ids.len(),
-            });
-        }
-        Ok(tokens)
-    };
-    let tokens: Vec<Result<Tokens, EncodeError>> = match input {
-        Input::Texts(texts) | Input::Passages { texts, .. } => {
-            let one = |(position, text): (usize, &String)| {
-                in_time()?;
-                let tokens = tokenizer.encode(tower, text).map_err(failed)?;
-                fits(position, tokens, &|| tokenizer.whole_length(tower, text))
-            };
-            texts.par_iter().enumerate().map(one).collect()
-        }
-        Input::TokenIds(texts) => {
-            let one = |(position, ids): (usize, &Vec<u32>)| {
-                in_time()?;
-                let tokens = tokenizer
-                    .surround(tower, ids)
-                    .map_err(|error| refusal(position, error))?;
-                fits(position, tokens, &|| {
-                    Ok((tokenizer.whole_length_of(tower, ids.len())?, false))
-                })
-            };
-            texts.par_iter().enumerate().map(one).collect()
-        }
-        Input::Pairs { query, texts } => {
-            let one = |(position, text): (usize, &String)| {
-                in_time()?;
-                let tokens = tokenizer.encode_pair(query, text).map_err(failed)?;
-                fits(position, tokens, &|| tokenizer.whole_length_of_pair(query, text))
-            };
-            texts.par_iter().enumerate().map(one).collect()
-        }
-    };
-    tokens.into_iter().collect()
-}
-
-fn refusal(position: usize, error: GivenError) -> EncodeError {
-    match error {
-        GivenError::Unknown { place, id, vocabulary } => EncodeError::UnknownToken {
-            position,
-            place,
-            id,
-            vocabulary,
-        },
-        GivenError::Special { place, id, token } => EncodeError::SpecialToken {
-            position,
-            place,
-            id,
-            token,
-        },
-        GivenError::Failed(error) => EncodeError::Model(Arc::new(error)),
     }
 }

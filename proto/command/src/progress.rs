@@ -62,9 +62,9 @@ impl ProgressBar {
     /// Prints a line above the bar, or to the log.
     pub fn println(&self, line: &str) {
         if self.bar.is_hidden() {
-            tracing::info!("{line}")
+            tracing::info!("{line}");
         } else {
-            self.bar.println(line)
+            self.bar.println(line);
         }
     }
 

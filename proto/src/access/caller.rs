@@ -128,10 +128,21 @@ impl Caller {
             Ok(()) => (status_name(Code::Ok), ""),
             Err(status) => (status_name(status.code()), status.message()),
         };
-        tracing::info!(target: "audit", call, key = id, key_name = name, peer, request_id = %self.request_id, %details, status, message);
+        let request_id = &*self.request_id;
+        tracing::info!(
+            target: "audit",
+            call,
+            key = id,
+            key_name = name,
+            peer,
+            request_id,
+            %details,
+            status,
+            message
+        );
         if let Some(audit) = &self.audit {
             audit.write(&serde_json::json!({
-                "call": call, "key": id, "key_name": name, "peer": peer, "request_id": &*self.request_id,
+                "call": call, "key": id, "key_name": name, "peer": peer, "request_id": request_id,
                 "details": details, "status": status, "message": message,
             }));
         }

@@ -1,27 +1,25 @@
-//! The layer around every gRPC service: checks the caller, bounds and checks request bodies, tracks reply bodies per
-//! connection, and counts requests in flight.
+//! What is around every gRPC service: the caller is checked, the call's time is bounded, and so are its requests, which
+//! are checked before they are decoded.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, HeaderValue};
+use axum::middleware::Next;
+use axum::response::Response;
 use tokio::sync::watch;
-use tonic::body::Body;
-use tonic::codegen::{Service, http};
 use tonic::{Code, Status};
-use tower::Layer;
 use tracing::Instrument as _;
 
 use super::budget::ByteBudget;
+use super::checked::Checked;
+use super::deadline;
 use super::encoding::{ACCEPTED, Encoding};
-use super::incoming::Client;
-use super::receive::{HeldBody, ReceivedRequest, inbox};
-use super::reply::{SentReply, UntilSent};
-use super::request_id::{REQUEST_ID, header_value, request_id};
+use super::receive::{HeldBody, ReceivedRequest, RequestMemory};
 use super::schema::{Method, Schema};
-use crate::access::{AccessControl, Caller, Needed};
-use crate::trace_context;
+use crate::access::{AccessControl, Needed};
 
 /// Told of the calls of dyad's own services, and of those for which there is no method.
 pub trait CallObserver: std::fmt::Debug + Send + Sync {
@@ -70,48 +68,92 @@ impl Drop for Observed {
 const ENCODING: &str = "grpc-encoding";
 const ACCEPT_ENCODING: &str = "grpc-accept-encoding";
 
-/// How the messages of a request are compressed; the name, where that is not known.
-fn encoding(headers: &http::HeaderMap) -> Result<Option<Encoding>, String> {
+/// How the messages of a request are compressed.
+fn encoding(headers: &HeaderMap) -> Result<Option<Encoding>, Status> {
     let Some(name) = headers.get(ENCODING) else {
         return Ok(None);
     };
     let name = String::from_utf8_lossy(name.as_bytes());
-    Encoding::named(&name).map_err(|()| name.into_owned())
+    Encoding::named(&name).map_err(|()| {
+        let got = name.escape_debug();
+        Status::unimplemented(format!(
+            "header `grpc-encoding`: expected one of {ACCEPTED}, got `{got}`"
+        ))
+    })
 }
 
-fn unknown_encoding(name: &str) -> Status {
-    let got = name.escape_debug();
-    Status::unimplemented(format!(
-        "header `grpc-encoding`: expected one of {ACCEPTED}, got `{got}`"
-    ))
+/// The bounds of a server's calls.
+#[derive(Debug)]
+pub(super) struct CallBounds {
+    pub(super) schema: Arc<Schema>,
+    /// Memory for the requests of all calls.
+    pub(super) inbox: ByteBudget,
+    /// Whether the drain has begun.
+    pub(super) draining: watch::Receiver<bool>,
+    /// Longest time for any call; a shorter deadline of the client wins.
+    pub(super) timeout: Duration,
+    pub(super) access: AccessControl,
+    /// Told of calls, for metrics.
+    pub(super) observer: Option<Arc<dyn CallObserver>>,
 }
 
-/// The layer that wraps services.
-#[derive(Debug, Clone)]
-pub(super) struct BoundedLayer {
-    schema: Arc<Schema>,
-    inbox: ByteBudget,
-    draining: watch::Receiver<bool>,
-    in_flight: Arc<AtomicUsize>,
-    access: AccessControl,
-    observer: Option<Arc<dyn CallObserver>>,
-}
-
-impl BoundedLayer {
-    pub(super) fn new(
-        schema: Schema,
-        draining: watch::Receiver<bool>,
-        in_flight: Arc<AtomicUsize>,
-        (access, observer): (AccessControl, Option<Arc<dyn CallObserver>>),
-    ) -> Self {
-        Self {
-            schema: Arc::new(schema),
-            inbox: inbox(),
-            draining,
-            in_flight,
-            access,
-            observer,
+impl CallBounds {
+    /// Answers a call by `next`, unless it is refused: before a byte of its requests is read.
+    pub(super) async fn answer(State(bounds): State<Arc<Self>>, mut request: Request, next: Next) -> Response {
+        let path = request.uri().path().to_owned();
+        // Paths that lead nowhere are one call, so that strangers cannot write what they like into logs.
+        let method = bounds.schema.method(&path);
+        let call = method.map_or_else(|| "unknown".to_owned(), |_| name(&path));
+        let mut observed = Observed::new(bounds.observer.as_ref(), &path, method);
+        let (checked, allowed) = Checked::open(&bounds.access, Needed::of_grpc(&path), &call, &mut request);
+        let reply = match allowed.and_then(|()| encoding(request.headers())) {
+            Ok(encoding) => {
+                let reply = bounds.call(request, method, encoding, next);
+                reply.instrument(checked.span().clone()).await
+            }
+            Err(status) => {
+                let mut refusal = status.into_http::<Body>();
+                let accepted = HeaderValue::from_static(ACCEPTED);
+                refusal.headers_mut().insert(ACCEPT_ENCODING, accepted);
+                refusal
+            }
+        };
+        if let Some(observed) = &mut observed {
+            // A call that fails has no more than headers.
+            observed.status = Status::from_header_map(reply.headers()).map_or(Code::Ok, |status| status.code());
         }
+        checked.answer(reply)
+    }
+
+    /// Passes on a call whose requests are bounded, and checked against the schema. Messages are unpacked on the way,
+    /// and reach the service plain.
+    async fn call(
+        &self,
+        mut request: Request,
+        method: Option<Method>,
+        encoding: Option<Encoding>,
+        next: Next,
+    ) -> Response {
+        let time = deadline::of_headers(request.headers()).map_or(self.timeout, |time| time.min(self.timeout));
+        request.headers_mut().remove(ENCODING);
+        let (inbox, held) = (self.inbox.clone(), HeldBody::default());
+        // Until the reply is made: the request has been consumed by then.
+        let _held = Arc::clone(&held);
+        // Unknown methods are refused by the routes, which read no body.
+        if let Some(method) = method {
+            let (schema, memory) = (Arc::clone(&self.schema), RequestMemory { inbox, held });
+            let mut draining = self.draining.clone();
+            let drain = Box::pin(async move {
+                // The sender is dropped when the server ends.
+                let _ = draining.wait_for(|begun| *begun).await;
+            });
+            request = request.map(|body| {
+                let body = tonic::body::Body::new(body);
+                Body::new(ReceivedRequest::new(body, schema, method, memory, drain, encoding))
+            });
+        }
+        let reply = tokio::time::timeout(time, next.run(request)).await;
+        reply.unwrap_or_else(|_| Status::cancelled("Timeout expired").into_http())
     }
 }
 
@@ -120,147 +162,6 @@ fn name(path: &str) -> String {
     let path = path.trim_start_matches('/');
     let (service, method) = path.split_once('/').unwrap_or((path, ""));
     format!("{}.{method}", service.rsplit('.').next().unwrap_or_default())
-}
-
-impl<S> Layer<S> for BoundedLayer {
-    type Service = Bounded<S>;
-
-    fn layer(&self, inner: S) -> Bounded<S> {
-        Bounded {
-            inner,
-            bounds: self.clone(),
-        }
-    }
-}
-
-/// A wrapped service.
-#[derive(Debug, Clone)]
-pub(super) struct Bounded<S> {
-    inner: S,
-    bounds: BoundedLayer,
-}
-
-/// Counts a request from its arrival until its reply is sent.
-struct Counted(Arc<AtomicUsize>);
-
-impl Counted {
-    fn new(in_flight: &Arc<AtomicUsize>) -> Self {
-        in_flight.fetch_add(1, Ordering::Relaxed);
-        Self(Arc::clone(in_flight))
-    }
-}
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-impl<S> Service<http::Request<Body>> for Bounded<S>
-where
-    S: Service<http::Request<Body>, Response = http::Response<Body>>,
-    S::Future: Send + 'static,
-{
-    type Response = http::Response<Body>;
-    type Error = S::Error;
-    type Future = std::pin::Pin<Box<dyn Future<Output = Result<Self::Response, S::Error>> + Send>>;
-
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
-        self.inner.poll_ready(cx)
-    }
-
-    fn call(&mut self, mut request: http::Request<Body>) -> Self::Future {
-        let BoundedLayer {
-            schema,
-            inbox,
-            draining,
-            in_flight,
-            access,
-            observer,
-        } = &self.bounds;
-        let counted = Counted::new(in_flight);
-        let held = HeldBody::default();
-        let Client {
-            owed,
-            address,
-            is_known,
-        } = request.extensions().get::<Client>().cloned().unwrap_or_default();
-        let (path, id) = (request.uri().path(), request_id(request.headers()));
-        // Paths that lead nowhere are one call, so that strangers cannot write what they like into logs.
-        let method = schema.method(path);
-        let call = if method.is_some() {
-            name(path)
-        } else {
-            "unknown".to_owned()
-        };
-        let mut observed = Observed::new(observer.as_ref(), path, method);
-        let id_header = header_value(&id);
-        let span = tracing::info_span!("request", %id, call);
-        trace_context::continue_from(&span, request.headers());
-        let checked = access.check(
-            request.headers(),
-            Needed::of_grpc(path),
-            &call,
-            Caller::new(address, id),
-        );
-        let encoding = encoding(request.headers()).map_err(|name| unknown_encoding(&name));
-        let (caller, place, encoding) = match checked.and_then(|(caller, place)| Ok((caller, place, encoding?))) {
-            Ok(checked) => checked,
-            // No byte of the request's body is read.
-            Err(status) => {
-                if let Some(observed) = &mut observed {
-                    observed.status = status.code();
-                }
-                let mut refusal = status.into_http();
-                refusal.headers_mut().insert(REQUEST_ID, id_header);
-                refusal
-                    .headers_mut()
-                    .insert(ACCEPT_ENCODING, http::HeaderValue::from_static(ACCEPTED));
-                return Box::pin(async move { Ok(refusal) });
-            }
-        };
-        // Messages are unpacked here, and reach the service plain.
-        request.headers_mut().remove(ENCODING);
-        if caller.has_key() {
-            is_known.store(true, Ordering::Relaxed);
-        }
-        request.extensions_mut().insert(caller);
-        // Unknown methods are refused by the routes, which read no body.
-        let request = match method {
-            Some(method) => request.map(|body| {
-                let mut draining = draining.clone();
-                let drain = Box::pin(async move {
-                    // The sender is dropped when the server ends.
-                    let _ = draining.wait_for(|begun| *begun).await;
-                });
-                let memory = (inbox.clone(), Arc::clone(&held));
-                Body::new(ReceivedRequest::new(
-                    body,
-                    Arc::clone(schema),
-                    method,
-                    memory,
-                    drain,
-                    encoding,
-                ))
-            }),
-            None => request,
-        };
-        let reply = self.inner.call(request);
-        let reply = async move {
-            let mut reply = reply.await?;
-            if let Some(observed) = &mut observed {
-                // A call that fails has no more than headers.
-                observed.status = Status::from_header_map(reply.headers()).map_or(Code::Ok, |status| status.code());
-            }
-            drop(observed);
-            reply.headers_mut().insert(REQUEST_ID, id_header);
-            // The request has been consumed by now.
-            drop(held);
-            let kept = reply.extensions_mut().remove::<UntilSent>();
-            Ok(reply.map(|body| Body::new(SentReply::new(body, owed, kept, Box::new((counted, place))))))
-        };
-        Box::pin(reply.instrument(span))
-    }
 }
 
 #[cfg(test)]

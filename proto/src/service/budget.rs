@@ -60,7 +60,8 @@ impl HeldBytes {
     }
 }
 
-fn raise(held: &mut Option<OwnedSemaphorePermit>, wanted: usize, places: &Arc<Semaphore>) -> bool {
+/// Raises what is held of some places to what is wanted. False where they do not suffice.
+pub(super) fn raise(held: &mut Option<OwnedSemaphorePermit>, wanted: usize, places: &Arc<Semaphore>) -> bool {
     let more = wanted.saturating_sub(held.as_ref().map_or(0, OwnedSemaphorePermit::num_permits));
     if more == 0 {
         return true;

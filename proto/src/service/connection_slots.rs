@@ -1,105 +1,124 @@
-//! Bounds the number of connections; idle ones are closed in favour of new ones.
+//! Bounds the number of connections; those that may give way are closed in favour of new ones.
 //!
-//! Idle connections cost their clients nothing, so a bound alone would let one client lock out the others. Where no
-//! slot is free, the connections that have been idle longest are closed; a request in flight is never cut off.
+//! Connections that do nothing cost their clients nothing, so a bound alone would let one client lock out the others.
+//! Where no slot is free, the connections that have not held theirs for longest are closed.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
 /// Time for a connection that is closed to end by itself, as after the last bytes of a reply.
 pub(super) const CLOSE_GRACE: Duration = Duration::from_millis(500);
 
-/// Share of the idle connections that are closed at a time: one in N, and at least one.
+/// Share of the connections that may give way that are closed at a time: one in N, and at least one.
 const EVICTED_SHARE: usize = 16;
 
 /// All connection slots of a server.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(super) struct ConnectionSlots {
     free: Arc<Semaphore>,
-    idle: Arc<Mutex<Idle>>,
+    gives_way: Option<Duration>,
+    unheld: Arc<Mutex<UnheldSlots>>,
 }
 
-/// Idle connections, in the order in which they became idle.
+/// Slots that are not held, in the order in which they were released.
 #[derive(Debug, Default)]
-struct Idle {
-    turn: u64,
-    waiting: BTreeMap<u64, Arc<Notify>>,
+struct UnheldSlots {
+    last_turn: u64,
+    waiting: BTreeMap<u64, UnheldSlot>,
 }
 
-/// The slot of one connection, released when dropped.
+#[derive(Debug)]
+struct UnheldSlot {
+    /// When the connection may be closed.
+    from: Instant,
+    close: Arc<Notify>,
+}
+
+/// The slot of one connection, free when dropped.
 #[derive(Debug)]
 pub(super) struct ConnectionSlot {
-    idle: Arc<Mutex<Idle>>,
-    /// Its number among the idle ones; none while it has a request.
+    unheld: Arc<Mutex<UnheldSlots>>,
+    /// Its number among those that are not held.
     turn: Mutex<Option<u64>>,
     close: Arc<Notify>,
     _permit: OwnedSemaphorePermit,
 }
 
 impl ConnectionSlots {
-    pub(super) fn new(slots: usize) -> Self {
+    /// A connection may be closed for a new one when it has not held its slot for the time `gives_way`; never, where
+    /// there is none.
+    pub(super) fn new(slots: usize, gives_way: Option<Duration>) -> Self {
         Self {
             free: Arc::new(Semaphore::new(slots)),
-            idle: Arc::default(),
+            gives_way,
+            unheld: Arc::default(),
         }
     }
 
-    /// Waits for a slot, and closes idle connections where none is free.
-    pub(super) async fn take(&self) -> ConnectionSlot {
+    /// Waits for a slot, and closes connections until there is one. `full` is called where none is free.
+    pub(super) async fn take(&self, full: impl FnOnce()) -> ConnectionSlot {
+        if let Ok(permit) = Arc::clone(&self.free).try_acquire_owned() {
+            return self.slot(permit);
+        }
+        full();
         loop {
-            if let Ok(permit) = Arc::clone(&self.free).try_acquire_owned() {
-                return ConnectionSlot::new(Arc::clone(&self.idle), permit);
-            }
-            self.end_idle();
+            self.close_some();
             let free = Arc::clone(&self.free).acquire_owned();
             if let Ok(Ok(permit)) = tokio::time::timeout(2 * CLOSE_GRACE, free).await {
-                return ConnectionSlot::new(Arc::clone(&self.idle), permit);
+                return self.slot(permit);
             }
         }
     }
 
-    fn end_idle(&self) {
-        let idle = lock(&self.idle);
-        for connection in idle.waiting.values().take(idle.waiting.len().div_ceil(EVICTED_SHARE)) {
-            connection.notify_one();
+    fn slot(&self, permit: OwnedSemaphorePermit) -> ConnectionSlot {
+        let slot = ConnectionSlot {
+            unheld: Arc::clone(&self.unheld),
+            turn: Mutex::default(),
+            close: Arc::default(),
+            _permit: permit,
+        };
+        if let Some(time) = self.gives_way {
+            slot.release_at(Instant::now() + time);
+        }
+        slot
+    }
+
+    fn close_some(&self) {
+        let (now, unheld) = (Instant::now(), lock(&self.unheld));
+        let share = unheld.waiting.len().div_ceil(EVICTED_SHARE);
+        for slot in unheld.waiting.values().take(share).filter(|slot| slot.from <= now) {
+            slot.close.notify_one();
         }
     }
 }
 
 impl ConnectionSlot {
-    fn new(idle: Arc<Mutex<Idle>>, permit: OwnedSemaphorePermit) -> Self {
-        let slot = Self {
-            idle,
-            turn: Mutex::default(),
-            close: Arc::default(),
-            _permit: permit,
-        };
-        slot.set_idle();
-        slot
-    }
-
-    /// Marks the connection as idle.
-    pub(super) fn set_idle(&self) {
-        let mut idle = lock(&self.idle);
-        idle.turn += 1;
-        let turn = idle.turn;
-        idle.waiting.insert(turn, Arc::clone(&self.close));
-        *lock(&self.turn) = Some(turn);
-    }
-
-    /// Marks the connection as having a request.
-    pub(super) fn set_busy(&self) {
-        let mut idle = lock(&self.idle);
+    /// Keeps the connection from being closed for a new one.
+    pub(super) fn hold(&self) {
+        let mut unheld = lock(&self.unheld);
         if let Some(turn) = lock(&self.turn).take() {
-            idle.waiting.remove(&turn);
+            unheld.waiting.remove(&turn);
         }
     }
 
-    /// Whether the connection is idle.
-    pub(super) fn is_idle(&self) -> bool {
+    /// Lets the connection be closed for a new one.
+    pub(super) fn release(&self) {
+        self.release_at(Instant::now());
+    }
+
+    fn release_at(&self, from: Instant) {
+        let mut unheld = lock(&self.unheld);
+        unheld.last_turn += 1;
+        let (turn, close) = (unheld.last_turn, Arc::clone(&self.close));
+        unheld.waiting.insert(turn, UnheldSlot { from, close });
+        *lock(&self.turn) = Some(turn);
+    }
+
+    /// Whether the connection may be closed for a new one.
+    pub(super) fn gives_way(&self) -> bool {
         lock(&self.turn).is_some()
     }
 
@@ -111,7 +130,7 @@ impl ConnectionSlot {
 
 impl Drop for ConnectionSlot {
     fn drop(&mut self) {
-        self.set_busy();
+        self.hold();
     }
 }
 

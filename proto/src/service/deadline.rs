@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use axum::http::HeaderMap;
 use tonic::metadata::MetadataMap;
 
 /// The longest deadline that is accepted, and the deadline of bulk work that has none.
@@ -9,7 +10,12 @@ pub const LONGEST: Duration = Duration::from_mins(10);
 
 /// The timeout that a caller sets, at most [`LONGEST`]; `None` where it sends no deadline.
 pub fn timeout(metadata: &MetadataMap) -> Option<Duration> {
-    Some(parse(metadata.get("grpc-timeout")?.to_str().ok()?)?.min(LONGEST))
+    Some(of_headers(metadata.as_ref())?.min(LONGEST))
+}
+
+/// The timeout that a caller sets, however long.
+pub(super) fn of_headers(headers: &HeaderMap) -> Option<Duration> {
+    parse(headers.get("grpc-timeout")?.to_str().ok()?)
 }
 
 /// A little less than the timeout, so that a late call ends with our status: the transport cancels late calls without

@@ -1,28 +1,15 @@
 //! The check of an HTTP request, for routes that answer in a form of their own.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::extract::Request;
 use axum::http::header::{HOST, ORIGIN};
 use axum::http::{HeaderValue, Version};
-use axum::response::Response;
-use futures_util::StreamExt as _;
-use tokio::sync::OwnedSemaphorePermit;
 use tonic::Status;
-use tracing::Span;
 
-use super::request_id::{REQUEST_ID, header_value, request_id};
-use crate::access::{AccessControl, Caller, Needed};
-use crate::trace_context;
-
-/// A request that may be answered: its caller is in its extensions.
-#[derive(Debug)]
-pub struct Checked {
-    id: Arc<str>,
-    span: Span,
-    place: Option<OwnedSemaphorePermit>,
-}
+use super::checked::Checked;
+use crate::access::{AccessControl, Needed};
 
 /// The check of every request: of its caller, and, where nobody needs a key, of where it comes from. A page of a
 /// stranger in a browser of this machine could otherwise let a name of its own point here and read what the browser may
@@ -50,19 +37,8 @@ impl HttpAccess {
     /// Checks a request for `call`, as the log names it, and puts its caller into it. The id is for the reply, refusal
     /// or not: [`Checked::answer`].
     pub fn check(&self, needed: Needed, call: &str, request: &mut Request) -> (Checked, Result<(), Status>) {
-        let id = request_id(request.headers());
-        let span = tracing::info_span!("request", %id, call);
-        trace_context::continue_from(&span, request.headers());
-        let peer = request.extensions().get::<SocketAddr>().copied();
-        let caller = Caller::new(peer, Arc::clone(&id));
-        let checked = self.control.check(request.headers(), needed, call, caller);
-        match checked.and_then(|checked| self.check_host(request).map(|()| checked)) {
-            Ok((caller, place)) => {
-                request.extensions_mut().insert(caller);
-                (Checked { id, span, place }, Ok(()))
-            }
-            Err(status) => (Checked { id, span, place: None }, Err(status)),
-        }
+        let (checked, allowed) = Checked::open(&self.control, needed, call, request);
+        (checked, allowed.and_then(|()| self.check_host(request)))
     }
 
     /// Whether the request says once which server it is for, and a server without keys may be called by this name, from
@@ -130,28 +106,6 @@ fn host_of(request: &Request) -> Result<Option<String>, Status> {
         (None, Some(target)) if request.version() != Version::HTTP_11 => Ok(Some(target.to_string())),
         (None, None) if request.version() < Version::HTTP_11 => Ok(None),
         (None, _) => refused("expected one, got none".to_owned()),
-    }
-}
-
-impl Checked {
-    /// The span of the request, for logs and traces.
-    pub fn span(&self) -> &Span {
-        &self.span
-    }
-
-    /// The reply with the request's id; it keeps the place that the caller's key has given until it is sent.
-    pub fn answer(self, reply: Response) -> Response {
-        let Self { id, place, .. } = self;
-        let (mut head, body) = reply.into_parts();
-        head.headers.insert(REQUEST_ID, header_value(&id));
-        let Some(place) = place else {
-            return Response::from_parts(head, body);
-        };
-        let body = body.into_data_stream().map(move |piece| {
-            let _held = &place;
-            piece
-        });
-        Response::from_parts(head, axum::body::Body::from_stream(body))
     }
 }
 

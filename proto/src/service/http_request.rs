@@ -11,25 +11,10 @@ use futures_util::StreamExt;
 use hyper::HeaderMap;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use super::budget::raise;
 use super::deadline::LONGEST;
 use super::encoding::{ACCEPTED, Encoding, UnpackError, when_there_is_room};
-
-/// How long a body may take to arrive.
-#[derive(Debug, Clone, Copy)]
-struct Arrival {
-    /// For whatever comes.
-    first: Duration,
-    /// Bytes that add a second each.
-    per_second: usize,
-    longest: Duration,
-}
-
-/// A body that dribbles is not waited for as long as a large one.
-const ARRIVAL: Arrival = Arrival {
-    first: Duration::from_secs(5),
-    per_second: 64 << 10,
-    longest: Duration::from_mins(1),
-};
+use super::pace::TransferPace;
 
 /// The header of [`timeout`].
 const TIMEOUT: &str = "x-request-timeout";
@@ -116,17 +101,7 @@ fn unpack(
     room: &Arc<Semaphore>,
 ) -> Result<ReceivedBody, BodyError> {
     let mut held: Option<OwnedSemaphorePermit> = None;
-    let reserve = |bytes: usize| {
-        let more = bytes.saturating_sub(held.as_ref().map_or(0, OwnedSemaphorePermit::num_permits));
-        let Ok(share) = Arc::clone(room).try_acquire_many_owned(u32::try_from(more).unwrap_or(u32::MAX)) else {
-            return false;
-        };
-        match &mut held {
-            Some(held) => held.merge(share),
-            none => *none = Some(share),
-        }
-        true
-    };
+    let reserve = |bytes: usize| raise(&mut held, bytes, room);
     let bytes = encoding
         .unpack(&packed.bytes, Vec::new(), limit, reserve)
         .map_err(|error| match error {
@@ -141,7 +116,7 @@ async fn read(body: Body, limit: usize, room: &Arc<Semaphore>, deadline: Instant
     if body.size_hint().lower() > limit as u64 {
         return Err(BodyError::TooLarge { limit });
     }
-    collect(body, limit, room, deadline, ARRIVAL).await
+    collect(body, limit, room, deadline, TransferPace::BODY).await
 }
 
 async fn collect(
@@ -149,7 +124,7 @@ async fn collect(
     limit: usize,
     room: &Arc<Semaphore>,
     deadline: Instant,
-    arrival: Arrival,
+    pace: TransferPace,
 ) -> Result<ReceivedBody, BodyError> {
     let began = Instant::now();
     let mut received = ReceivedBody {
@@ -158,7 +133,7 @@ async fn collect(
     };
     let mut chunks = body.into_data_stream();
     loop {
-        let until = deadline.min(began + arrival.of(received.bytes.len()));
+        let until = deadline.min(began + pace.time_for(received.bytes.len()));
         let chunk = tokio::time::timeout_at(until.into(), chunks.next())
             .await
             .map_err(|_| BodyError::Late)?;
@@ -167,22 +142,10 @@ async fn collect(
         if received.bytes.len() + chunk.len() > limit {
             return Err(BodyError::TooLarge { limit });
         }
-        let share = Arc::clone(room)
-            .try_acquire_many_owned(chunk.len() as u32)
-            .map_err(|_| BodyError::Full)?;
-        match &mut received.room {
-            Some(room) => room.merge(share),
-            none => *none = Some(share),
+        if !raise(&mut received.room, received.bytes.len() + chunk.len(), room) {
+            return Err(BodyError::Full);
         }
         received.bytes.extend_from_slice(&chunk);
-    }
-}
-
-impl Arrival {
-    /// For a body of which this number of bytes has come.
-    fn of(self, bytes: usize) -> Duration {
-        let more = Duration::from_millis(bytes as u64 * 1000 / self.per_second.max(1) as u64);
-        (self.first + more).min(self.longest)
     }
 }
 
@@ -315,9 +278,9 @@ mod tests {
     #[tokio::test]
     async fn a_body_that_dribbles_is_given_up_and_one_that_flows_is_not() {
         let room = Arc::new(Semaphore::new(1 << 20));
-        let arrival = Arrival {
-            first: Duration::from_millis(100),
-            per_second: 10_000,
+        let pace = TransferPace {
+            pause: Duration::from_millis(100),
+            bytes_per_second: 10_000,
             longest: Duration::from_mins(1),
         };
         let pieces = |bytes: usize| {
@@ -328,10 +291,10 @@ mod tests {
         };
         let far = Instant::now() + Duration::from_mins(1);
         // 10 bytes each 40 ms add 1 ms; 1,000 add 100.
-        let refused = collect(pieces(10), LIMIT, &room, far, arrival).await.unwrap_err();
+        let refused = collect(pieces(10), LIMIT, &room, far, pace).await.unwrap_err();
         assert_eq!(refused, BodyError::Late);
         assert_eq!(
-            collect(pieces(1000), LIMIT, &room, far, arrival)
+            collect(pieces(1000), LIMIT, &room, far, pace)
                 .await
                 .unwrap()
                 .bytes
@@ -339,9 +302,12 @@ mod tests {
             10_000
         );
         // No body is waited for longer than the longest, nor beyond the caller's time.
-        assert_eq!(ARRIVAL.of(usize::MAX >> 12), ARRIVAL.longest);
+        assert_eq!(
+            TransferPace::BODY.time_for(usize::MAX >> 12),
+            TransferPace::BODY.longest
+        );
         let soon = Instant::now() + Duration::from_millis(60);
-        assert!(collect(pieces(1000), LIMIT, &room, soon, arrival).await.is_err());
+        assert!(collect(pieces(1000), LIMIT, &room, soon, pace).await.is_err());
     }
 
     #[test]

@@ -4,9 +4,8 @@
 //! and the decoder gets it whole.
 
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http_body::{Body as _, Frame};
@@ -16,12 +15,9 @@ use tonic::body::Body;
 
 use super::budget::{ByteBudget, HeldBytes};
 use super::encoding::{Encoding, UnpackError, when_there_is_room};
+use super::pace::TransferPace;
 use super::schema::{Method, Schema};
 
-/// Longest time for the header of a message; it is added to the time of a message at the minimum rate.
-const STALL: Duration = Duration::from_secs(20);
-/// Minimum rate at which a message must arrive, in bytes per second.
-const LEAST_RATE: usize = 256 << 10;
 /// Bytes of all requests from their arrival until they are answered: of their first 64 KiB, and of the rest.
 const BYTES_AT_ONCE: [usize; 2] = [64 << 20, 128 << 20];
 /// Bytes of all requests of a gRPC server that are under way: 192 MiB.
@@ -40,6 +36,25 @@ pub(super) fn inbox() -> ByteBudget {
 /// The bytes of it that a request holds. Shared with the handler of the request, which drops it last.
 pub(super) type HeldBody = Arc<Mutex<HeldBytes>>;
 
+/// The memory of one request.
+#[derive(Debug, Clone)]
+pub(super) struct RequestMemory {
+    /// What all requests share.
+    pub(super) inbox: ByteBudget,
+    pub(super) held: HeldBody,
+}
+
+impl RequestMemory {
+    /// Holds at least `bytes`. False where there is no room.
+    fn raise_to(&self, bytes: usize) -> bool {
+        self.held().raise_to(bytes, &self.inbox)
+    }
+
+    fn held(&self) -> MutexGuard<'_, HeldBytes> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 /// Completes when a drain begins.
 pub(super) type Draining = Pin<Box<dyn Future<Output = ()> + Send>>;
 
@@ -48,10 +63,9 @@ pub(super) struct ReceivedRequest {
     inner: Body,
     schema: Arc<Schema>,
     method: Method,
-    inbox: ByteBudget,
+    memory: RequestMemory,
     /// Bytes of an incomplete message.
     gathered: BytesMut,
-    held: HeldBody,
     messages: usize,
     /// When the header of the incomplete message arrived.
     begun: Option<Instant>,
@@ -78,7 +92,7 @@ impl ReceivedRequest {
         inner: Body,
         schema: Arc<Schema>,
         method: Method,
-        (inbox, held): (ByteBudget, HeldBody),
+        memory: RequestMemory,
         draining: Draining,
         encoding: Option<Encoding>,
     ) -> Self {
@@ -86,12 +100,11 @@ impl ReceivedRequest {
             inner,
             schema,
             method,
-            inbox,
+            memory,
             gathered: BytesMut::new(),
-            held,
             messages: 0,
             begun: None,
-            stall: Box::pin(tokio::time::sleep(STALL)),
+            stall: Box::pin(tokio::time::sleep(TransferPace::MESSAGE.time_for(0))),
             // A unary request is answered; a stream could go on for ever.
             draining: method.streams.then_some(draining),
             encoding,
@@ -125,8 +138,9 @@ impl ReceivedRequest {
         }
         if self.gathered.len() < HEADER + length {
             let announced = self.begun.get_or_insert_with(Instant::now);
-            let time = STALL + Duration::from_secs((length / LEAST_RATE) as u64);
-            self.stall.as_mut().reset(*announced + time);
+            self.stall
+                .as_mut()
+                .reset(*announced + TransferPace::MESSAGE.time_for(length));
             return Ok(None);
         }
         let message = self.gathered.split_to(HEADER + length).freeze();
@@ -144,19 +158,17 @@ impl ReceivedRequest {
         self.hold(message.len() + elements * ELEMENT_BYTES)?;
         self.messages += 1;
         self.begun = None;
-        self.stall.as_mut().reset(Instant::now() + STALL);
+        self.stall
+            .as_mut()
+            .reset(Instant::now() + TransferPace::MESSAGE.time_for(0));
         Ok(Frame::data(message))
     }
 
     /// Unpacks a message on another thread, together with a header of its own.
     fn unpack(&self, encoding: Encoding, packed: Bytes) -> Unpacking {
-        let (held, inbox, most) = (Arc::clone(&self.held), self.inbox.clone(), self.method.bytes);
+        let (memory, most) = (self.memory.clone(), self.method.bytes);
         let unpacked = when_there_is_room(move || {
-            let reserve = |bytes: usize| {
-                held.lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .raise_to(packed.len() + bytes, &inbox)
-            };
+            let reserve = |bytes: usize| memory.raise_to(packed.len() + bytes);
             let body = packed.get(HEADER..).unwrap_or_default();
             encoding.unpack(body, vec![0; HEADER], most, reserve)
         });
@@ -184,15 +196,11 @@ impl ReceivedRequest {
 
     /// Holds memory for `bytes`.
     fn hold(&self, bytes: usize) -> Result<(), Status> {
-        if self
-            .held
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .raise_to(bytes, &self.inbox)
-        {
-            return Ok(());
+        if self.memory.raise_to(bytes) {
+            Ok(())
+        } else {
+            Err(full())
         }
-        Err(full())
     }
 
     /// Handles the end of the body.
@@ -232,7 +240,7 @@ impl ReceivedRequest {
             }
             if self.messages > 0 && self.method.streams {
                 // The previous message is with its reader, which bounds how many it holds.
-                *self.held.lock().unwrap_or_else(PoisonError::into_inner) = HeldBytes::default();
+                *self.memory.held() = HeldBytes::default();
                 // A stream that always has another request would never end otherwise. One that has begun is not
                 // received.
                 if self.has_drained(cx) {
@@ -297,115 +305,4 @@ impl http_body::Body for ReceivedRequest {
 }
 
 #[cfg(test)]
-mod tests {
-    use http_body::Body as _;
-
-    use super::*;
-
-    /// A body that gives these pieces, and then waits for ever.
-    struct Pieces(Vec<Bytes>);
-
-    impl http_body::Body for Pieces {
-        type Data = Bytes;
-        type Error = Status;
-
-        fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
-            match self.0.pop() {
-                Some(piece) => Poll::Ready(Some(Ok(Frame::data(piece)))),
-                None => Poll::Pending,
-            }
-        }
-    }
-
-    fn received(pieces: Vec<Bytes>, inbox: &ByteBudget) -> ReceivedRequest {
-        let schema = Arc::new(Schema::new(&[crate::v1::FILE_DESCRIPTOR_SET]).unwrap());
-        let method = schema.method("/dyad.v1.Encoder/Encode").unwrap();
-        let pieces = pieces.into_iter().rev().collect();
-        ReceivedRequest::new(
-            Body::new(Pieces(pieces)),
-            schema,
-            method,
-            (inbox.clone(), HeldBody::default()),
-            Box::pin(std::future::pending()),
-            Some(Encoding::Gzip),
-        )
-    }
-
-    /// A message of the encoder that was compressed by gzip, with its header.
-    fn packed(message: &[u8]) -> Bytes {
-        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-        std::io::Write::write_all(&mut encoder, message).unwrap();
-        let packed = encoder.finish().unwrap();
-        [&[1][..], &(packed.len() as u32).to_be_bytes(), &packed]
-            .concat()
-            .into()
-    }
-
-    #[tokio::test]
-    async fn a_compressed_message_comes_as_a_plain_one_would() {
-        let next = async |message: Bytes| {
-            let mut body = received(vec![message], &super::inbox());
-            std::future::poll_fn(|cx| Pin::new(&mut body).poll_frame(cx))
-                .await
-                .unwrap()
-        };
-        let text = [0x1a, 1, b'x'];
-        let frame = next(packed(&text)).await.unwrap().into_data().unwrap();
-        assert_eq!(frame, [&[0, 0, 0, 0, 3][..], &text].concat());
-        // No more when it is unpacked than a plain one may have.
-        let large = next(packed(&vec![0x1a; 33 << 20])).await.unwrap_err();
-        assert_eq!(large.code(), tonic::Code::InvalidArgument);
-        assert!(large.message().contains("when it is unpacked"), "{large}");
-        let damaged = [&[1, 0, 0, 0, 3][..], &text].concat();
-        assert!(next(damaged.into()).await.unwrap_err().message().contains("no gzip"));
-        let flag = [&[7, 0, 0, 0, 3][..], &text].concat();
-        assert_eq!(next(flag.into()).await.unwrap_err().code(), tonic::Code::Internal);
-    }
-
-    fn poll(body: &mut ReceivedRequest) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
-        Pin::new(body).poll_frame(&mut Context::from_waker(std::task::Waker::noop()))
-    }
-
-    #[tokio::test]
-    async fn memory_follows_what_came_and_not_what_was_announced() {
-        let announced = [&[0][..], &(32u32 << 20).to_be_bytes(), &[0x1a, 0]].concat();
-        let mut body = received(vec![announced.into()], &super::inbox());
-        assert!(poll(&mut body).is_pending());
-        assert!(body.gathered.capacity() < 1024, "{}", body.gathered.capacity());
-    }
-
-    #[tokio::test]
-    async fn large_requests_share_a_memory_and_give_it_back() {
-        let inbox = super::inbox();
-        let header = [&[0][..], &(32u32 << 20).to_be_bytes()].concat();
-        let piece = Bytes::from(vec![0; 1 << 20]);
-        let pieces = |count: usize| {
-            std::iter::once(header.clone().into())
-                .chain(vec![piece.clone(); count])
-                .collect()
-        };
-        let mut large: Vec<_> = (0..4).map(|_| received(pieces(31), &inbox)).collect();
-        assert!(large.iter_mut().all(|body| poll(body).is_pending()));
-        let refused = |body: &mut ReceivedRequest| matches!(poll(body), Poll::Ready(Some(Err(status))) if status.code() == tonic::Code::ResourceExhausted);
-        assert!(refused(&mut received(pieces(20), &inbox)));
-        let small = [&[0, 0, 0, 0, 3][..], &[0x1a, 1, b'x']].concat();
-        assert!(matches!(
-            poll(&mut received(vec![small.into()], &inbox)),
-            Poll::Ready(Some(Ok(_)))
-        ));
-        large.clear();
-        assert!(poll(&mut received(pieces(8), &inbox)).is_pending());
-    }
-
-    #[tokio::test]
-    async fn a_message_that_stops_coming_ends_the_request() {
-        let mut body = received(vec![Bytes::from_static(&[0, 0, 0])], &super::inbox());
-        assert!(poll(&mut body).is_pending());
-        body.stall.as_mut().reset(Instant::now());
-        tokio::time::sleep(Duration::from_millis(5)).await;
-        let Poll::Ready(Some(Err(status))) = poll(&mut body) else {
-            panic!("expected an error")
-        };
-        assert_eq!(status.code(), tonic::Code::DeadlineExceeded);
-    }
-}
+mod tests;

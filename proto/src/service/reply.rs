@@ -1,25 +1,20 @@
-//! Reply bodies: sent in pieces, and tracked by their connection until the client has read them.
-//!
-//! HTTP/2 lets a client request a reply and never read it. A connection with a piece that is unread for too long is
-//! closed, with all of its replies.
+//! Reply bodies: sent in pieces, each with a deadline of the connection's clock by which the client must have read it.
 
 use std::any::Any;
-use std::collections::HashMap;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
+use axum::body::Body;
 use bytes::Bytes;
 use http_body::{Body as _, Frame, SizeHint};
-use tonic::Status;
-use tonic::body::Body;
+use hyper::http::Extensions;
+
+use super::client_clock::ClientClock;
 
 /// Bytes passed to the transport at a time: the most that it buffers of a reply that its client does not read.
 const PIECE: usize = 64 << 10;
-/// Minimum rate at which a client must read a reply, in bytes per second.
-pub(super) const LEAST_RATE: usize = 512 << 10;
 /// Replies whose last byte is passed alone. The transport polls a piece before the client's window has room for it, and
 /// the next one only after: so a reply is held until all of it but one byte is sent.
 const LAST_ALONE: usize = 1 << 10;
@@ -33,6 +28,12 @@ impl UntilSent {
     pub fn new(what: impl Any + Send + Sync) -> Self {
         Self(Arc::new(what))
     }
+
+    /// Keeps `what` too, next to what a reply with these extensions keeps already.
+    pub(super) fn add(extensions: &mut Extensions, what: impl Any + Send + Sync) {
+        let kept = extensions.remove::<Self>();
+        extensions.insert(Self::new((kept, what)));
+    }
 }
 
 impl std::fmt::Debug for UntilSent {
@@ -43,34 +44,6 @@ impl std::fmt::Debug for UntilSent {
     }
 }
 
-/// The replies of one connection whose next piece waits for the client, with their deadlines.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Owed {
-    until: Arc<Mutex<HashMap<u64, Instant>>>,
-    next: Arc<AtomicU64>,
-    stall: Duration,
-}
-
-impl Owed {
-    /// For a connection whose client may take this long to read a piece.
-    pub(super) fn new(stall: Duration) -> Self {
-        Self {
-            stall,
-            ..Self::default()
-        }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<u64, Instant>> {
-        self.until.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Whether a client has left a piece waiting for too long.
-    pub(super) fn is_overdue(&self) -> bool {
-        let now = Instant::now();
-        self.lock().values().any(|until| *until < now)
-    }
-}
-
 /// A reply's body.
 pub(super) struct SentReply {
     inner: Body,
@@ -78,26 +51,24 @@ pub(super) struct SentReply {
     rest: Bytes,
     /// Deadline by which the client must have read the last frame.
     frame_until: Instant,
-    owed: Owed,
+    clock: Arc<ClientClock>,
+    /// Of the reply, in the clock.
     number: u64,
-    _kept: Option<UntilSent>,
-    _counted: Box<dyn Any + Send>,
+    _kept: Box<dyn Any + Send>,
 }
 
 impl SentReply {
-    /// `counted` is dropped with the body.
-    pub(super) fn new(inner: Body, owed: Owed, kept: Option<UntilSent>, counted: Box<dyn Any + Send>) -> Self {
-        let number = owed.next.fetch_add(1, Ordering::Relaxed);
-        let frame_until = Instant::now() + owed.stall;
-        owed.lock().insert(number, frame_until);
+    /// `kept` is dropped with the body.
+    pub(super) fn new(inner: Body, clock: Arc<ClientClock>, kept: Box<dyn Any + Send>) -> Self {
+        let (number, frame_until) = (clock.new_reply(), clock.time_to_read(0));
+        clock.set_reply(number, Some(frame_until));
         Self {
             inner,
             rest: Bytes::new(),
             frame_until,
-            owed,
+            clock,
             number,
             _kept: kept,
-            _counted: counted,
         }
     }
 
@@ -106,15 +77,14 @@ impl SentReply {
         Frame::data(self.rest.split_to((self.rest.len() - last).min(PIECE)))
     }
 
-    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
         if !self.rest.is_empty() {
             return Poll::Ready(Some(Ok(self.piece())));
         }
         match Pin::new(&mut self.inner).poll_frame(cx) {
             Poll::Ready(Some(Ok(frame))) => Poll::Ready(Some(Ok(match frame.into_data() {
                 Ok(data) => {
-                    let time = Duration::from_secs((data.len() / LEAST_RATE) as u64);
-                    self.frame_until = Instant::now() + self.owed.stall + time;
+                    self.frame_until = self.clock.time_to_read(data.len());
                     self.rest = data;
                     self.piece()
                 }
@@ -127,19 +97,15 @@ impl SentReply {
 
 impl http_body::Body for SentReply {
     type Data = Bytes;
-    type Error = Status;
+    type Error = axum::Error;
 
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
         let polled = self.poll_next(cx);
-        let (number, until) = (self.number, (Instant::now() + self.owed.stall).min(self.frame_until));
-        let mut owed = self.owed.lock();
         // The transport polls again only when the client has read some of the last piece; while there is none, the
         // client waits for the server.
-        match &polled {
-            Poll::Ready(Some(Ok(_))) => drop(owed.insert(number, until)),
-            Poll::Ready(_) | Poll::Pending => drop(owed.remove(&number)),
-        }
-        drop(owed);
+        let waits = matches!(&polled, Poll::Ready(Some(Ok(_))));
+        let until = waits.then(|| self.clock.time_to_read(0).min(self.frame_until));
+        self.clock.set_reply(self.number, until);
         polled
     }
 
@@ -158,6 +124,84 @@ impl http_body::Body for SentReply {
 
 impl Drop for SentReply {
     fn drop(&mut self) {
-        self.owed.lock().remove(&self.number);
+        self.clock.set_reply(self.number, None);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
+
+    use super::super::client_stream::ClientStream;
+    use super::super::transport::ClientTransport;
+    use super::*;
+
+    const STALL: Duration = Duration::from_millis(300);
+
+    fn connection() -> (ClientStream, DuplexStream, Arc<ClientClock>) {
+        let (ours, theirs) = tokio::io::duplex(64 << 10);
+        let clock = Arc::new(ClientClock::new(Duration::ZERO, 0, STALL));
+        let transport = ClientTransport::new(ours, Arc::clone(&clock));
+        (ClientStream::new(transport), theirs, clock)
+    }
+
+    async fn send(connection: &mut ClientStream, clock: &Arc<ClientClock>, bytes: usize) {
+        let mut reply = SentReply::new(Body::from(vec![7; bytes]), Arc::clone(clock), Box::new(()));
+        while let Some(frame) = std::future::poll_fn(|cx| Pin::new(&mut reply).poll_frame(cx)).await {
+            let piece = frame.unwrap().into_data().unwrap();
+            connection.write_all(&piece).await.unwrap();
+        }
+        connection.flush().await.unwrap();
+    }
+
+    /// Whether a reader that takes that many bytes after each pause is in time for a reply of 4 MiB.
+    async fn is_in_time(bytes: usize, pause: Duration) -> bool {
+        let (mut connection, mut theirs, clock) = connection();
+        let read = async {
+            let mut taken = vec![0; bytes];
+            while theirs.read_exact(&mut taken).await.is_ok() {
+                tokio::time::sleep(pause).await;
+            }
+            std::future::pending::<()>().await;
+        };
+        let late = async {
+            while clock.missed(false).is_none() {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        let sent = async {
+            tokio::select! {
+                () = send(&mut connection, &clock, 4 << 20) => true,
+                () = read => false,
+                () = late => false,
+            }
+        };
+        tokio::time::timeout(Duration::from_mins(1), sent).await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn who_reads_nothing_or_too_slowly_is_too_late_and_who_reads_steadily_is_not() {
+        assert!(!is_in_time(1, Duration::from_hours(1)).await);
+        // Each pause alone is shorter than the limit.
+        assert!(!is_in_time(4 << 10, STALL / 4).await);
+        assert!(is_in_time(256 << 10, Duration::from_millis(1)).await);
+    }
+
+    #[tokio::test]
+    async fn a_pause_between_replies_does_not_count() {
+        let (mut connection, mut theirs, clock) = connection();
+        for _ in 0..3 {
+            send(&mut connection, &clock, 8 << 10).await;
+            tokio::time::sleep(STALL).await;
+            assert_eq!(clock.missed(false), None);
+            theirs.read_exact(&mut [0; 8 << 10]).await.unwrap();
+        }
+        // More than the buffer holds: the time begins now.
+        let mut taken = vec![0; 128 << 10];
+        let (read, ()) = tokio::join!(theirs.read_exact(&mut taken), send(&mut connection, &clock, 128 << 10));
+        read.unwrap();
+        assert_eq!(clock.missed(false), None);
     }
 }

@@ -14,6 +14,8 @@ use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig};
 use tokio_rustls::TlsAcceptor;
 
+use super::protocol::ServedProtocol;
+
 /// Days before a certificate's end from which on every start and reload warns.
 const SOON_DAYS: i64 = 14;
 const DAY_S: i64 = 86_400;
@@ -64,13 +66,6 @@ pub(super) struct TlsFiles {
     pub(super) client_ca: Option<PathBuf>,
 }
 
-/// What a listener speaks inside TLS.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Protocol {
-    Grpc,
-    Http,
-}
-
 /// The configuration of both protocols.
 #[derive(Debug)]
 struct LoadedTls {
@@ -119,11 +114,11 @@ impl Tls {
         self.failed.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(super) fn acceptor(&self, protocol: Protocol) -> TlsAcceptor {
+    pub(super) fn acceptor(&self, protocol: ServedProtocol) -> TlsAcceptor {
         let loaded = self.loaded.load();
         TlsAcceptor::from(Arc::clone(match protocol {
-            Protocol::Grpc => &loaded.grpc,
-            Protocol::Http => &loaded.http,
+            ServedProtocol::Grpc => &loaded.grpc,
+            ServedProtocol::Http => &loaded.http,
         }))
     }
 }

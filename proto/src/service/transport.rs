@@ -1,5 +1,5 @@
-//! A client's connection, plain or with TLS. The handshake is a part of the first read or write, so that the deadlines
-//! of these bound it and nothing waits for it before the next connection is accepted.
+//! A client's connection, plain or with TLS, whose bytes its clock sees. The handshake is a part of the first read or
+//! write, so that the deadlines of these bound it and nothing waits for it before the next connection is accepted.
 
 use std::io;
 use std::pin::Pin;
@@ -9,100 +9,97 @@ use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::Accept;
-use tokio_rustls::server::TlsStream;
 
-use super::tls::{Protocol, Tls};
+use super::client_clock::ClientClock;
+use super::protocol::ServedProtocol;
+use super::tls::Tls;
 
-/// A connection.
-pub(super) enum Transport {
-    Plain(TcpStream),
+/// A connection and its clock.
+pub(super) struct ClientTransport {
+    state: TransportState,
+    clock: Arc<ClientClock>,
+}
+
+enum TransportState {
     Handshake(Box<Accept<TcpStream>>, Arc<Tls>),
-    Encrypted(Box<TlsStream<TcpStream>>),
+    Open(Box<dyn ByteStream>),
     /// The handshake has failed.
     Failed,
 }
 
-impl std::fmt::Debug for Transport {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Plain(_) => "Plain",
-            Self::Handshake(..) => "Handshake",
-            Self::Encrypted(_) => "Encrypted",
-            Self::Failed => "Failed",
-        })
-    }
-}
+trait ByteStream: AsyncRead + AsyncWrite + Send + Unpin {}
 
-impl Transport {
-    /// Around an accepted connection.
-    pub(super) fn new(stream: TcpStream, tls: Option<&Arc<Tls>>, protocol: Protocol) -> Self {
-        match tls {
-            None => Self::Plain(stream),
-            Some(tls) => Self::Handshake(Box::new(tls.acceptor(protocol).accept(stream)), Arc::clone(tls)),
-        }
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> ByteStream for S {}
+
+impl ClientTransport {
+    /// A plain connection.
+    pub(super) fn new(stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static, clock: Arc<ClientClock>) -> Self {
+        let state = TransportState::Open(Box::new(stream));
+        Self { state, clock }
+    }
+
+    /// A connection on which `protocol` is spoken inside TLS.
+    pub(super) fn with_tls(
+        stream: TcpStream,
+        tls: &Arc<Tls>,
+        protocol: ServedProtocol,
+        clock: Arc<ClientClock>,
+    ) -> Self {
+        let accept = tls.acceptor(protocol).accept(stream);
+        let state = TransportState::Handshake(Box::new(accept), Arc::clone(tls));
+        Self { state, clock }
     }
 
     /// The stream once the handshake is done.
-    fn poll_stream(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Pin<&mut dyn Stream>>> {
-        if let Self::Handshake(accept, tls) = self {
+    fn poll_stream(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Pin<&mut dyn ByteStream>>> {
+        if let TransportState::Handshake(accept, tls) = &mut self.state {
             match ready!(Pin::new(&mut **accept).poll(cx)) {
-                Ok(stream) => *self = Self::Encrypted(Box::new(stream)),
+                Ok(stream) => self.state = TransportState::Open(Box::new(stream)),
                 Err(error) => {
                     tls.note_failure();
                     tracing::debug!(%error, "a TLS handshake failed");
-                    *self = Self::Failed;
+                    self.state = TransportState::Failed;
                     return Poll::Ready(Err(error));
                 }
             }
         }
-        Poll::Ready(match self {
-            Self::Plain(stream) => Ok(Pin::new(stream)),
-            Self::Encrypted(stream) => Ok(Pin::new(&mut **stream)),
-            Self::Handshake(..) | Self::Failed => Err(io::ErrorKind::NotConnected.into()),
+        Poll::Ready(match &mut self.state {
+            TransportState::Open(stream) => Ok(Pin::new(&mut **stream)),
+            TransportState::Handshake(..) | TransportState::Failed => Err(io::ErrorKind::NotConnected.into()),
         })
     }
-}
 
-trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
-
-impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
-
-impl AsyncRead for Transport {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        ready!(self.poll_stream(cx))?.poll_read(cx, buffer)
+    fn written<T>(&self, polled: Poll<T>) -> Poll<T> {
+        self.clock.note_written(polled.is_pending());
+        polled
     }
 }
 
-impl AsyncWrite for Transport {
+impl AsyncRead for ClientTransport {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        let polled = ready!(self.poll_stream(cx))?.poll_read(cx, buffer);
+        self.clock.note_received(buffer.filled().len() - before);
+        polled
+    }
+}
+
+impl AsyncWrite for ClientTransport {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        ready!(self.poll_stream(cx))?.poll_write(cx, bytes)
+        let polled = ready!(self.poll_stream(cx))?.poll_write(cx, bytes);
+        self.written(polled)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        ready!(self.poll_stream(cx))?.poll_flush(cx)
+        let polled = ready!(self.poll_stream(cx))?.poll_flush(cx);
+        self.written(polled)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        // A connection that is closed before or in its handshake has nothing to say.
-        match &mut *self {
-            Self::Handshake(..) | Self::Failed => Poll::Ready(Ok(())),
-            _ => ready!(self.poll_stream(cx))?.poll_shutdown(cx),
-        }
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bytes: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        ready!(self.poll_stream(cx))?.poll_write_vectored(cx, bytes)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        match self {
-            Self::Plain(stream) => stream.is_write_vectored(),
-            // rustls encrypts pieces one by one, whether they come together or not.
-            _ => true,
+        match &mut self.state {
+            TransportState::Open(stream) => Pin::new(stream).poll_shutdown(cx),
+            // A connection that is closed before or in its handshake has nothing to say.
+            TransportState::Handshake(..) | TransportState::Failed => Poll::Ready(Ok(())),
         }
     }
 }

@@ -2,6 +2,8 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod bounds;
+mod drain;
+mod handshake;
 mod http;
 mod keys;
 mod limits_table;

@@ -3,6 +3,7 @@
 //! | file | contents |
 //! |---|---|
 //! | `search.rs` | `Searcher` |
+//! | `search_stream.rs` | its stream of searches |
 //! | `admin.rs` | `Admin` |
 //! | `convert.rs` | conversion of answers to messages |
 //! | `http/` | the calls of `Searcher` and what is served as JSON over HTTP, and the page at `/` |
@@ -11,6 +12,7 @@ mod admin;
 mod convert;
 mod http;
 mod search;
+mod search_stream;
 
 use std::future::Future;
 use std::sync::Arc;

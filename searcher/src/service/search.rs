@@ -2,25 +2,19 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use dyad_proto::access::Caller;
 use dyad_proto::service::UntilSent;
-use dyad_proto::service::deadline::{LONGEST, timeout, within_deadline};
-use dyad_proto::status::status_name;
+use dyad_proto::service::deadline::{timeout, within_deadline};
 use dyad_proto::v1::searcher_server::Searcher;
 use dyad_proto::{v1, validate};
-use futures_util::{Stream, StreamExt as _, stream};
-use tokio::task::JoinHandle;
+use futures_util::Stream;
 use tonic::metadata::MetadataMap;
-use tonic::{Code, Request, Response, Status, Streaming};
-use tracing::Instrument as _;
+use tonic::{Request, Response, Status, Streaming};
 
-use crate::metrics::CountedCall;
-use crate::run::{Answer, Engine, QueuePolicy, ReplyBudget, Turns};
-
-/// Requests of one stream that are searched concurrently; their documents are read one after another.
-const STREAM_WIDTH: usize = 16;
+use super::search_stream::StreamSearch;
+use crate::run::{Answer, Engine, QueuePolicy, ReplyBudget};
 
 /// The service.
 #[derive(Debug, Clone)]
@@ -45,24 +39,6 @@ fn reply<T>(message: T, budget: ReplyBudget) -> Response<T> {
     let mut response = Response::new(message);
     response.extensions_mut().insert(UntilSent::new(budget));
     response
-}
-
-/// A task that ends when it is dropped.
-struct AbortedTask<T>(JoinHandle<T>);
-
-impl<T> Drop for AbortedTask<T> {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
-}
-
-/// A status that names the request of a stream that it is about.
-fn of_request(id: u64, status: &Status) -> Status {
-    Status::with_metadata(
-        status.code(),
-        format!("request with id {id}: {}", status.message()),
-        status.metadata().clone(),
-    )
 }
 
 #[tonic::async_trait]
@@ -95,63 +71,9 @@ impl Searcher for SearchService {
         &self,
         request: Request<Streaming<v1::SearchRequest>>,
     ) -> Result<Response<Self::SearchStreamStream>, Status> {
-        let (engine, caller) = (Arc::clone(&self.engine), Caller::of(&request)?);
-        // Requests of a stream are queued instead of refused: until the call's deadline, or for the longest deadline
-        // each.
-        let deadline = timeout(request.metadata())
-            .filter(|time| *time < LONGEST)
-            .map(|time| Instant::now() + within_deadline(time));
-        let mut turns = Turns::default();
-        let replies = request.into_inner().map(move |request| {
-            let (engine, caller, (turn, end)) = (Arc::clone(&engine), caller.clone(), turns.add());
-            let answered = async move {
-                let counted = CountedCall::new(engine.metrics(), "Searcher.SearchStream");
-                let answered = async {
-                    let request = request?;
-                    let id = request.id;
-                    let answered = async {
-                        caller.check_still()?;
-                        validate::search_request(&request)?;
-                        let left =
-                            deadline.map_or(LONGEST, |deadline| deadline.saturating_duration_since(Instant::now()));
-                        let search = engine.search(request, &caller, Some(left), QueuePolicy::Queued(turn));
-                        Ok::<_, Status>(Box::pin(search).await.map_err(|error| error.told_to(&caller))?)
-                    };
-                    let (answer, budget) = answered.await.map_err(|status| of_request(id, &status))?;
-                    Ok::<_, Status>((
-                        v1::SearchStreamResponse {
-                            id,
-                            response: Some(answer.into_response()),
-                        },
-                        budget,
-                    ))
-                };
-                let answered = answered.await;
-                counted.end(status_name(answered.as_ref().map_or_else(Status::code, |_| Code::Ok)));
-                answered
-            };
-            // The transport polls the replies only while its client reads: without a task of its own a request would
-            // keep its place meanwhile.
-            let mut task = AbortedTask(tokio::spawn(answered.in_current_span()));
-            async move {
-                let answered = (&mut task.0).await;
-                (answered.unwrap_or_else(|_| Err(crate::Error::Internal.into())), end)
-            }
-        });
-        // When the next reply is polled, the transport has taken the one before: its budget is released, and the next
-        // one's turn comes.
-        let replies = stream::unfold(
-            (Box::pin(replies.buffered(STREAM_WIDTH)), None),
-            |(mut replies, sent)| async move {
-                drop(sent);
-                let (reply, end) = replies.next().await?;
-                let (reply, budget) = reply.map_or_else(
-                    |status| (Err(status), None),
-                    |(reply, budget)| (Ok(reply), Some(budget)),
-                );
-                Some((reply, (replies, Some((budget, end)))))
-            },
-        );
+        let caller = Caller::of(&request)?;
+        let search = StreamSearch::new(Arc::clone(&self.engine), caller, request.metadata());
+        let replies = search.replies(request.into_inner());
         Ok(Response::new(Box::pin(replies)))
     }
 

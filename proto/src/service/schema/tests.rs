@@ -162,7 +162,12 @@ fn nesting_ends_where_the_decoder_ends_it() {
 proptest! {
     /// Whatever the decoder refuses is refused before; what passes decodes.
     #[test]
-    fn what_passes_is_decoded(cut in 0usize..200, place in 0usize..200, byte: u8, noise in prop::collection::vec(any::<u8>(), 0..20)) {
+    fn what_passes_is_decoded(
+        cut in 0usize..200,
+        place in 0usize..200,
+        byte: u8,
+        noise in prop::collection::vec(any::<u8>(), 0..20),
+    ) {
         let mut bytes = search().encode_to_vec();
         bytes.truncate(cut.max(1));
         let places = bytes.len();

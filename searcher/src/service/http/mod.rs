@@ -21,7 +21,8 @@
 //! | `access.rs` | the check of every request, what each route needs, and what it counts as |
 //! | `app.rs` | what the routes share |
 //! | `probes.rs`, `scrape.rs` | health, and metrics |
-//! | `json.rs` | messages as JSON, and the bounds of a request's JSON |
+//! | `json_bounds.rs` | the bounds of a request's JSON |
+//! | `off_runtime.rs` | work that takes long, on threads for computing |
 //! | `refusal.rs` | errors as JSON |
 //! | `openapi.rs` | the OpenAPI document, made of the `.proto` files |
 //! | `page.rs` | the page at `/` |
@@ -32,6 +33,7 @@
 mod access;
 mod app;
 mod json_bounds;
+mod off_runtime;
 mod openapi;
 mod page;
 mod probes;
@@ -43,9 +45,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use axum::body::Body;
 use axum::extract::{Request, State};
-use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
+use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri};
 use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
@@ -58,14 +59,13 @@ use dyad_proto::service::{HttpAccess, Security, UntilSent};
 use dyad_proto::v1;
 use dyad_proto::v1::admin_server::Admin as _;
 use dyad_proto::v1::searcher_server::Searcher as _;
-use futures_util::stream;
-use prost::bytes::Bytes;
 use prost::{Message, Name};
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::Semaphore;
 use tonic::Status;
 
 use self::app::SearcherApp;
 use self::json_bounds::JsonBounds;
+use self::off_runtime::off_the_runtime;
 use self::refusal::SearcherRefusal;
 use self::scrape::Scrape;
 use super::{AdminService, SearchService, convert};
@@ -78,8 +78,6 @@ const REQUESTS_BYTES: usize = 256 << 20;
 /// Bytes that HTTP takes at most: requests, and of each reply two forms next to the message, which counts as reply
 /// memory.
 pub const HTTP_BYTES: usize = REQUESTS_BYTES + 2 * ALL_REPLIES;
-/// JSON up to this size is read and written on the thread of its connection.
-const SMALL: usize = 64 << 10;
 
 /// Configuration of the routes.
 #[derive(Debug, Clone)]
@@ -319,92 +317,8 @@ where
     let (size, writer) = (reply.encoded_len(), Arc::clone(app));
     let write = move || writer.json.write(reply);
     let (body, (_, budget)) = off_the_runtime(size, deadline, (held, budget), write).await?;
-    let body = Bytes::from(body?);
-    let length = HeaderValue::from(body.len());
-    // The budget is released when the next piece is polled: the connection has then taken this one.
-    let pieces = stream::unfold((Some(body), budget), |(body, budget)| async move {
-        body.map(|body| (Ok::<_, std::convert::Infallible>(body), (None, budget)))
-    });
-    Ok((
-        [(CONTENT_TYPE, JSON), (CONTENT_LENGTH, length)],
-        Body::from_stream(pieces),
-    )
-        .into_response())
-}
-
-/// Runs `work` on a thread for computing if it is of more than a little data. Where the client leaves or the deadline
-/// passes, it is given up, but the data stays until a thread drops it: so does `held`, which comes back with the
-/// result.
-async fn off_the_runtime<T: Send + 'static, H: Send + 'static>(
-    bytes: usize,
-    deadline: Instant,
-    held: H,
-    work: impl FnOnce() -> T + Send + 'static,
-) -> Result<(T, H), SearcherRefusal> {
-    if bytes <= SMALL {
-        return Ok((work(), held));
-    }
-    let (done, result) = oneshot::channel();
-    rayon::spawn(move || {
-        // A panic would end the process: no one catches it in this pool. What `done` drops tells the caller.
-        if !done.is_closed()
-            && let Ok(made) = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work))
-        {
-            _ = done.send((made, held));
-        }
-    });
-    match tokio::time::timeout_at(deadline.into(), result).await {
-        Ok(Ok(result)) => Ok(result),
-        Ok(Err(_)) => Err(Status::internal("the request's work was lost; the log says why").into()),
-        Err(_) => Err(Status::deadline_exceeded("the deadline passed before the JSON was read or written").into()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test]
-    async fn a_panic_is_an_error_of_that_request() {
-        let minute = Instant::now() + Duration::from_mins(1);
-        let failed = off_the_runtime(SMALL + 1, minute, (), || -> u32 { panic!("on purpose") })
-            .await
-            .unwrap_err();
-        assert_eq!(failed.into_response().status(), StatusCode::INTERNAL_SERVER_ERROR);
-    }
-
-    #[tokio::test]
-    async fn work_that_is_given_up_keeps_what_it_holds_until_its_data_is_dropped() {
-        // All threads are busy.
-        let (release, wait) = std::sync::mpsc::channel::<()>();
-        let wait = Arc::new(std::sync::Mutex::new(wait));
-        for _ in 0..rayon::current_num_threads() {
-            let wait = Arc::clone(&wait);
-            rayon::spawn(move || assert!(wait.lock().unwrap().recv().is_err()));
-        }
-        let places = Arc::new(Semaphore::new(3));
-        let place = || Arc::clone(&places).try_acquire_owned().unwrap();
-        let minute = Instant::now() + Duration::from_mins(1);
-        let soon = Instant::now() + Duration::from_millis(20);
-        let work = || panic!("nobody waits for it");
-        let late = off_the_runtime(SMALL + 1, soon, place(), work).await.unwrap_err();
-        assert_eq!(late.into_response().status(), StatusCode::GATEWAY_TIMEOUT);
-        let left = off_the_runtime(SMALL + 1, minute, place(), work);
-        assert!(tokio::time::timeout(Duration::from_millis(20), left).await.is_err());
-        let mut waited_for = Box::pin(off_the_runtime(SMALL + 1, minute, place(), || 7));
-        assert!(
-            tokio::time::timeout(Duration::from_millis(20), &mut waited_for)
-                .await
-                .is_err()
-        );
-        assert_eq!(places.available_permits(), 0);
-        drop(release);
-        let (seven, held) = waited_for.await.unwrap();
-        let both = tokio::time::timeout(Duration::from_mins(1), places.acquire_many(2)).await;
-        assert_eq!(
-            (seven, held.num_permits(), both.unwrap().unwrap().num_permits()),
-            (7, 1, 2)
-        );
-        assert_eq!(off_the_runtime(SMALL, soon, (), || 8).await.unwrap().0, 8);
-    }
+    let mut reply = ([(CONTENT_TYPE, JSON)], body?).into_response();
+    // The connection holds the budget until the reply is sent.
+    budget.map(|budget| reply.extensions_mut().insert(budget));
+    Ok(reply)
 }
