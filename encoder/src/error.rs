@@ -63,7 +63,7 @@ pub enum Error {
         path: PathBuf,
         /// The kind of thing: module, activation, model type.
         what: &'static str,
-        /// The supported values.
+        /// The values that are supported.
         supported: &'static str,
         /// The name in the file.
         got: String,
@@ -75,9 +75,9 @@ pub enum Error {
         path: PathBuf,
         /// Name of the setting.
         name: String,
-        /// The supported values.
+        /// The values that are supported.
         supported: String,
-        /// The value.
+        /// The value that was found.
         got: String,
     },
     /// A weights file that is cut short or damaged.
@@ -85,7 +85,7 @@ pub enum Error {
     Weights {
         /// The file.
         path: PathBuf,
-        /// The mismatch.
+        /// How the files differ.
         reason: String,
     },
     /// The architecture needs a tensor that the file lacks.
@@ -101,7 +101,7 @@ pub enum Error {
     UnexpectedTensors {
         /// The weights file.
         path: PathBuf,
-        /// The first few names.
+        /// The names of the first few of these tensors.
         tensors: Vec<String>,
     },
     /// A tensor's shape contradicts the configuration.
@@ -123,7 +123,7 @@ pub enum Error {
         path: PathBuf,
         /// Name of the tensor.
         tensor: String,
-        /// Its number type.
+        /// The number type of the tensor.
         got: String,
     },
     /// The tokenizer's files cannot be used.
@@ -131,19 +131,19 @@ pub enum Error {
     Tokenizer {
         /// The file.
         path: PathBuf,
-        /// The problem.
+        /// What is wrong with the file.
         reason: String,
     },
     /// A text could not be split into tokens.
     #[error("text cannot be tokenized: {reason}")]
     Tokenize {
-        /// The tokenizer's message.
+        /// The message of the tokenizer library.
         reason: String,
     },
     /// The device asked for is not there.
     #[error("device `{device}` is not available: {reason}")]
     Device {
-        /// The requested value.
+        /// The device that was asked for.
         device: String,
         /// The available ones, and the fix.
         reason: String,
@@ -151,7 +151,7 @@ pub enum Error {
     /// libtorch refused an operation.
     #[error("libtorch failed while {action}: {source}")]
     Torch {
-        /// The operation.
+        /// What libtorch was doing.
         action: &'static str,
         /// libtorch's message.
         source: tch::TchError,
@@ -159,7 +159,7 @@ pub enum Error {
     /// A new model would replace something.
     #[error("`{}` already exists. Name a new directory, or move the old one away", path.display())]
     Exists {
-        /// The path.
+        /// The path that exists.
         path: PathBuf,
     },
     /// Tensors that `dyad.json` says are one differ.
@@ -211,7 +211,7 @@ pub enum Error {
         model: String,
         /// `question` or `answer`.
         tower: String,
-        /// The text.
+        /// The golden text.
         text: String,
         /// How far off.
         reason: String,
@@ -228,7 +228,7 @@ pub enum Error {
         setting: &'static str,
         /// Values that are accepted.
         expected: String,
-        /// The given value.
+        /// The value that was given.
         got: String,
     },
     /// A saved optimizer is not one of these tensors and settings.
@@ -240,7 +240,7 @@ pub enum Error {
         entry: String,
         /// Values that are accepted.
         expected: String,
-        /// The given value.
+        /// The value that was given.
         got: String,
     },
     /// The gradients of a step hold NaN or infinity.
@@ -248,7 +248,7 @@ pub enum Error {
         "the gradients of step {step} are not finite (their norm is {norm}). Lower the learning rate or clip gradients; `not-finite = \"skip\"` skips such steps"
     )]
     GradientNotFinite {
-        /// The step.
+        /// The number of the step.
         step: u64,
         /// NaN or infinite.
         norm: f64,
@@ -258,7 +258,7 @@ pub enum Error {
     Thread {
         /// Name of the thread.
         name: &'static str,
-        /// The system's message.
+        /// The message of the operating system.
         source: io::Error,
     },
     /// The thread that owns the model ended before the model was open.

@@ -65,19 +65,11 @@ pub fn prepare(
     let data = &workload.data;
     let cache = fs_err::canonicalize(cache)?;
     let [base_path, queries_path] = ["base.npy", "queries.npy"].map(|name| cache.join(name));
-    // Not written over: a worker that has survived an earlier run may still map it.
-    let remove_earlier = || {
-        if base_path.exists() {
-            fs_err::remove_file(&base_path)
-        } else {
-            Ok(())
-        }
-    };
     let mut raw = match (&data.synthetic, &data.hdf5, &data.base, &data.queries) {
         (Some(synthetic), ..) => {
             check_metric(workload, synthetic.metric(), "for synthetic data of this kind")?;
             note(&format!("making {} vectors of {} values", synthetic.n, synthetic.dim));
-            remove_earlier()?;
+            remove_earlier(&base_path)?;
             synthetic.write(&base_path, &queries_path, &|_| check(cancel))?;
             let (base, queries) = (npy::map_vectors(&base_path)?, npy::read_vectors(&queries_path)?);
             let paths = [base_path.clone(), queries_path.clone()];
@@ -99,7 +91,7 @@ pub fn prepare(
     check(cancel)?;
     // What is still mapped is that very file.
     if !raw.base.is_mapped() {
-        remove_earlier()?;
+        remove_earlier(&base_path)?;
         npy::write_vectors(&base_path, &raw.base)?;
         raw.base = npy::map_vectors(&base_path)?;
     }
@@ -156,19 +148,27 @@ fn from_files(paths: [&Path; 2], data: &WorkloadVectors) -> BenchResult<Raw> {
     })
 }
 
+/// Removes the vectors of an earlier run. They are not written over: a worker that has survived that run may still map
+/// them.
+fn remove_earlier(path: &Path) -> BenchResult<()> {
+    if path.exists() {
+        fs_err::remove_file(path)?;
+    }
+    Ok(())
+}
+
 /// Refuses data for another metric than the workload's.
 fn check_metric(workload: &AnnWorkload, metric: VectorMetric, of: &str) -> BenchResult<()> {
     let (expected, got) = (metric.name(), workload.metric.name());
-    let expected_words = format!("`{expected}` {of}");
-    let error = || {
-        BenchError::malformed(
-            Path::new(&workload.name),
-            "`metric`",
-            expected_words,
-            format!("`{got}`"),
-        )
-    };
-    if expected == got { Ok(()) } else { Err(error()) }
+    if expected == got {
+        return Ok(());
+    }
+    Err(BenchError::malformed(
+        Path::new(&workload.name),
+        "`metric`",
+        format!("`{expected}` {of}"),
+        format!("`{got}`"),
+    ))
 }
 
 fn from_hdf5(path: &Path, workload: &AnnWorkload) -> BenchResult<Raw> {

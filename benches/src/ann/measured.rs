@@ -10,7 +10,7 @@ use crate::harness::{MachineInfo, OURS, RunInfo, WorkerMemory, median, per_secon
 /// One value of an engine's sweep parameter.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct SweepPoint {
-    /// The sweep parameter.
+    /// The value of the sweep parameter.
     pub value: u32,
     /// Mean recall@k over the batch passes.
     pub recall: f64,
@@ -123,7 +123,7 @@ impl AnnEngineRun {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(super) struct EngineFamily {
     pub(super) name: String,
-    /// Those that can run here.
+    /// The members of the family that can run here.
     pub(super) members: Vec<String>,
 }
 

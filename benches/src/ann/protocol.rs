@@ -26,7 +26,7 @@ pub(super) enum AnnRequest {
     Search {
         value: u32,
         threads: usize,
-        /// One call for all, or one call per query.
+        /// Whether all queries are one call, or each is a call of its own.
         mode: CallMode,
         /// With mode `batch`: all queries are searched for again, inside one timing, until this many milliseconds have
         /// passed; at least once.
@@ -74,7 +74,7 @@ pub(super) struct QueryFilter {
     pub(super) queries: Vec<usize>,
     /// The rows that pass, ascending, `.npy` int32 `[n, 1]`.
     pub(super) rows: PathBuf,
-    /// They meet all of these conditions.
+    /// The conditions, all of which a row has to meet.
     pub(super) all: Vec<FilterCondition>,
 }
 

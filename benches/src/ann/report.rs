@@ -191,26 +191,16 @@ impl AnnMeasurement {
     /// An engine's figures: queries per second at each target, and the rest.
     fn figures(&self, run: &AnnEngineRun) -> Vec<String> {
         let curve = self.curve(run, SpeedKind::Batch);
-        let speed = |target: &f64| match curve.qps_at(*target) {
-            Ok(qps) => format!("{qps:.0}"),
-            // The reason in the space of a figure.
-            Err(why) => why
-                .replace("begins at", "from")
-                .replace("reaches only", "to")
-                .replace("no points", "-"),
-        };
-        let micros = |speed| {
-            json!(
-                self.curve(run, speed)
-                    .qps_at(self.first_target())
-                    .ok()
-                    .map(|qps| 1e6 / qps)
-            )
-        };
         let built = &run.index.built;
         let others = [
-            (FigureFormat::Decimals(0), micros(SpeedKind::SingleP50)),
-            (FigureFormat::Decimals(0), micros(SpeedKind::SingleP99)),
+            (
+                FigureFormat::Decimals(0),
+                json!(self.microseconds(run, SpeedKind::SingleP50)),
+            ),
+            (
+                FigureFormat::Decimals(0),
+                json!(self.microseconds(run, SpeedKind::SingleP99)),
+            ),
             (FigureFormat::Decimals(1), json!(built.build_s)),
             (FigureFormat::Megabytes, json!(built.index_bytes)),
             (FigureFormat::Decimals(1), json!(run.megabytes(run.memory.served))),
@@ -219,12 +209,23 @@ impl AnnMeasurement {
             (FigureFormat::Decimals(2), json!(run.first_pass.first_us / 1e3)),
             (FigureFormat::Decimals(2), json!(run.first_pass.seconds)),
         ];
-        let mut texts: Vec<String> = self.workload.targets.iter().map(speed).collect();
+        let mut texts: Vec<String> = self
+            .workload
+            .targets
+            .iter()
+            .map(|target| shown_speed(curve.qps_at(*target)))
+            .collect();
         texts.extend(others.iter().map(|(show, figure)| show.text(figure)));
         if run.index.reused {
             texts[self.workload.targets.len() + BUILD] += "*";
         }
         texts
+    }
+
+    /// Microseconds of a query at the first target, where it is reached.
+    fn microseconds(&self, run: &AnnEngineRun, speed: SpeedKind) -> Option<f64> {
+        let qps = self.curve(run, speed).qps_at(self.first_target()).ok()?;
+        Some(1e6 / qps)
     }
 
     /// A table of ours over each peer's, and over the best of each family, which may be another one in each column.
@@ -380,5 +381,16 @@ impl Measurement for AnnMeasurement {
 
     fn failed(&self) -> Vec<String> {
         self.failures.iter().map(|(name, _)| name.clone()).collect()
+    }
+}
+
+/// Queries per second, or why there are none in the space of a figure.
+fn shown_speed(speed: Result<f64, String>) -> String {
+    match speed {
+        Ok(qps) => format!("{qps:.0}"),
+        Err(why) => why
+            .replace("begins at", "from")
+            .replace("reaches only", "to")
+            .replace("no points", "-"),
     }
 }

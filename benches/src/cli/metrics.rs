@@ -5,11 +5,12 @@ use std::path::PathBuf;
 
 use clap::Args;
 use dyad_corpus::metrics::{Average, RankingMetric, evaluate};
-use dyad_corpus::{qrels, run};
+use dyad_corpus::qrels::{self, Qrels};
+use dyad_corpus::run::{self, TrecRun};
 use serde_json::{Map, Value, json};
 
-/// What is printed, under trec_eval's names.
-const METRICS: [RankingMetric; 9] = [
+/// The metrics that are printed, under trec_eval's names.
+pub const TREC_METRICS: [RankingMetric; 9] = [
     RankingMetric::ReciprocalRank,
     RankingMetric::Precision(1),
     RankingMetric::Recall(1),
@@ -49,27 +50,17 @@ impl MetricsCommand {
                 judged.unwrap_or_default()
             );
         }
-        let is_judged = |(query, hits): (&String, &Vec<(String, f32)>)| {
-            let judged = qrels.get(query);
-            hits.iter()
-                .any(|(key, _)| judged.is_some_and(|judged| judged.contains_key(key)))
-        };
-        if !run.iter().any(is_judged) {
+        if !has_judged_hit(&run, &qrels) {
             tracing::warn!("no document of the run is judged for its query: are run and judgements of one corpus?");
         }
-        let evaluation = evaluate(&run, &qrels, &METRICS, Average::Complete);
+        let evaluation = evaluate(&run, &qrels, &TREC_METRICS, Average::Complete);
         let unjudged = run.keys().filter(|query| !qrels.contains_key(*query)).count();
-        let means = || {
-            evaluation
-                .metrics
-                .iter()
-                .map(ToString::to_string)
-                .zip(evaluation.means.iter().copied())
-        };
+        let names = evaluation.metrics.iter().map(ToString::to_string);
+        let means: Vec<(String, f64)> = names.zip(evaluation.means.iter().copied()).collect();
 
         let mut out = std::io::stdout().lock();
         if self.json {
-            let metrics: Map<String, Value> = means().map(|(name, mean)| (name, mean.into())).collect();
+            let metrics: Map<String, Value> = means.into_iter().map(|(name, mean)| (name, mean.into())).collect();
             let queries = json!({ "judged": qrels.len(), "unanswered": unanswered, "unjudged": unjudged });
             writeln!(
                 out,
@@ -78,7 +69,7 @@ impl MetricsCommand {
             )?;
             return Ok(());
         }
-        for (name, mean) in means() {
+        for (name, mean) in means {
             writeln!(out, "{name:<12} {mean:.4}")?;
         }
         writeln!(
@@ -91,4 +82,13 @@ impl MetricsCommand {
         }
         Ok(())
     }
+}
+
+/// Whether a document of the run is judged for its query.
+fn has_judged_hit(run: &TrecRun, qrels: &Qrels) -> bool {
+    run.iter().any(|(query, hits)| {
+        let judged = qrels.get(query);
+        hits.iter()
+            .any(|(key, _)| judged.is_some_and(|judged| judged.contains_key(key)))
+    })
 }

@@ -25,6 +25,8 @@ mod reproduce;
 mod sentences;
 mod synth;
 
+pub use metrics::TREC_METRICS;
+
 use std::io::{stdin, stdout};
 use std::process::ExitCode;
 

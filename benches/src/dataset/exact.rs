@@ -38,29 +38,60 @@ pub fn exact_among(
 ) -> BenchResult<(Neighbours, Vec<f32>)> {
     let k = k.min(allowed.map_or(base.len(), NodeSet::len));
     let rows = DenseRows::new(base.values(), base.dim());
-    let scan = |queries: &[&[f32]]| -> BenchResult<Vec<(u32, f64)>> {
-        let found = exact_scan(&rows, queries, k + SPARE, metric.into(), allowed, |_| {
-            !cancel.is_cancelled()
-        });
-        if found.iter().any(|found| found.completeness == Completeness::Cancelled) {
-            return Err(BenchError::Interrupted);
-        }
-        let mut nearest = Vec::with_capacity(queries.len() * k);
-        for (query, found) in queries.iter().zip(found) {
-            let mut hits = rescore(base, query, metric, &found);
-            hits.truncate(k);
-            nearest.extend(hits);
-        }
-        Ok(nearest)
+    let scan = ExactScan {
+        base,
+        rows: &rows,
+        k,
+        metric,
+        allowed,
+        cancel,
     };
     let queries: Vec<&[f32]> = queries.rows().collect();
-    let found: Vec<Vec<(u32, f64)>> = queries.par_chunks(QUERIES).map(scan).collect::<BenchResult<_>>()?;
+    let found: Vec<Vec<(u32, f64)>> = queries
+        .par_chunks(QUERIES)
+        .map(|queries| scan.run(queries))
+        .collect::<BenchResult<_>>()?;
     let (ids, scores) = found
         .into_iter()
         .flatten()
         .map(|(id, score)| (id, score as f32))
         .unzip();
     Ok((Neighbours::new(k, ids), scores))
+}
+
+/// A comparison of queries with all rows, or with those that are allowed.
+struct ExactScan<'a> {
+    base: &'a Matrix,
+    rows: &'a DenseRows<'a>,
+    k: usize,
+    metric: VectorMetric,
+    allowed: Option<&'a NodeSet>,
+    cancel: &'a JobCancellation,
+}
+
+impl ExactScan<'_> {
+    /// The `k` nearest rows of each query, with their scores.
+    fn run(&self, queries: &[&[f32]]) -> BenchResult<Vec<(u32, f64)>> {
+        let go_on = |_| !self.cancel.is_cancelled();
+        let found = exact_scan(
+            self.rows,
+            queries,
+            self.k + SPARE,
+            self.metric.into(),
+            self.allowed,
+            go_on,
+        );
+        if found.iter().any(|found| found.completeness == Completeness::Cancelled) {
+            return Err(BenchError::Interrupted);
+        }
+        let mut nearest = Vec::with_capacity(queries.len() * self.k);
+        for (query, found) in queries.iter().zip(found) {
+            let mut hits = rescore(self.base, query, self.metric, &found);
+            hits.truncate(self.k);
+            nearest.extend(hits);
+        }
+        Ok(nearest)
+    }
 }
 
 /// Rows that a scan has found, with their scores in f64: the nearest first, equal ones by number.

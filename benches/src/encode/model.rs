@@ -56,7 +56,7 @@ impl ModelSize {
 /// A model directory as far as the harness knows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ModelFolder {
-    /// The directory, absolute.
+    /// The absolute path of the model's directory.
     pub(super) dir: PathBuf,
     pub(super) size: ModelSize,
     /// Longest input by its own settings.

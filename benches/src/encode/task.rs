@@ -42,7 +42,7 @@ pub struct EncodeTask {
     /// The model directory that engines open.
     pub(super) model: PathBuf,
     pub(super) scratch: PathBuf,
-    /// The first engine's vectors.
+    /// The vectors of the first engine, with which those of the others are compared.
     pub(super) first: Option<Matrix>,
     /// The worker that multiplies; `None` also once it has failed.
     pub(super) limit: Option<WorkerProcess>,
@@ -232,30 +232,37 @@ fn nearness(first: &Matrix, other: &Matrix) -> f64 {
     if first.dim() > 1 {
         return smallest_cosine(first, other);
     }
-    let above_mean = |scores: &Matrix| {
-        let mean = scores.rows().flatten().sum::<f32>() / scores.len().max(1) as f32;
-        Matrix::new(
-            scores.len(),
-            scores.rows().flatten().map(|score| score - mean).collect(),
-        )
-    };
-    smallest_cosine(&above_mean(first), &above_mean(other))
+    smallest_cosine(&without_mean(first), &without_mean(other))
+}
+
+/// Scores, less their mean, as one vector.
+fn without_mean(scores: &Matrix) -> Matrix {
+    let mean = scores.rows().flatten().sum::<f32>() / scores.len().max(1) as f32;
+    Matrix::new(
+        scores.len(),
+        scores.rows().flatten().map(|score| score - mean).collect(),
+    )
 }
 
 /// The smallest cosine between rows of the same number. Rows of no length, and values that are not finite, count as -1.
 pub(super) fn smallest_cosine(first: &Matrix, other: &Matrix) -> f64 {
-    let cosine = |left: &[f32], right: &[f32]| {
-        let dot = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum::<f64>();
-        let cosine = dot(left, right) / (dot(left, left).sqrt() * dot(right, right).sqrt());
-        if cosine.is_finite() {
-            cosine.clamp(-1.0, 1.0)
-        } else {
-            -1.0
-        }
-    };
     first
         .rows()
         .zip(other.rows())
         .map(|(left, right)| cosine(left, right))
         .fold(1.0, f64::min)
+}
+
+fn cosine(left: &[f32], right: &[f32]) -> f64 {
+    let cosine = dot(left, right) / (dot(left, left).sqrt() * dot(right, right).sqrt());
+    if cosine.is_finite() {
+        cosine.clamp(-1.0, 1.0)
+    } else {
+        -1.0
+    }
+}
+
+fn dot(left: &[f32], right: &[f32]) -> f64 {
+    let products = left.iter().zip(right).map(|(a, b)| f64::from(*a) * f64::from(*b));
+    products.sum()
 }

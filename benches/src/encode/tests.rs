@@ -39,11 +39,7 @@ fn measured() -> EncodeMeasurement {
         engine("dyad", &[2.0, 9.0, 1.0], Some(1_250), 70),
         engine("sentence-transformers", &[5.0, 5.0, 6.0], None, 300),
     ];
-    tests::measured(
-        ["dyad", "sentence-transformers", "onnxruntime"],
-        ("mixed", task),
-        engines,
-    )
+    tests::measured(["dyad", "sentence-transformers", "onnxruntime"], "mixed", task, engines)
 }
 
 fn near(value: &Value, expected: f64) -> bool {

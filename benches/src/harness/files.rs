@@ -142,9 +142,9 @@ pub(crate) fn files_under(dir: &Path) -> BenchResult<Vec<PathBuf>> {
         for entry in fs_err::read_dir(dir)? {
             let entry = entry?;
             if entry.file_type()?.is_dir() {
-                pending.push(entry.path())
+                pending.push(entry.path());
             } else {
-                files.push(entry.path())
+                files.push(entry.path());
             }
         }
     }

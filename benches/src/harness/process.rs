@@ -34,11 +34,11 @@ const QUIT: Duration = Duration::from_secs(5);
 /// Where the programs are.
 #[derive(Debug, Clone)]
 pub struct WorkerPrograms {
-    /// This binary.
+    /// The program of our own workers: this binary.
     pub ours: PathBuf,
     /// Python with the peers' packages.
     pub python: PathBuf,
-    /// The peers' worker.
+    /// The script that is the worker of the peers.
     pub peers: PathBuf,
 }
 

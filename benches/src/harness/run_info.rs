@@ -139,7 +139,7 @@ pub(super) fn day(unix_time: u64) -> String {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct RunConditions {
     pub(crate) workload: String,
-    /// The model directory's name.
+    /// The name of the model's directory.
     pub(crate) model: String,
     /// Device on which the engines computed.
     pub(crate) device: String,

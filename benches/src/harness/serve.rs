@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 /// An engine, as it describes itself; `M` is what a comparison wants to know besides.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EngineDescription<M> {
-    /// Its name.
+    /// The name of the engine.
     pub engine: String,
     pub(crate) version: String,
     /// How it is called, for the record.

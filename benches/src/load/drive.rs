@@ -237,6 +237,6 @@ fn ask_on(running: &Arc<RunningPass>, target: &Arc<dyn LoadTarget>) {
     }
     let (next, again) = (Arc::clone(running), Arc::clone(target));
     running.send(target.as_ref(), &running.asks(target.batch()), None, move || {
-        ask_on(&next, &again)
+        ask_on(&next, &again);
     });
 }

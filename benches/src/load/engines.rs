@@ -31,7 +31,7 @@ pub struct ServerPlace {
     pub url: Option<String>,
     /// The program that serves, else.
     pub searcher: PathBuf,
-    /// Its log.
+    /// The log file of the process.
     pub log: PathBuf,
 }
 

@@ -43,7 +43,7 @@ pub struct LoadJob<'a> {
     pub load: LoadPlan,
     /// Measured time of a pass.
     pub seconds: f64,
-    /// Where the server is.
+    /// The place of the server.
     pub place: ServerPlace,
 }
 

@@ -14,7 +14,7 @@ use crate::error::{BenchError, BenchResult};
 #[derive(Debug)]
 pub(super) struct LoadQuestions {
     pub(super) queries: Vec<KeyedQuery>,
-    /// One row for each question.
+    /// The vectors of the questions, one row for each.
     pub(super) vectors: Option<Matrix>,
     pub(super) qrels: Option<Qrels>,
     /// Whether they have texts; else they are called by their numbers.

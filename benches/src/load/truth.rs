@@ -90,19 +90,7 @@ impl ExactAnswers {
                 kinds.push(None);
                 continue;
             }
-            let exact = |question| {
-                let request = requests.request(AskedQuestion { kind: number, question }, form);
-                let (ef, target_recall, fields, snippet_bytes) = (0, None, Vec::new(), 0);
-                v1::SearchRequest {
-                    exact: true,
-                    keys_only: true,
-                    ef,
-                    target_recall,
-                    fields,
-                    snippet_bytes,
-                    ..request
-                }
-            };
+            let exact = |question| exact_request(requests.request(AskedQuestion { kind: number, question }, form));
             let (mut run, queries) = (TrecRun::new(), &requests.questions.queries);
             let all: Vec<usize> = (0..queries.len()).collect();
             for some in all.chunks(BATCH) {
@@ -128,7 +116,7 @@ impl ExactAnswers {
             let asked: TrecRun = truth
                 .iter()
                 .filter(|(key, _)| run.contains_key(*key))
-                .map(clone)
+                .map(|(key, value)| (key.clone(), value.clone()))
                 .collect();
             sum += overlap(&run, &asked, kind.request.k as usize) * asked.len() as f64;
             count += asked.len();
@@ -137,21 +125,28 @@ impl ExactAnswers {
     }
 }
 
-fn clone<K: Clone, V: Clone>((key, value): (&K, &V)) -> (K, V) {
-    (key.clone(), value.clone())
+/// The same search by comparison with all vectors, for keys alone.
+fn exact_request(request: v1::SearchRequest) -> v1::SearchRequest {
+    v1::SearchRequest {
+        exact: true,
+        keys_only: true,
+        ef: 0,
+        target_recall: None,
+        fields: Vec::new(),
+        snippet_bytes: 0,
+        ..request
+    }
 }
 
 /// Answers as a run.
 fn answers(requests: &LoadRequests, tally: &RequestTally, wanted: impl Fn(AskedQuestion) -> bool) -> TrecRun {
-    let query = |ask: AskedQuestion| {
-        requests
-            .questions
-            .queries
-            .get(ask.question)
-            .map(|query| query.key.clone())
-    };
-    let some = tally.answers().filter(|(ask, _)| wanted(*ask));
-    some.filter_map(|(ask, keys)| Some((query(ask)?, ranking(keys.iter().cloned()))))
+    let queries = &requests.questions.queries;
+    let wanted = tally.answers().filter(|(ask, _)| wanted(*ask));
+    wanted
+        .filter_map(|(ask, keys)| {
+            let query = queries.get(ask.question)?;
+            Some((query.key.clone(), ranking(keys.iter().cloned())))
+        })
         .collect()
 }
 
@@ -178,7 +173,7 @@ fn ndcg_of(run: &TrecRun, qrels: &Qrels) -> Option<f64> {
     let asked: Qrels = qrels
         .iter()
         .filter(|(key, _)| run.contains_key(*key))
-        .map(clone)
+        .map(|(key, value)| (key.clone(), value.clone()))
         .collect();
     let metric = RankingMetric::Ndcg(NDCG_DEPTH);
     (!asked.is_empty())

@@ -44,7 +44,7 @@ impl RankingMode {
 /// One row of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RankingSystem {
-    /// The ranking.
+    /// The ranking that is asked for.
     pub mode: RankingMode,
     /// Every vector compared, instead of a walk over the graph.
     pub exact: bool,
@@ -86,7 +86,10 @@ pub struct QualityJob {
     #[arg(long, value_enum, value_delimiter = ',', default_values = ["dense", "bm25", "hybrid"])]
     pub modes: Vec<RankingMode>,
     /// Each ranking also with its best N hits scored again by the server's cross encoder; 0: without.
-    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=i64::from(MAX_RERANK)))]
+    #[arg(
+        long, value_name = "N", default_value_t = 0,
+        value_parser = clap::value_parser!(u32).range(0..=i64::from(MAX_RERANK)),
+    )]
     pub rerank: u32,
     /// Folder for the runs: dense.run, dense-exact.run, bm25.run and so on. Earlier runs there are replaced.
     #[arg(long, value_name = "DIR")]
@@ -105,7 +108,7 @@ pub struct QualityJob {
 /// The index that answered.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AnsweringIndex {
-    /// Its generation.
+    /// The generation of the index.
     pub generation: u64,
     /// Fingerprint of its model.
     pub fingerprint: String,
@@ -155,20 +158,13 @@ pub(super) async fn ask(
     let mut degraded: Option<(usize, &str, String)> = None;
     while let Some((questions, reply)) = calls.next().await {
         let responses = reply?.responses;
-        let wrong = |question: &KeyedQuery, reason: String| {
-            let query = &question.key;
-            let hint = "Check that client and server are of the same release";
-            BenchError::Refused(format!(
-                "`{url}` answered query `{query}` against the contract: {reason}. {hint}"
-            ))
-        };
         if let (Some(first), true) = (questions.first(), responses.len() != questions.len()) {
             let reason = format!(
                 "expected {} responses to a batch, got {}",
                 questions.len(),
                 responses.len()
             );
-            return Err(wrong(first, reason));
+            return Err(contract_error(url, first, &reason));
         }
         for (question, response) in questions.iter().zip(responses) {
             if response.degraded {
@@ -178,14 +174,14 @@ pub(super) async fn ask(
             let (name, mode) = system.mode.names();
             if response.mode() != mode {
                 let reason = format!("expected mode {name}, got {}", response.mode().as_str_name());
-                return Err(wrong(question, reason));
+                return Err(contract_error(url, question, &reason));
             }
             let one = AnsweringIndex {
                 generation: response.generation,
                 fingerprint: response.fingerprint,
             };
             same(url, served.get_or_insert_with(|| one.clone()), &one)?;
-            let mut hits = hits(response.hits).map_err(|reason| wrong(question, reason))?;
+            let mut hits = hits(response.hits).map_err(|reason| contract_error(url, question, &reason))?;
             if system.rerank > 0 {
                 // Scores of two kinds, one after the other: a run has one that says the order.
                 (1_u16..)
@@ -207,6 +203,14 @@ pub(super) async fn ask(
         )));
     }
     Ok((run, served.unwrap_or_default(), started.elapsed()))
+}
+
+fn contract_error(url: &str, question: &KeyedQuery, reason: &str) -> BenchError {
+    let query = &question.key;
+    let hint = "Check that client and server are of the same release";
+    BenchError::Refused(format!(
+        "`{url}` answered query `{query}` against the contract: {reason}. {hint}"
+    ))
 }
 
 fn request(question: &KeyedQuery, system: RankingSystem, job: &QualityJob) -> BenchResult<v1::SearchRequest> {

@@ -68,11 +68,11 @@ pub struct QualityReport {
     rerank: u32,
     /// What answered; `None` where no system was measured.
     pub served: Option<AnsweringIndex>,
-    /// Those of [`METRICS`] for which k is large enough.
+    /// The metrics of [`METRICS`] for which k is large enough.
     pub metrics: Vec<(RankingMetric, &'static str, u32)>,
-    /// One per system, in the order measured.
+    /// One row for each system, in the order in which they were measured.
     pub rows: Vec<SystemRow>,
-    /// One per system that was measured both ways.
+    /// What approximate search loses, for each system that was measured both ways.
     pub losses: Vec<AnnLoss>,
 }
 

@@ -41,7 +41,7 @@ fn measured() -> TrainStepMeasurement {
         engine("dyad", &[1.0, 9.0, 0.5], [2.0, 1.0], 1_000, 70),
         engine("sentence-transformers", &[2.0, 2.0, 3.0], [2.0, 1.5], 1_250, 300),
     ];
-    tests::measured(["dyad", "sentence-transformers", "other"], ("squad-32", task), engines)
+    tests::measured(["dyad", "sentence-transformers", "other"], "squad-32", task, engines)
 }
 
 #[test]

@@ -118,7 +118,7 @@ impl Trainer {
 
     /// Tokenizes pairs and keeps them as batches.
     fn prepare(&mut self, pairs: &[(String, String)], batch: usize) -> anyhow::Result<()> {
-        let tokenizer = self.step.learned().tokenizer();
+        let tokenizer = self.step.model().tokenizer();
         let encode = |tower: Tower, text: &str| tokenizer.encode(tower, text);
         let tokens: Vec<(Tokens, Tokens)> = pairs
             .par_iter()

@@ -38,6 +38,11 @@ fn write_model(dir: &Path) {
         "[UNK]", "[CLS]", "[SEP]", "gold", "and", "salt", "bread", "water", "river",
     ];
     let special = |token: &str, id: usize| json!({ "id": token, "ids": [id], "tokens": [token] });
+    let vocabulary: serde_json::Map<_, _> = words
+        .iter()
+        .enumerate()
+        .map(|(id, word)| ((*word).to_owned(), json!(id)))
+        .collect();
     let tokenizer = json!({
         "version": "1.0", "truncation": null, "padding": null, "added_tokens": [], "normalizer": null,
         "pre_tokenizer": { "type": "Whitespace" },
@@ -49,8 +54,7 @@ fn write_model(dir: &Path) {
             "special_tokens": { "[CLS]": special("[CLS]", 1), "[SEP]": special("[SEP]", 2) },
         },
         "decoder": null,
-        "model": { "type": "WordLevel", "unk_token": "[UNK]",
-            "vocab": words.iter().enumerate().map(|(id, word)| ((*word).to_owned(), json!(id))).collect::<serde_json::Map<_, _>>() },
+        "model": { "type": "WordLevel", "unk_token": "[UNK]", "vocab": vocabulary },
     });
     let config =
         json!({ "hidden_size": 4, "num_hidden_layers": 1, "intermediate_size": 8, "max_position_embeddings": 16 });

@@ -6,8 +6,8 @@
 //! | `quality.rs` | what is measured there |
 //! | `refusals.rs` | what is not, and what is said |
 //! | `command.rs` | the binary: output, exit codes |
-//! | `ann.rs` | the approximate-search harness with workers whose answers are known (`fake_worker.py`) |
-//! | `ann_command.rs` | its commands, with our own engines |
+//! | `ann/` | the approximate-search harness with workers whose answers are known (`fake_worker.py`) |
+//! | `ann_command/` | its commands, with our own engines |
 //! | `filter.rs` | search under filters: workers whose answers are known, and our own engines |
 //! | `encode.rs` | the encoding harness with workers whose answers are known (`fake_encoder.py`) |
 //! | `encode_command.rs` | its command, with our own engine |

@@ -5,24 +5,13 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use dyad_corpus::metrics::{Average, RankingMetric, evaluate};
+use dyad_bench::cli::TREC_METRICS;
+use dyad_corpus::metrics::{Average, evaluate};
 use dyad_corpus::{qrels, run};
 use rand::{RngExt as _, SeedableRng as _};
 use rand_xoshiro::SplitMix64;
 use serde_json::Value;
 use tempfile::tempdir;
-
-const METRICS: [RankingMetric; 9] = [
-    RankingMetric::ReciprocalRank,
-    RankingMetric::Precision(1),
-    RankingMetric::Recall(1),
-    RankingMetric::Recall(5),
-    RankingMetric::Recall(10),
-    RankingMetric::Recall(100),
-    RankingMetric::Ndcg(10),
-    RankingMetric::AveragePrecision,
-    RankingMetric::Success(5),
-];
 
 fn benches() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -31,7 +20,7 @@ fn benches() -> &'static Path {
 /// Compares every query's values and the means with what `trec_metrics.py` printed.
 fn assert_agrees(qrels_path: &Path, run_path: &Path, expected: &Value) {
     let (qrels, run) = (qrels::read(qrels_path).unwrap(), run::read(run_path).unwrap());
-    let got = evaluate(&run, &qrels, &METRICS, Average::Complete);
+    let got = evaluate(&run, &qrels, &TREC_METRICS, Average::Complete);
     let queries: BTreeMap<&str, &Value> = expected["per_query"]
         .as_object()
         .unwrap()
@@ -42,7 +31,7 @@ fn assert_agrees(qrels_path: &Path, run_path: &Path, expected: &Value) {
         got.queries.keys().map(String::as_str).eq(queries.keys().copied()),
         "the same queries count"
     );
-    for (index, metric) in METRICS.iter().enumerate() {
+    for (index, metric) in TREC_METRICS.iter().enumerate() {
         let name = metric.to_string();
         for (query, values) in &got.queries {
             let expected = queries[query.as_str()][&name].as_f64().unwrap();

@@ -7,7 +7,7 @@ use super::fingerprint::{ModuleRecords, TensorRecord};
 use super::manifest::MANIFEST;
 use super::read::{Checkpoint, ModuleTensors};
 use super::tensor::TensorData;
-use crate::config::{Module, TensorSpec, sha256};
+use crate::config::{Module, sha256};
 use crate::error::Error;
 
 /// Names listed in one error message at most.
@@ -23,10 +23,10 @@ impl Checkpoint {
                 continue;
             }
             let tensors = self.tensors(at)?;
-            let used = used(&placed.module, &tensors)?;
+            let used = used_tensors(&placed.module, &tensors)?;
             let digests: Result<Vec<TensorRecord>, Error> = used
                 .into_par_iter()
-                .map(|(name, tensor)| record(name, tensor))
+                .map(|(name, tensor)| digest_tensor(name, tensor))
                 .collect();
             records.push((at, digests?));
         }
@@ -58,18 +58,20 @@ impl Checkpoint {
         Ok(())
     }
 
+    /// The record of a tensor of the module in this folder.
+    fn find_record<'a>(&self, records: &'a [ModuleRecords], module: &str, tensor: &str) -> Option<&'a TensorRecord> {
+        let is_module = |at: usize| self.layout.modules.get(at).is_some_and(|placed| placed.id == module);
+        let (_, records) = records.iter().find(|(at, _)| is_module(*at))?;
+        records.iter().find(|record| record.name == tensor)
+    }
+
     /// Ties name tensors that are there, and that are equal.
     fn check_ties(&self, records: &[ModuleRecords]) -> Result<(), Error> {
         let Some(manifest) = &self.manifest else { return Ok(()) };
         let path = || self.layout.root.join(MANIFEST);
         for tie in &manifest.shared_tensors {
-            let of = |module: &String| {
-                let named =
-                    |(at, _): &&ModuleRecords| self.layout.modules.get(*at).is_some_and(|placed| placed.id == *module);
-                let (_, records) = records.iter().find(named)?;
-                records.iter().find(|record| record.name == tie.tensor)
-            };
-            let found: Vec<&TensorRecord> = tie.modules.iter().filter_map(of).collect();
+            let of_module = |module: &String| self.find_record(records, module, &tie.tensor);
+            let found: Vec<&TensorRecord> = tie.modules.iter().filter_map(of_module).collect();
             if found.len() != tie.modules.len() {
                 return Err(Error::Field {
                     path: path(),
@@ -91,11 +93,11 @@ impl Checkpoint {
 }
 
 /// The tensors that a module takes, in its order.
-fn used<'a>(module: &Module, tensors: &ModuleTensors<'a>) -> Result<Vec<(String, &'a TensorData)>, Error> {
+fn used_tensors<'a>(module: &Module, tensors: &ModuleTensors<'a>) -> Result<Vec<(String, &'a TensorData)>, Error> {
     let mut used = Vec::new();
     for (name, shape) in module.tensors() {
         let tensor = tensors.get(&name)?;
-        fits(tensors, &(name.clone(), shape), tensor)?;
+        check_tensor(tensors, &name, &shape, tensor)?;
         used.push((name, tensor));
     }
     let known: std::collections::BTreeSet<&str> = used.iter().map(|(name, _)| name.as_str()).collect();
@@ -115,8 +117,8 @@ fn used<'a>(module: &Module, tensors: &ModuleTensors<'a>) -> Result<Vec<(String,
     })
 }
 
-fn fits(tensors: &ModuleTensors<'_>, (name, shape): &TensorSpec, tensor: &TensorData) -> Result<(), Error> {
-    let (path, tensor_name) = (tensors.path.clone(), name.clone());
+fn check_tensor(tensors: &ModuleTensors<'_>, name: &str, shape: &[usize], tensor: &TensorData) -> Result<(), Error> {
+    let (path, tensor_name) = (tensors.path.clone(), name.to_owned());
     if !matches!(tensor.dtype(), Dtype::F32 | Dtype::F16 | Dtype::BF16) {
         return Err(Error::TensorDtype {
             path,
@@ -136,7 +138,7 @@ fn fits(tensors: &ModuleTensors<'_>, (name, shape): &TensorSpec, tensor: &Tensor
     Ok(())
 }
 
-fn record(name: String, tensor: &TensorData) -> Result<TensorRecord, Error> {
+fn digest_tensor(name: String, tensor: &TensorData) -> Result<TensorRecord, Error> {
     let (dtype, shape) = (tensor.dtype().to_string(), tensor.shape().to_vec());
     Ok(TensorRecord {
         name,

@@ -32,7 +32,7 @@ pub(crate) struct TensorRecord {
     pub(crate) name: String,
     /// Stored data type.
     pub(crate) dtype: String,
-    /// Row-major.
+    /// The lengths of the dimensions, the slowest first.
     pub(crate) shape: Vec<usize>,
     /// Digest of the stored bytes.
     pub(crate) sha256: String,
@@ -51,12 +51,12 @@ impl Fingerprint {
     }
 
     /// Adds a line; JSON values escape line ends, so no fact can imitate another.
-    fn fact(&mut self, name: &str, value: &Value) {
+    fn add_fact(&mut self, name: &str, value: &Value) {
         self.0.extend([name, " ", &value.to_string(), "\n"]);
     }
 
     /// Adds the tensors of one file, sorted by name.
-    fn tensors(&mut self, file: &str, mut tensors: Vec<TensorRecord>) {
+    fn add_tensors(&mut self, file: &str, mut tensors: Vec<TensorRecord>) {
         tensors.sort_by(|a, b| a.name.cmp(&b.name));
         for tensor in tensors {
             let lengths: Vec<String> = tensor.shape.iter().map(ToString::to_string).collect();
@@ -91,14 +91,14 @@ pub(crate) fn fingerprint(layout: &Layout, tokenizers: [&str; 2], records: &[Mod
         }
     };
     let prompt = |facts: &mut Fingerprint, tower: Tower| {
-        facts.fact(&format!("prompt {tower}"), &json!(layout.prompts.of(tower)));
+        facts.add_fact(&format!("prompt {tower}"), &json!(layout.prompts.of(tower)));
     };
     for &tower in towers {
         if let Ok((_, _, config)) = layout.transformer(tower) {
-            facts.fact(&named(tower, "architecture"), &config.architecture.fact());
-            facts.fact(&named(tower, "max_tokens"), &json!(config.max_tokens()));
-            facts.fact(&named(tower, "lower_case"), &json!(config.lower_case));
-            facts.fact(&named(tower, "tokenizer"), &json!(tokenizers[tower.index()]));
+            facts.add_fact(&named(tower, "architecture"), &config.architecture.fact());
+            facts.add_fact(&named(tower, "max_tokens"), &json!(config.max_tokens()));
+            facts.add_fact(&named(tower, "lower_case"), &json!(config.lower_case));
+            facts.add_fact(&named(tower, "tokenizer"), &json!(tokenizers[tower.index()]));
         }
         if siamese {
             prompt(&mut facts, Tower::Question);
@@ -114,10 +114,10 @@ pub(crate) fn fingerprint(layout: &Layout, tokenizers: [&str; 2], records: &[Mod
                 Module::Normalize => json!("normalize"),
             };
             let fact = if siamese { fact } else { json!([placed.id, fact]) };
-            facts.fact(&named(tower, "module"), &fact);
+            facts.add_fact(&named(tower, "module"), &fact);
         }
     }
-    facts.fact(
+    facts.add_fact(
         "truncate_dim",
         &layout.truncate_dim.map_or(Value::Null, |kept| json!(kept)),
     );
@@ -133,7 +133,7 @@ pub(crate) fn fingerprint(layout: &Layout, tokenizers: [&str; 2], records: &[Mod
             Some(Module::MultiHop(_)) => "multihop".to_owned(),
             _ => "transformer".to_owned(),
         };
-        facts.tensors(&file, records.clone());
+        facts.add_tensors(&file, records.clone());
     }
     facts.finish()
 }
@@ -147,14 +147,14 @@ mod tests {
     #[test]
     fn the_digest_is_that_of_the_documented_text() {
         let mut facts = Fingerprint::new();
-        facts.fact("max_tokens", &json!(256));
+        facts.add_fact("max_tokens", &json!(256));
         let tensor = |name: &str| TensorRecord {
             name: name.into(),
             dtype: "F32".into(),
             shape: vec![2, 3],
             sha256: "00".into(),
         };
-        facts.tensors("transformer", vec![tensor("b"), tensor("a")]);
+        facts.add_tensors("transformer", vec![tensor("b"), tensor("a")]);
         //     printf 'dyad-fingerprint 1\nmax_tokens 256\ntensor transformer a F32 [2, 3] 00\ntensor transformer b F32 [2, 3] 00\n' | sha256sum
         assert_eq!(
             facts.finish(),
@@ -165,10 +165,10 @@ mod tests {
     #[test]
     fn a_value_cannot_imitate_a_line() {
         let mut one = Fingerprint::new();
-        one.fact("prompt question", &json!("a\nprompt answer \"b\""));
+        one.add_fact("prompt question", &json!("a\nprompt answer \"b\""));
         let mut two = Fingerprint::new();
-        two.fact("prompt question", &json!("a"));
-        two.fact("prompt answer", &json!("b"));
+        two.add_fact("prompt question", &json!("a"));
+        two.add_fact("prompt answer", &json!("b"));
         assert_ne!(one.finish(), two.finish());
     }
 }

@@ -129,7 +129,7 @@ impl CheckpointManifest {
     }
 
     /// Refuses a model of another fingerprint, and a model that says nothing of one of its towers.
-    pub(crate) fn agrees(&self, root: &Path, fingerprint: &str) -> Result<(), Error> {
+    pub(crate) fn check_fingerprint(&self, root: &Path, fingerprint: &str) -> Result<(), Error> {
         let path = root.join(MANIFEST);
         if self.fingerprint != fingerprint {
             let (expected, got) = (self.fingerprint.clone(), fingerprint.to_owned());

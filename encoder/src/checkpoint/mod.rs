@@ -19,6 +19,6 @@ mod write;
 
 pub(crate) use fingerprint::{ModuleRecords, fingerprint};
 pub(crate) use manifest::{CheckpointManifest, Golden, MANIFEST, PAIR, SharedTensorRecord};
-pub(crate) use read::{Checkpoint, Content, ModuleTensors, WEIGHTS, belongs};
+pub(crate) use read::{Checkpoint, Content, ModuleTensors, WEIGHTS, is_settings_file};
 pub(crate) use safetensors::WeightFile;
 pub(crate) use tensor::TensorData;

@@ -59,7 +59,7 @@ impl Checkpoint {
     pub(crate) fn read_settings(root: &Path) -> Result<Self, Error> {
         let (layout, manifest) = (Layout::read(root)?, CheckpointManifest::read(root)?);
         let mut files = BTreeMap::new();
-        for folder in folders(&layout) {
+        for folder in model_folders(&layout) {
             let inside = root.join(&folder);
             if !inside.is_dir() {
                 continue;
@@ -67,7 +67,7 @@ impl Checkpoint {
             for entry in fs_err::read_dir(&inside)? {
                 let (path, name) =
                     entry.map(|entry| (entry.path(), entry.file_name().to_string_lossy().into_owned()))?;
-                if belongs(&name) && path.is_file() {
+                if is_settings_file(&name) && path.is_file() {
                     files.insert(folder.join(name), Content::Copy(path));
                 }
             }
@@ -193,7 +193,7 @@ impl Checkpoint {
 /// The tensors of one module.
 #[derive(Debug)]
 pub(crate) struct ModuleTensors<'a> {
-    /// Their place: the file, or the index of several.
+    /// The file of the tensors, or the index of several files.
     pub(crate) path: PathBuf,
     pub(crate) tensors: BTreeMap<String, &'a TensorData>,
 }
@@ -211,13 +211,13 @@ impl<'a> ModuleTensors<'a> {
 const REFETCH: &str = "Fetch the model again, for example with `deploy/model.sh NAME DIR`";
 
 /// The model's own folder, those of its modules, and the folders in between, by their paths below the model's.
-fn folders(layout: &Layout) -> BTreeSet<PathBuf> {
+fn model_folders(layout: &Layout) -> BTreeSet<PathBuf> {
     let of = |placed: &Placed| -> Vec<PathBuf> { Path::new(&placed.id).ancestors().map(Path::to_owned).collect() };
     layout.modules.iter().flat_map(of).chain([PathBuf::new()]).collect()
 }
 
 /// Whether a file of this name is one of the settings and word lists that a model is opened from.
-pub(crate) fn belongs(name: &str) -> bool {
+pub(crate) fn is_settings_file(name: &str) -> bool {
     let kinds = [".json", ".txt", ".model"];
     kinds.iter().any(|kind| name.ends_with(kind)) && !name.starts_with('.') && name != MANIFEST
 }
@@ -233,7 +233,7 @@ fn weight_files(placed: &Placed) -> Result<Vec<String>, Error> {
         return Ok(vec![WEIGHTS.to_owned()]);
     }
     if index.is_file() {
-        return parts(&index);
+        return indexed_files(&index);
     }
     let fix = if placed.folder.join("pytorch_model.bin").is_file() {
         "Only `pytorch_model.bin` is there: load the model in Python and save it with `safe_serialization=True`"
@@ -244,7 +244,7 @@ fn weight_files(placed: &Placed) -> Result<Vec<String>, Error> {
 }
 
 /// The files that an index names, each once, none outside of the folder.
-fn parts(index: &Path) -> Result<Vec<String>, Error> {
+fn indexed_files(index: &Path) -> Result<Vec<String>, Error> {
     let settings = JsonFile::required(index)?;
     let wrong = || settings.wrong("weight_map", "an object from tensors to files of the same folder");
     let map = settings

@@ -53,10 +53,16 @@ pub(crate) struct CreateOptions {
     #[arg(long, value_enum)]
     pooling: Option<PoolingChoice>,
     /// Weighted means of `--pooling multihop`
-    #[arg(long, value_name = "N", default_value_t = 4, requires = "pooling", value_parser = clap::value_parser!(u32).range(1..=256))]
+    #[arg(
+        long, value_name = "N", default_value_t = 4, requires = "pooling",
+        value_parser = clap::value_parser!(u32).range(1..=256),
+    )]
     hops: u32,
     /// Values between the two maps of `--pooling multihop`
-    #[arg(long, value_name = "N", default_value_t = 350, requires = "pooling", value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    #[arg(
+        long, value_name = "N", default_value_t = 350, requires = "pooling",
+        value_parser = clap::value_parser!(u32).range(1..=65_536),
+    )]
     inner: u32,
     /// Use this randomly initialised encoder over the token vectors and the tokenizer of `--model` (of two towers: the
     /// question tower's)
@@ -67,10 +73,16 @@ pub(crate) struct CreateOptions {
     #[arg(long)]
     from_scratch: bool,
     /// Layers of `--encoder`
-    #[arg(long, value_name = "N", default_value_t = 2, requires = "encoder", value_parser = clap::value_parser!(u32).range(1..=64))]
+    #[arg(
+        long, value_name = "N", default_value_t = 2, requires = "encoder",
+        value_parser = clap::value_parser!(u32).range(1..=64),
+    )]
     layers: u32,
     /// Values of a state of `--encoder lstm`, `gru` and `rnn`; a transformer is as wide as the token vectors
-    #[arg(long, value_name = "N", default_value_t = 384, requires = "encoder", value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    #[arg(
+        long, value_name = "N", default_value_t = 384, requires = "encoder",
+        value_parser = clap::value_parser!(u32).range(1..=65_536),
+    )]
     hidden: u32,
     /// With `--encoder lstm`, `gru` or `rnn`: also read from the end
     #[arg(long, requires = "encoder")]

@@ -36,7 +36,10 @@ pub(crate) struct ServeOptions {
     http_hosts: Vec<String>,
     /// Tokens that may be queued or running; further requests get `RESOURCE_EXHAUSTED`, over HTTP 429, as do those that
     /// cannot be answered before their deadline
-    #[arg(long, value_name = "N", default_value_t = serve::ServedModelOptions::default().queue_tokens, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(
+        long, value_name = "N", default_value_t = serve::ServedModelOptions::default().queue_tokens,
+        value_parser = clap::value_parser!(u32).range(1..),
+    )]
     queue_tokens: u32,
     /// Seconds after SIGINT or SIGTERM in which the health service reports `NOT_SERVING` while requests are still
     /// accepted

@@ -147,19 +147,19 @@ impl BertConfig {
         fact
     }
 
+    /// A map of the pooled vector.
+    fn head_map(&self, out_features: usize, activation: Activation) -> DenseConfig {
+        DenseConfig {
+            in_features: self.hidden_size,
+            out_features,
+            bias: true,
+            activation,
+        }
+    }
+
     /// The maps after the pooling that are in the transformer's own file: DPR's projection, or the head that scores.
     pub(super) fn head(&self) -> Vec<(&'static str, DenseConfig)> {
-        let map = |name, out_features, activation| {
-            (
-                name,
-                DenseConfig {
-                    in_features: self.hidden_size,
-                    out_features,
-                    bias: true,
-                    activation,
-                },
-            )
-        };
+        let map = |name, out_features, activation| (name, self.head_map(out_features, activation));
         if !self.scores {
             let projection = self
                 .projection

@@ -87,14 +87,7 @@ impl JsonFile {
 
     /// A whole number that fits `usize`, or nothing.
     pub(crate) fn count(&self, field: &'static str) -> Result<Option<usize>, Error> {
-        let read = |value: &Value| {
-            // Tokenizers without a limit write 1e30 as their longest input.
-            let number = value
-                .as_u64()
-                .or_else(|| value.as_f64().filter(|number| *number >= 0.0).map(|x| x as u64))?;
-            usize::try_from(number).ok()
-        };
-        self.read(field, "a whole number", read)
+        self.read(field, "a whole number", whole_number)
     }
 
     /// A whole number from 1 to [`LARGEST_SIZE`]: a size, and no model's size is so large that products of two do not
@@ -179,4 +172,12 @@ fn shortened(value: &Value) -> String {
     } else {
         format!("{}...", text.chars().take(SHOWN).collect::<String>())
     }
+}
+
+fn whole_number(value: &Value) -> Option<usize> {
+    // Tokenizers without a limit write 1e30 as their longest input.
+    let number = value
+        .as_u64()
+        .or_else(|| value.as_f64().filter(|number| *number >= 0.0).map(|x| x as u64))?;
+    usize::try_from(number).ok()
 }

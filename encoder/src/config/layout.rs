@@ -24,7 +24,7 @@ const ADAPTER: &str = "adapter_config.json";
 /// The settings of one model directory.
 #[derive(Debug, Clone)]
 pub(crate) struct Layout {
-    /// The directory.
+    /// The model's directory.
     pub(crate) root: PathBuf,
     /// Every module once, however many towers run it.
     pub(crate) modules: Vec<Placed>,

@@ -85,7 +85,7 @@ impl Module {
 /// A module, and where its settings lie.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Placed {
-    /// Its folder below the model's; empty for the model's own.
+    /// The folder of the module, below the model's; empty for the model's own.
     pub(crate) id: String,
     /// Folder of its settings and its tokenizer.
     pub(crate) folder: PathBuf,

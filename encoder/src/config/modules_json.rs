@@ -225,9 +225,7 @@ impl Reader<'_> {
             .iter()
             .filter_map(|&at| Some(&self.modules.get(at)?.module))
             .collect();
-        let ordered = matches!(kinds.as_slice(), [Module::Transformer(_), Module::Pooling(_) | Module::MultiHop(_), rest @ ..]
-            if rest.iter().all(|module| matches!(module, Module::Dense(_) | Module::Normalize)));
-        if ordered {
+        if is_ordered(&kinds) {
             return Ok(());
         }
         Err(Error::Field {
@@ -265,6 +263,20 @@ impl Reader<'_> {
 /// A transformer stands first in a tower; elsewhere its settings are not looked at.
 fn is_transformer(class: &str) -> bool {
     class.rsplit('.').next() == Some("Transformer")
+}
+
+/// A transformer, one way to a vector of its tokens, and then maps and normalisation alone.
+fn is_ordered(modules: &[&Module]) -> bool {
+    let [
+        Module::Transformer(_),
+        Module::Pooling(_) | Module::MultiHop(_),
+        rest @ ..,
+    ] = modules
+    else {
+        return false;
+    };
+    rest.iter()
+        .all(|module| matches!(module, Module::Dense(_) | Module::Normalize))
 }
 
 /// The folder of a module, unless it would lead out of the model directory.

@@ -57,7 +57,7 @@ pub enum TowerPart {
 pub struct Sharing {
     /// The table of token vectors.
     pub token: Tie,
-    /// All other tensors of the transformer.
+    /// Whether all other tensors of the transformer are shared.
     pub transformer: Tie,
     /// The projection after the pooling.
     pub projection: Tie,

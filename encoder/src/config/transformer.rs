@@ -77,6 +77,24 @@ pub(crate) fn registered_class(model_type: &str) -> Option<&'static str> {
     })
 }
 
+/// The settings under `new`, or under the name `old` that they had before.
+fn object_of_either(settings: &JsonFile, new: &'static str, old: &'static str) -> Result<Map<String, Value>, Error> {
+    let older = settings.object(old)?;
+    if older.is_empty() {
+        settings.object(new)
+    } else {
+        Ok(older)
+    }
+}
+
+/// The longest input in tokens, as a tokenizer's file states it.
+fn longest_input(file: &JsonFile) -> Result<Option<usize>, Error> {
+    match file.count("model_max_length")? {
+        Some(tokens) => Ok(Some(tokens)),
+        None => file.count("max_len"),
+    }
+}
+
 impl TransformerConfig {
     /// From a transformer's folder. `with_settings`: also by `sentence_bert_config.json` and its kin, which
     /// sentence-transformers reads where there is a `modules.json`.
@@ -84,32 +102,18 @@ impl TransformerConfig {
         let settings = if with_settings { settings_file(folder)? } else { None };
         let empty = || JsonFile::new(folder.join(SETTINGS[0]), json!({}));
         let settings = settings.map_or_else(empty, Ok)?;
-        let either = |new: &'static str, old: &'static str| -> Result<Map<String, Value>, Error> {
-            let older = settings.object(old)?;
-            if older.is_empty() {
-                settings.object(new)
-            } else {
-                Ok(older)
-            }
-        };
-        let processor_kwargs = either("processor_kwargs", "tokenizer_args")?;
-        let config_kwargs = either("config_kwargs", "config_args")?;
+        let processor_kwargs = object_of_either(&settings, "processor_kwargs", "tokenizer_args")?;
+        let config_kwargs = object_of_either(&settings, "config_kwargs", "config_args")?;
         let config = JsonFile::required(&folder.join("config.json"))?;
         let class = config.text("tokenizer_class")?.map(ToOwned::to_owned);
         let config = config.with(config_kwargs.clone());
         let tokenizer_config = folder.join("tokenizer_config.json");
-        let longest = |file: JsonFile| -> Result<Option<usize>, Error> {
-            match file.count("model_max_length")? {
-                Some(tokens) => Ok(Some(tokens)),
-                None => file.count("max_len"),
-            }
-        };
-        let mut max_seq_length = longest(JsonFile::new(folder.join(SETTINGS[0]), json!(processor_kwargs))?)?;
+        let mut max_seq_length = longest_input(&JsonFile::new(folder.join(SETTINGS[0]), json!(processor_kwargs))?)?;
         if max_seq_length.is_none() {
             max_seq_length = settings.count("max_seq_length")?;
         }
         if let (None, Some(file)) = (max_seq_length, JsonFile::open_if_present(&tokenizer_config)?) {
-            max_seq_length = longest(file)?;
+            max_seq_length = longest_input(&file)?;
         }
         let config = Self {
             tokenizer: TokenizerSource {

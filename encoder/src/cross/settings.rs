@@ -40,7 +40,7 @@ pub struct CrossSettings {
     pub heads: usize,
     /// Width of the feed-forward block; absent for four times a token vector.
     pub feed_forward: Option<usize>,
-    /// From token vectors to one vector.
+    /// How token vectors become one vector.
     pub aggregator: Aggregator,
     /// One set of maps for the question's and the answer's side: equations 2 to 4 name no side. Two sets, initialised
     /// independently, give large and wrong scores at the start.

@@ -131,6 +131,56 @@ fn compare(case: &str, aggregator: Aggregator, one_side: bool, cross_learns: boo
     }
 }
 
+/// A cross-encoder branch whose values are added to `inputs`.
+fn branch(aggregator: Aggregator, one_side: bool, inputs: &mut BTreeMap<String, Tensor>) -> Cross {
+    let settings = CrossSettings {
+        encoder: CrossBranchEncoder::Shared,
+        heads: 2,
+        feed_forward: Some(8),
+        aggregator,
+        one_side,
+        seed: None,
+    };
+    let mut side = |side: &str, seed: usize| {
+        let mut given = Given {
+            side,
+            seed,
+            inputs: &mut *inputs,
+        };
+        CrossSide::load(&mut given, &settings, SIZE).unwrap()
+    };
+    let (question, answer) = if one_side {
+        (side("both", 50), None)
+    } else {
+        (side("question", 50), Some(side("answer", 70)))
+    };
+    Cross {
+        settings,
+        encoder: None,
+        question,
+        answer,
+        parameters: Vec::new(),
+    }
+}
+
+/// The weights of the terms, as in the script.
+fn weights() -> Endx {
+    let ramp = |to: f64| Ramp {
+        to,
+        epochs: 5.0,
+        after: 0.0,
+    };
+    Endx {
+        dual: 0.3,
+        cross: 0.2,
+        geometry: 0.5,
+        a_q: ramp(0.5),
+        q_q: ramp(3.0),
+        q_a: ramp(0.25),
+        a_a: ramp(2.0),
+    }
+}
+
 fn compare_with(padding: Padding, case: &str, aggregator: Aggregator, one_side: bool, cross_learns: bool) {
     let reference: Value = serde_json::from_str(include_str!("../../tests/golden/loss.json")).unwrap();
     let expected = &reference["endx"][case];
@@ -147,38 +197,7 @@ fn compare_with(padding: Padding, case: &str, aggregator: Aggregator, one_side: 
     ];
     let questions = states(&tokens[0], &QUESTION_TOKENS, &dual[0], padding);
     let answers = states(&tokens[1], &ANSWER_TOKENS, &dual[1], padding);
-    let settings = CrossSettings {
-        encoder: CrossBranchEncoder::Shared,
-        heads: 2,
-        feed_forward: Some(8),
-        aggregator,
-        one_side,
-        seed: None,
-    };
-    let mut side = |side: &str, seed: usize| {
-        CrossSide::load(
-            &mut Given {
-                side,
-                seed,
-                inputs: &mut inputs,
-            },
-            &settings,
-            SIZE,
-        )
-        .unwrap()
-    };
-    let (question, answer) = if one_side {
-        (side("both", 50), None)
-    } else {
-        (side("question", 50), Some(side("answer", 70)))
-    };
-    let cross = Cross {
-        settings,
-        encoder: None,
-        question,
-        answer,
-        parameters: Vec::new(),
-    };
+    let cross = branch(aggregator, one_side, &mut inputs);
     let vectors = cross.forward(&questions, &answers).unwrap();
     for (name, ours) in [("questions", &vectors.questions), ("answers", &vectors.answers)] {
         assert_near(
@@ -193,20 +212,7 @@ fn compare_with(padding: Padding, case: &str, aggregator: Aggregator, one_side: 
         temperature: Temperature::Fixed(1.0),
         symmetric: false,
     };
-    let ramp = |to: f64| Ramp {
-        to,
-        epochs: 5.0,
-        after: 0.0,
-    };
-    let endx = Endx {
-        dual: 0.3,
-        cross: 0.2,
-        geometry: 0.5,
-        a_q: ramp(0.5),
-        q_q: ramp(3.0),
-        q_a: ramp(0.25),
-        a_a: ramp(2.0),
-    };
+    let endx = weights();
     let dual_loss = in_batch.loss(questions.vectors(), answers.vectors(), None).unwrap();
     let cross_loss = in_batch.loss(&vectors.questions, &vectors.answers, None).unwrap();
     let terms = GeometryLoss {
@@ -222,7 +228,8 @@ fn compare_with(padding: Padding, case: &str, aggregator: Aggregator, one_side: 
             questions: &vectors.questions,
             answers: &vectors.answers,
         },
-        (Similarity::InnerProduct, 1.0),
+        Similarity::InnerProduct,
+        1.0,
     )
     .unwrap();
     let geometry = terms.weighted(endx.geometry_weights(5.0)).unwrap();

@@ -1,16 +1,16 @@
 //! Examples to pairs: tokenized on all cores, each text once.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use dyad_corpus::examples::{Passage, TrainingExample};
 use rayon::prelude::*;
-use sha2::{Digest, Sha256};
 
-use super::context::{ContextPlace, ExampleContext, places};
+use super::answer_classes::AnswerClasses;
+use super::context::{ContextPlace, ExampleContext, context_places};
+use super::digest::digest;
 use super::error::DataError;
 use super::pairs::{AnswerContexts, AnswerPlace, PairRow, TokenizedPairs};
-use super::texts::{Interned, Texts, digest_of, halves};
+use super::texts::Interned;
 use crate::config::Tower;
 use crate::error::Error;
 use crate::tokenize::{Tokenizer, Tokens};
@@ -47,7 +47,7 @@ pub struct PairsBuilder {
     options: PairOptions,
     questions: Interned,
     answers: Interned,
-    alike: Alike,
+    classes: AnswerClasses,
     rows: Vec<PairRow>,
     members: Vec<u32>,
     scores: Vec<f32>,
@@ -68,7 +68,7 @@ struct TokenizedExample {
 struct TokenizedPassage {
     tokens: Tokens,
     key: Option<String>,
-    /// Not a number where there is none.
+    /// The teacher's score; not a number where there is none.
     score: f32,
 }
 
@@ -81,7 +81,7 @@ impl PairsBuilder {
             options,
             questions,
             answers,
-            alike: Alike::default(),
+            classes: AnswerClasses::default(),
             rows: Vec::new(),
             members: Vec::new(),
             scores: Vec::new(),
@@ -102,7 +102,7 @@ impl PairsBuilder {
     where
         DataError: From<E>,
     {
-        self.alike.keys.clear();
+        self.classes.forget_keys();
         let mut source = source.into_iter();
         loop {
             let window = source
@@ -112,8 +112,8 @@ impl PairsBuilder {
             if window.is_empty() {
                 return Ok(());
             }
-            let mut places = self.places_in_windows(&window)?.into_iter();
-            let tokenized = window.into_par_iter().map(|example| self.tokenized(example));
+            let mut places = self.add_windows(&window)?.into_iter();
+            let tokenized = window.into_par_iter().map(|example| self.tokenize(example));
             for example in tokenized.collect::<Result<Vec<TokenizedExample>, Error>>()? {
                 if example.positives.is_empty() {
                     return Err(DataError::NoPositive {
@@ -126,7 +126,7 @@ impl PairsBuilder {
     }
 
     /// Where the passages of these examples stand, in their order; nothing where there is no context.
-    fn places_in_windows(&mut self, examples: &[TrainingExample]) -> Result<Vec<AnswerPlace>, DataError> {
+    fn add_windows(&mut self, examples: &[TrainingExample]) -> Result<Vec<AnswerPlace>, DataError> {
         let Some(context) = &self.context else {
             return Ok(Vec::new());
         };
@@ -141,27 +141,28 @@ impl PairsBuilder {
             first: tokens.start as u32,
             end: tokens.end as u32,
         };
-        Ok(places(&tokens).into_iter().map(place).collect())
+        Ok(context_places(&tokens).into_iter().map(place).collect())
     }
 
-    fn tokenized(&self, example: TrainingExample) -> Result<TokenizedExample, Error> {
-        let passages = |passages: Vec<Passage>| -> Result<Vec<TokenizedPassage>, Error> {
-            passages
-                .into_iter()
-                .map(|passage| self.tokenized_passage(passage))
-                .collect()
-        };
+    fn tokenize(&self, example: TrainingExample) -> Result<TokenizedExample, Error> {
         let question = example.question.trim();
         Ok(TokenizedExample {
             question: self
                 .tokenizer
                 .encode_within(Tower::Question, question, self.options.question_tokens)?,
-            positives: passages(example.positives)?,
-            negatives: passages(example.negatives)?,
+            positives: self.tokenize_passages(example.positives)?,
+            negatives: self.tokenize_passages(example.negatives)?,
         })
     }
 
-    fn tokenized_passage(&self, passage: Passage) -> Result<TokenizedPassage, Error> {
+    fn tokenize_passages(&self, passages: Vec<Passage>) -> Result<Vec<TokenizedPassage>, Error> {
+        passages
+            .into_iter()
+            .map(|passage| self.tokenize_passage(passage))
+            .collect()
+    }
+
+    fn tokenize_passage(&self, passage: Passage) -> Result<TokenizedPassage, Error> {
         let PairOptions {
             answer_tokens, titles, ..
         } = self.options;
@@ -185,8 +186,8 @@ impl PairsBuilder {
         let mut ends = [0; 2];
         for (end, passages) in ends.iter_mut().zip([&example.positives, &example.negatives]) {
             for TokenizedPassage { tokens, key, score } in passages {
-                let answer = self.answer(tokens, places.next())?;
-                self.alike.meet(answer, key.as_deref());
+                let answer = self.add_answer(tokens, places.next())?;
+                self.classes.add_keyed(answer, key.as_deref());
                 self.members.push(answer);
                 self.scores.push(*score);
             }
@@ -201,7 +202,7 @@ impl PairsBuilder {
     }
 
     /// The number of an answer: one text in two documents is two of them, which are alike.
-    fn answer(&mut self, tokens: &Tokens, place: Option<AnswerPlace>) -> Result<u32, DataError> {
+    fn add_answer(&mut self, tokens: &Tokens, place: Option<AnswerPlace>) -> Result<u32, DataError> {
         let Some(place) = place else {
             return self.answers.number(tokens);
         };
@@ -210,7 +211,7 @@ impl PairsBuilder {
         if answer as usize == self.places.len() {
             self.places.push(place);
         }
-        self.alike.meet_text(answer, tokens);
+        self.classes.add_text(answer, tokens);
         Ok(answer)
     }
 
@@ -220,44 +221,20 @@ impl PairsBuilder {
             return Err(DataError::Empty);
         }
         let (questions, answers) = (self.questions.finish(), self.answers.finish());
-        let classes = self.alike.classes(answers.len());
-        let class = |answer: u32| classes.get(answer as usize).copied().unwrap_or(answer);
-        let members = |from: u32, to: u32| {
-            let places = from as usize..to as usize;
-            let scores = self.scores.get(places.clone()).unwrap_or_default();
-            self.members
-                .get(places)
-                .unwrap_or_default()
-                .iter()
-                .copied()
-                .zip(scores.iter().copied())
+        let members = CollectedMembers {
+            answers: self.members,
+            scores: self.scores,
+            classes: self.classes.finish(answers.len()),
         };
-
-        let mut lists: Vec<Vec<u32>> = vec![Vec::new(); questions.len()];
-        let mut start = 0;
-        for row in &self.rows {
-            if let Some(list) = lists.get_mut(row.question as usize) {
-                list.extend(members(start, row.positives_end).map(|(answer, _)| class(answer)));
-            }
-            start = row.negatives_end;
-        }
-        let (mut known, mut known_ends) = (Vec::new(), Vec::with_capacity(lists.len()));
-        for list in &mut lists {
-            list.sort_unstable();
-            list.dedup();
-            known.extend_from_slice(list);
-            known_ends.push(known.len());
-        }
-
         let mut pairs = TokenizedPairs {
+            known: Vec::new(),
+            known_ends: Vec::with_capacity(questions.len()),
             questions,
             answers,
-            classes: classes.clone(),
+            classes: members.classes.clone(),
             rows: Vec::with_capacity(self.rows.len()),
-            members: Vec::with_capacity(self.members.len()),
-            scores: Vec::with_capacity(self.scores.len()),
-            known,
-            known_ends,
+            members: Vec::with_capacity(members.answers.len()),
+            scores: Vec::with_capacity(members.scores.len()),
             false_negatives: 0,
             contexts: self.context.as_ref().map(|_| AnswerContexts {
                 windows: self.windows.finish(),
@@ -265,34 +242,10 @@ impl PairsBuilder {
             }),
             digest: String::new(),
         };
+        members.add_known(&self.rows, &mut pairs);
         let mut start = 0;
         for row in &self.rows {
-            let mut taken: Vec<u32> = Vec::new();
-            let mut take = |pairs: &mut TokenizedPairs, (answer, score): (u32, f32)| {
-                if !taken.contains(&class(answer)) {
-                    taken.push(class(answer));
-                    pairs.members.push(answer);
-                    pairs.scores.push(score);
-                }
-                pairs.members.len() as u32
-            };
-            let mut kept = PairRow {
-                positives_end: 0,
-                negatives_end: 0,
-                ..*row
-            };
-            for member in members(start, row.positives_end) {
-                kept.positives_end = take(&mut pairs, member);
-            }
-            kept.negatives_end = kept.positives_end;
-            for member in members(row.positives_end, row.negatives_end) {
-                if pairs.answers(row.question, member.0) {
-                    pairs.false_negatives += 1;
-                } else {
-                    kept.negatives_end = take(&mut pairs, member);
-                }
-            }
-            pairs.rows.push(kept);
+            members.add_row(start, row, &mut pairs);
             start = row.negatives_end;
         }
         if pairs.scores.iter().all(|score| score.is_nan()) {
@@ -303,85 +256,78 @@ impl PairsBuilder {
     }
 }
 
-/// Which answers are alike: those of one key, and those of one text in several documents. A forest whose roots are the
-/// smallest numbers (Tarjan 1975).
-#[derive(Debug, Default)]
-struct Alike {
-    parents: Vec<u32>,
-    keys: HashMap<(u64, u64), u32>,
-    /// By token ids, where answers are told apart by their documents.
-    texts: HashMap<(u64, u64), u32>,
+/// The answers of all examples, as they came: equal ones are not yet left out.
+struct CollectedMembers {
+    /// Answers of all rows: positives, then negatives.
+    answers: Vec<u32>,
+    /// The score of each member.
+    scores: Vec<f32>,
+    /// The class of each answer.
+    classes: Vec<u32>,
 }
 
-impl Alike {
-    fn meet(&mut self, answer: u32, key: Option<&str>) {
-        self.add(answer);
-        let Some(key) = key else { return };
-        let other = *self.keys.entry(halves(key.as_bytes())).or_insert(answer);
-        self.join(answer, other);
+impl CollectedMembers {
+    fn class(&self, answer: u32) -> u32 {
+        self.classes.get(answer as usize).copied().unwrap_or(answer)
     }
 
-    fn meet_text(&mut self, answer: u32, tokens: &Tokens) {
-        self.add(answer);
-        let other = *self.texts.entry(digest_of(tokens.ids.iter())).or_insert(answer);
-        self.join(answer, other);
+    /// Answers with their scores.
+    fn range(&self, from: u32, to: u32) -> impl Iterator<Item = (u32, f32)> {
+        let places = from as usize..to as usize;
+        let scores = self.scores.get(places.clone()).unwrap_or_default();
+        let answers = self.answers.get(places).unwrap_or_default();
+        answers.iter().copied().zip(scores.iter().copied())
     }
 
-    fn add(&mut self, answer: u32) {
-        while self.parents.len() <= answer as usize {
-            self.parents.push(self.parents.len() as u32);
-        }
-    }
-
-    fn join(&mut self, one: u32, other: u32) {
-        let (one, other) = (self.root(one), self.root(other));
-        if let Some(parent) = self.parents.get_mut(one.max(other) as usize) {
-            *parent = one.min(other);
-        }
-    }
-
-    fn root(&mut self, mut answer: u32) -> u32 {
-        while let Some(&parent) = self.parents.get(answer as usize).filter(|&&parent| parent != answer) {
-            let above = self.parents.get(parent as usize).copied().unwrap_or(parent);
-            if let Some(slot) = self.parents.get_mut(answer as usize) {
-                *slot = above;
+    /// Adds the classes that answer each question in any of its examples.
+    fn add_known(&self, rows: &[PairRow], pairs: &mut TokenizedPairs) {
+        let mut classes: Vec<Vec<u32>> = vec![Vec::new(); pairs.questions.len()];
+        let mut start = 0;
+        for row in rows {
+            if let Some(classes) = classes.get_mut(row.question as usize) {
+                classes.extend(
+                    self.range(start, row.positives_end)
+                        .map(|(answer, _)| self.class(answer)),
+                );
             }
-            answer = parent;
+            start = row.negatives_end;
         }
-        answer
+        for classes in &mut classes {
+            classes.sort_unstable();
+            classes.dedup();
+            pairs.known.extend_from_slice(classes);
+            pairs.known_ends.push(pairs.known.len());
+        }
     }
 
-    fn classes(mut self, answers: usize) -> Vec<u32> {
-        (0..answers as u32).map(|answer| self.root(answer)).collect()
+    /// Adds an example whose members begin at `start`: each class once, and no negative that answers the question.
+    fn add_row(&self, start: u32, row: &PairRow, pairs: &mut TokenizedPairs) {
+        let mut seen = Vec::new();
+        for (answer, score) in self.range(start, row.positives_end) {
+            self.add_member(answer, score, &mut seen, pairs);
+        }
+        let positives_end = pairs.members.len() as u32;
+        for (answer, score) in self.range(row.positives_end, row.negatives_end) {
+            if pairs.answers(row.question, answer) {
+                pairs.false_negatives += 1;
+            } else {
+                self.add_member(answer, score, &mut seen, pairs);
+            }
+        }
+        pairs.rows.push(PairRow {
+            question: row.question,
+            positives_end,
+            negatives_end: pairs.members.len() as u32,
+        });
     }
-}
 
-fn digest(pairs: &TokenizedPairs) -> String {
-    let mut hash = Sha256::new();
-    let add = |hash: &mut Sha256, texts: &Texts| {
-        for text in 0..texts.len() as u32 {
-            let ids = texts.ids(text);
-            hash.update((ids.len() as u64).to_le_bytes());
-            hash.update(ids.iter().flat_map(|id| id.to_le_bytes()).collect::<Vec<u8>>());
-        }
-    };
-    add(&mut hash, &pairs.questions);
-    add(&mut hash, &pairs.answers);
-    if let Some(AnswerContexts { windows, places }) = &pairs.contexts {
-        add(&mut hash, windows);
-        for AnswerPlace { window, first, end } in places {
-            hash.update([window, first, end].map(|number| number.to_le_bytes()).concat());
+    /// Adds an answer unless one of its class is among those `seen` in the example.
+    fn add_member(&self, answer: u32, score: f32, seen: &mut Vec<u32>, pairs: &mut TokenizedPairs) {
+        let class = self.class(answer);
+        if !seen.contains(&class) {
+            seen.push(class);
+            pairs.members.push(answer);
+            pairs.scores.push(score);
         }
     }
-    let numbers = pairs
-        .rows
-        .iter()
-        .flat_map(|row| [row.question, row.positives_end, row.negatives_end]);
-    let numbers = numbers
-        .chain(pairs.members.iter().copied())
-        .chain(pairs.classes.iter().copied());
-    for number in numbers.chain(pairs.scores.iter().map(|score| score.to_bits())) {
-        hash.update(number.to_le_bytes());
-    }
-    crate::config::hexadecimal(&hash.finalize())
 }

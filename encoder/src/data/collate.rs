@@ -24,9 +24,9 @@ pub struct TrainBatch {
     /// `[b, n]` row-major: the teacher's score of a question's own positive and negatives, not a number elsewhere and
     /// where there is none. `None` where the teacher has scored nothing in this batch.
     pub teacher: Option<Vec<f32>>,
-    /// The examples, for reports.
+    /// The number of each question's example, for reports.
     pub examples: Vec<u32>,
-    /// The batch's own place.
+    /// The position of this batch.
     pub cursor: Cursor,
     /// The place of the next: which a checkpoint after this batch stores.
     pub next: Cursor,
@@ -63,8 +63,8 @@ pub fn collate(sampler: &mut Sampler) -> TrainBatch {
             .iter()
             .filter_map(|&member| pairs.context_tokens(pairs.answer(member)))
             .collect(),
-        excluded: excluded(pairs, &draws, &members),
-        teacher: teacher(pairs, &members, &owners, draws.len()),
+        excluded: exclusion_mask(pairs, &draws, &members),
+        teacher: teacher_scores(pairs, &members, &owners, draws.len()),
         owners,
         examples: draws.iter().map(|draw| draw.example).collect(),
         cursor,
@@ -72,7 +72,7 @@ pub fn collate(sampler: &mut Sampler) -> TrainBatch {
     }
 }
 
-fn excluded(pairs: &TokenizedPairs, draws: &[Draw], members: &[u32]) -> Vec<bool> {
+fn exclusion_mask(pairs: &TokenizedPairs, draws: &[Draw], members: &[u32]) -> Vec<bool> {
     let (rows, columns) = (draws.len(), members.len());
     let mut of_class: HashMap<u32, Vec<usize>> = HashMap::with_capacity(columns);
     let mut mask = vec![false; rows * columns];
@@ -102,7 +102,7 @@ fn excluded(pairs: &TokenizedPairs, draws: &[Draw], members: &[u32]) -> Vec<bool
     mask
 }
 
-fn teacher(pairs: &TokenizedPairs, members: &[u32], owners: &[usize], rows: usize) -> Option<Vec<f32>> {
+fn teacher_scores(pairs: &TokenizedPairs, members: &[u32], owners: &[usize], rows: usize) -> Option<Vec<f32>> {
     if !pairs.has_scores() {
         return None;
     }

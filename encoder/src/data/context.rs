@@ -60,22 +60,15 @@ impl ExampleContext {
 pub(super) struct ContextPlace {
     /// Number of the window among [`ContextTokens::contexts`].
     pub(super) window: usize,
-    /// Its tokens in that.
+    /// The tokens of the passage in its window.
     pub(super) tokens: Range<usize>,
 }
 
 /// The place of each passage.
-pub(super) fn places(contexts: &ContextTokens) -> Vec<ContextPlace> {
-    let of_window = |(window, tokens): (usize, &Tokens)| {
-        tokens
-            .spans
-            .iter()
-            .map(|span| ContextPlace {
-                window,
-                tokens: span.clone(),
-            })
-            .collect::<Vec<_>>()
-    };
-    let all: Vec<ContextPlace> = contexts.contexts.iter().enumerate().flat_map(of_window).collect();
+pub(super) fn context_places(contexts: &ContextTokens) -> Vec<ContextPlace> {
+    let mut all = Vec::new();
+    for (window, Tokens { spans, .. }) in contexts.contexts.iter().enumerate() {
+        all.extend(spans.iter().cloned().map(|tokens| ContextPlace { window, tokens }));
+    }
     contexts.rows.iter().filter_map(|row| all.get(*row).cloned()).collect()
 }

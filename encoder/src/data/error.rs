@@ -27,13 +27,13 @@ pub enum DataError {
          these, or train with `context = \"title\"`"
     )]
     NoSpan {
-        /// Its beginning.
+        /// The beginning of the passage.
         text: String,
     },
     /// A passage that is not where it says.
     #[error("passage `{text}`: {problem}. Correct its `document`, `start` and `end`, or leave the example out")]
     Place {
-        /// Its beginning.
+        /// The beginning of the passage.
         text: String,
         /// What is wrong.
         problem: dyad_corpus::CorpusProblem,
@@ -41,7 +41,7 @@ pub enum DataError {
     /// More texts or passages than can be numbered.
     #[error("more than {limit} texts in one data set. Split it into stages")]
     TooLarge {
-        /// The limit.
+        /// The largest number that is supported.
         limit: u32,
     },
     /// A batch that cannot be filled.
@@ -49,9 +49,9 @@ pub enum DataError {
         "a batch of {batch} is larger than the data: {examples} examples. Use a batch of at most {examples}, or more data"
     )]
     BatchSize {
-        /// The requested number.
+        /// The examples of a batch that were asked for.
         batch: usize,
-        /// The available number.
+        /// The number of examples that there are.
         examples: usize,
     },
     /// Hard negatives that no example has.
@@ -61,7 +61,7 @@ pub enum DataError {
     NoNegatives {
         /// Name of the stage.
         stage: String,
-        /// The requested number.
+        /// The negatives of a question that were asked for.
         wanted: usize,
         /// Number of examples.
         examples: usize,
@@ -74,9 +74,9 @@ pub enum DataError {
         "cursor at batch {position} of epoch {epoch}, which has {batches}. The checkpoint belongs to other data or another batch size"
     )]
     Cursor {
-        /// The epoch.
+        /// The epoch of the cursor.
         epoch: u64,
-        /// The batch.
+        /// The batch of the cursor.
         position: u64,
         /// Batches of an epoch.
         batches: u64,
@@ -88,17 +88,17 @@ pub enum DataError {
     OtherData {
         /// The digest in the checkpoint.
         expected: String,
-        /// The computed digest.
+        /// The digest of the data that was read.
         got: String,
     },
     /// Options of mining that contradict each other.
     #[error("{what} must be {expected}, got: {got}")]
     Option {
-        /// The option.
+        /// The name of the option.
         what: &'static str,
         /// Values that are accepted.
         expected: String,
-        /// The given value.
+        /// The value that was given.
         got: String,
     },
     /// A vector that is not finite, or of another length.
@@ -108,7 +108,7 @@ pub enum DataError {
         what: &'static str,
         /// Rows times dimension.
         expected: usize,
-        /// The given value.
+        /// The number of values that was given.
         got: usize,
     },
     /// A searcher that cannot be asked.
@@ -119,7 +119,7 @@ pub enum DataError {
         "the index at `{url}` was built by a model with fingerprint {got}, `--model` has {expected}. Mine with the index's model, or build the index again"
     )]
     OtherModel {
-        /// The searcher.
+        /// The address of the searcher.
         url: String,
         /// Fingerprint of the model that mines.
         expected: String,
@@ -131,7 +131,7 @@ pub enum DataError {
     Late {
         /// Name of the thread.
         name: &'static str,
-        /// The deadline.
+        /// The deadline in seconds.
         seconds: u64,
     },
     /// The thread that works ahead died.

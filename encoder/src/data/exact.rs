@@ -15,7 +15,7 @@ const ANSWERS: usize = 32_768;
 /// An answer and its score.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RankedAnswer {
-    /// Its row.
+    /// The row of the answer.
     pub answer: u32,
     /// Inner product with the question.
     pub score: f32,

@@ -8,7 +8,7 @@ use rayon::prelude::*;
 use super::context::ExampleContext;
 use super::error::DataError;
 use super::exact::best_answers;
-use super::negatives::{MineOptions, Mined, settle};
+use super::negatives::{MineOptions, Mined, add_negatives};
 use super::texts::halves;
 use crate::config::Tower;
 use crate::device::Compute;
@@ -21,9 +21,9 @@ const WINDOW: usize = 1024;
 
 /// Candidates, and what of them is known to answer which question.
 pub trait Finder {
-    /// Learns from an example what answers its question: candidates with the key or the text of a positive. To be told
-    /// of all examples before mining, because another example of the same question may have other positives.
-    fn know(&mut self, example: &TrainingExample);
+    /// Remembers what answers the question of an example: candidates with the key or the text of a positive. Every
+    /// example is given before mining, because another example of the same question may have other positives.
+    fn add_known(&mut self, example: &TrainingExample);
 
     /// Scores the positives of some examples, and gives each its negatives, counted in `mined`.
     fn find(
@@ -38,7 +38,7 @@ pub trait Finder {
 /// What embeds questions and passages while negatives are mined.
 #[derive(Debug, Clone, Copy)]
 pub struct MiningEncoder<'a> {
-    /// The model.
+    /// The model that embeds questions and passages.
     pub model: &'a Model,
     /// Tokens of a batch.
     pub budget: Budget,
@@ -50,8 +50,8 @@ pub struct MiningEncoder<'a> {
 
 impl MiningEncoder<'_> {
     /// Vectors of the questions of examples, row-major.
-    fn questions(self, examples: &[TrainingExample], go_on: &dyn Fn() -> bool) -> Result<Vec<f32>, DataError> {
-        self.texts(
+    fn embed_questions(self, examples: &[TrainingExample], go_on: &dyn Fn() -> bool) -> Result<Vec<f32>, DataError> {
+        self.embed_texts(
             Tower::Question,
             examples.iter().map(|example| example.question.trim().to_owned()),
             go_on,
@@ -59,14 +59,14 @@ impl MiningEncoder<'_> {
     }
 
     /// Vectors of passages, row-major.
-    fn passages(self, passages: &[&Passage], go_on: &dyn Fn() -> bool) -> Result<Vec<f32>, DataError> {
+    fn embed_passages(self, passages: &[&Passage], go_on: &dyn Fn() -> bool) -> Result<Vec<f32>, DataError> {
         let texts = passages
             .iter()
             .map(|passage| passage.read_with(self.titles).into_owned());
-        let mut vectors = self.texts(Tower::Answer, texts, go_on)?;
+        let mut vectors = self.embed_texts(Tower::Answer, texts, go_on)?;
         if let Some(context) = self.context {
             let tokens = context.tokens(&self.model.tokenizer(), passages)?;
-            let late = self.tokens(Tower::Answer, &tokens.contexts, go_on)?;
+            let late = self.embed_tokens(Tower::Answer, &tokens.contexts, go_on)?;
             add_contexts(
                 &mut vectors,
                 &late,
@@ -78,7 +78,7 @@ impl MiningEncoder<'_> {
         Ok(vectors)
     }
 
-    fn texts(
+    fn embed_texts(
         self,
         tower: Tower,
         texts: impl Iterator<Item = String>,
@@ -86,10 +86,10 @@ impl MiningEncoder<'_> {
     ) -> Result<Vec<f32>, DataError> {
         let (tokenizer, texts) = (self.model.tokenizer(), texts.collect::<Vec<String>>());
         let tokens: Result<Vec<Tokens>, Error> = texts.par_iter().map(|text| tokenizer.encode(tower, text)).collect();
-        self.tokens(tower, &tokens?, go_on)
+        self.embed_tokens(tower, &tokens?, go_on)
     }
 
-    fn tokens(self, tower: Tower, tokens: &[Tokens], go_on: &dyn Fn() -> bool) -> Result<Vec<f32>, DataError> {
+    fn embed_tokens(self, tower: Tower, tokens: &[Tokens], go_on: &dyn Fn() -> bool) -> Result<Vec<f32>, DataError> {
         let vectors = self
             .model
             .embed_while(tower, tokens, VectorLength::Unit, self.budget, |_| go_on())?;
@@ -105,7 +105,7 @@ pub struct NegativeMiner<'a> {
     vectors: Vec<f32>,
     by_key: HashMap<&'a str, Vec<u32>>,
     by_text: HashMap<(u64, u64), Vec<u32>>,
-    /// By the question's text.
+    /// The candidates that are known to answer a question, by the question's text.
     known: HashMap<(u64, u64), Vec<u32>>,
 }
 
@@ -144,14 +144,14 @@ impl<'a> NegativeMiner<'a> {
         for window in candidates.chunks(8 * WINDOW) {
             miner
                 .vectors
-                .extend(encoder.passages(&window.iter().collect::<Vec<_>>(), go_on)?);
+                .extend(encoder.embed_passages(&window.iter().collect::<Vec<_>>(), go_on)?);
         }
         Ok(miner)
     }
 }
 
 impl Finder for NegativeMiner<'_> {
-    fn know(&mut self, example: &TrainingExample) {
+    fn add_known(&mut self, example: &TrainingExample) {
         let known = self.known.entry(question_key(example)).or_default();
         for positive in &example.positives {
             let by_key = positive.key.as_deref().and_then(|key| self.by_key.get(key));
@@ -181,7 +181,7 @@ impl Finder for NegativeMiner<'_> {
         let best = best_answers(&questions, &self.vectors, info.dim, options.rank_end + deepest, device)?;
         for (example, best) in window.iter_mut().zip(&best) {
             let known = known(example);
-            settle(example, self.candidates, best, known, options, mined);
+            add_negatives(example, self.candidates, best, known, options, mined);
         }
         Ok(())
     }
@@ -223,9 +223,9 @@ pub(super) fn score_positives(
     go_on: &dyn Fn() -> bool,
 ) -> Result<Vec<f32>, DataError> {
     let dim = encoder.model.info().dim;
-    let questions = encoder.questions(window, go_on)?;
+    let questions = encoder.embed_questions(window, go_on)?;
     let positives: Vec<&Passage> = window.iter().flat_map(|example| &example.positives).collect();
-    let positives = encoder.passages(&positives, go_on)?;
+    let positives = encoder.embed_passages(&positives, go_on)?;
     let mut positives = positives.chunks_exact(dim);
     for (example, question) in window.iter_mut().zip(questions.chunks_exact(dim)) {
         for positive in &mut example.positives {

@@ -66,7 +66,7 @@ pub fn mine_file(
             let example = example?;
             let mut passages = example.positives.iter().chain(&example.negatives);
             scored += u64::from(passages.any(|passage| passage.score.is_some()));
-            finder.know(&example);
+            finder.add_known(&example);
         }
         if reader.skipped().total() > skipped.total() {
             skipped.clone_from(reader.skipped());

@@ -12,6 +12,8 @@
 //! | `pairs.rs` | [`TokenizedPairs`]: questions, answers, who answers what |
 //! | `context.rs` | [`ExampleContext`]: the documents in which passages stand |
 //! | `build.rs` | [`PairsBuilder`]: examples to pairs |
+//! | `answer_classes.rs` | which answers are alike |
+//! | `digest.rs` | the digest of pairs |
 //! | `plan.rs` | the order of one epoch: batches without equal answers |
 //! | `repair.rs` | swaps between its batches |
 //! | `sampler.rs` | [`Sampler`]: positives and negatives sampled by seed; its cursor |
@@ -25,9 +27,11 @@
 //! | `exact.rs` | the best answers of each question, a block at a time |
 //! | `error.rs` | why there is no batch |
 
+mod answer_classes;
 mod build;
 mod collate;
 mod context;
+mod digest;
 mod error;
 mod exact;
 mod mine;

@@ -22,7 +22,7 @@ pub struct Margin {
 pub struct MineOptions {
     /// First rank, from 0, among the candidates that are not known to answer.
     pub rank_start: usize,
-    /// The end rank (exclusive).
+    /// The rank at which the window of candidates ends (exclusive).
     pub rank_end: usize,
     /// Negatives of each question.
     pub count: usize,
@@ -101,7 +101,7 @@ pub struct Mined {
 }
 
 /// Gives an example, whose positives have their scores, its negatives among the best of `candidates`, and counts them.
-pub(super) fn settle(
+pub(super) fn add_negatives(
     example: &mut TrainingExample,
     candidates: &[Passage],
     best: &[RankedAnswer],
@@ -127,14 +127,14 @@ pub(super) fn settle(
     } else {
         example.negatives.clear();
     }
-    let passage = |ranked: &RankedAnswer| {
-        let passage = candidates.get(ranked.answer as usize)?;
-        Some(Passage {
-            score: Some(ranked.score),
-            ..passage.clone()
-        })
-    };
-    example.negatives.extend(found.iter().filter_map(passage));
+    for ranked in found {
+        if let Some(passage) = candidates.get(ranked.answer as usize) {
+            example.negatives.push(Passage {
+                score: Some(ranked.score),
+                ..passage.clone()
+            });
+        }
+    }
 }
 
 /// Whether a candidate holds the text of a positive: a paragraph around an answer answers as well.
@@ -232,7 +232,7 @@ mod tests {
             ..MineOptions::default()
         };
         let mut mined = Mined::default();
-        settle(
+        add_negatives(
             &mut example,
             &candidates,
             &ranked(&[0.8, 0.7, 0.6]),
@@ -251,7 +251,7 @@ mod tests {
             score: Some(0.9),
             ..Passage::of("")
         }];
-        settle(
+        add_negatives(
             &mut example,
             &candidates,
             &ranked(&[0.8, 0.7, 0.6]),
@@ -303,7 +303,7 @@ mod tests {
             negatives: vec![kept],
             ..example(0.9)
         };
-        settle(
+        add_negatives(
             &mut example,
             &candidates,
             &ranked(&[0.8, 0.7]),

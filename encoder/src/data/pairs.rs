@@ -20,7 +20,7 @@ pub struct TokenizedPairs {
     pub(super) known: Vec<u32>,
     pub(super) known_ends: Vec<usize>,
     pub(super) false_negatives: usize,
-    /// Where the answers stand, where their vectors know documents.
+    /// The windows of documents in which answers are read; none where answers are read by themselves.
     pub(super) contexts: Option<AnswerContexts>,
     pub(super) digest: String,
 }
@@ -29,7 +29,7 @@ pub struct TokenizedPairs {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct AnswerContexts {
     pub(super) windows: Texts,
-    /// By the number of the answer.
+    /// The place of each answer, by its number.
     pub(super) places: Vec<AnswerPlace>,
 }
 

@@ -9,7 +9,7 @@ use std::collections::{HashSet, VecDeque};
 use crate::random::Random;
 
 use super::pairs::TokenizedPairs;
-use super::repair::repair;
+use super::repair::{SampledExample, repair};
 
 /// Examples that wait and are tried for each batch: batch size times this.
 const TRIED: usize = 4;
@@ -21,7 +21,7 @@ const ORDER: u64 = 1;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct EpochPlan {
     /// Examples and the place of the positive of each.
-    pub(super) order: Vec<(u32, u32)>,
+    pub(super) order: Vec<SampledExample>,
     /// Examples that stand in a batch into which they do not fit.
     pub(super) forced: usize,
 }
@@ -37,18 +37,18 @@ pub(super) fn plan(
     let mut list: Vec<u32> = (0..pairs.len() as u32).collect();
     Random::of(&[seed, epoch, ORDER]).shuffle(&mut list);
     let mut list = list.into_iter();
-    let mut waiting: VecDeque<(u32, u32)> = VecDeque::new();
+    let mut waiting: VecDeque<SampledExample> = VecDeque::new();
     let mut planned = EpochPlan {
         order: Vec::with_capacity(pairs.len()),
         forced: 0,
     };
     let mut forced = Vec::new();
     while planned.order.len() < pairs.len() {
-        let mut filled = Filled::default();
+        let mut filled = FilledBatch::default();
         let mut still = VecDeque::new();
         for _ in 0..waiting.len().min(batch.saturating_mul(TRIED)) {
             let Some(sampled) = waiting.pop_front() else { break };
-            if filled.size < batch && filled.take(pairs, sampled) {
+            if filled.size < batch && filled.add(pairs, sampled) {
                 planned.order.push(sampled);
             } else {
                 still.push_back(sampled);
@@ -59,8 +59,11 @@ pub(super) fn plan(
         }
         while filled.size < batch {
             let Some(example) = list.next() else { break };
-            let sampled = (example, positive(example));
-            if filled.take(pairs, sampled) {
+            let sampled = SampledExample {
+                example,
+                positive: positive(example),
+            };
+            if filled.add(pairs, sampled) {
                 planned.order.push(sampled);
             } else {
                 waiting.push_back(sampled);
@@ -68,7 +71,7 @@ pub(super) fn plan(
         }
         while filled.size < batch {
             let Some(sampled) = waiting.pop_front() else { break };
-            if !filled.take(pairs, sampled) {
+            if !filled.add(pairs, sampled) {
                 forced.push(planned.order.len());
                 filled.size += 1;
             }
@@ -81,7 +84,7 @@ pub(super) fn plan(
 
 /// The batch so far.
 #[derive(Debug, Default)]
-struct Filled {
+struct FilledBatch {
     size: usize,
     /// Classes of its answers.
     answers: HashSet<u32>,
@@ -89,12 +92,12 @@ struct Filled {
     known: HashSet<u32>,
 }
 
-impl Filled {
+impl FilledBatch {
     /// Adds an example if it fits.
-    fn take(&mut self, pairs: &TokenizedPairs, (example, positive): (u32, u32)) -> bool {
+    fn add(&mut self, pairs: &TokenizedPairs, sampled: SampledExample) -> bool {
         let (class, known) = (
-            pairs.class(pairs.answer(positive)),
-            pairs.known(pairs.question(example)),
+            pairs.class(pairs.answer(sampled.positive)),
+            pairs.known(pairs.question(sampled.example)),
         );
         // The class is among those known, so equal answers are met here too.
         let fits = !self.known.contains(&class) && known.iter().all(|class| !self.answers.contains(class));

@@ -6,8 +6,13 @@ use super::pairs::TokenizedPairs;
 /// found.
 const COMPARISONS: usize = 20_000_000;
 
-/// An example and the place of its positive.
-type SampledExample = (u32, u32);
+/// An example of an epoch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct SampledExample {
+    pub(super) example: u32,
+    /// The place of its positive among the members.
+    pub(super) positive: u32,
+}
 
 /// Swaps each forced example with one of another batch where both then fit; gives the number of those that stay forced.
 /// Batches are tried from the first, so that the outcome is a function of its input.
@@ -73,7 +78,7 @@ fn clashes(
 
 /// Whether the answer of one is known to answer the question of the other; equal answers are.
 fn clash(pairs: &TokenizedPairs, one: SampledExample, other: SampledExample) -> bool {
-    let answers =
-        |asked: SampledExample, given: SampledExample| pairs.answers(pairs.question(asked.0), pairs.answer(given.1));
-    answers(one, other) || answers(other, one)
+    let questions = [one, other].map(|sampled| pairs.question(sampled.example));
+    let answers = [one, other].map(|sampled| pairs.answer(sampled.positive));
+    pairs.answers(questions[0], answers[1]) || pairs.answers(questions[1], answers[0])
 }

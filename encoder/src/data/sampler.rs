@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::error::DataError;
 use super::pairs::TokenizedPairs;
 use super::plan::{EpochPlan, plan};
+use super::repair::SampledExample;
 
 /// Streams of random numbers of one example in one epoch.
 const POSITIVE: u64 = 2;
@@ -18,7 +19,7 @@ const NEGATIVES: u64 = 3;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cursor {
-    /// From 0.
+    /// The number of the epoch, from 0.
     pub epoch: u64,
     /// The batch within it, from 0.
     pub position: u64,
@@ -55,20 +56,20 @@ pub struct SamplerOptions {
 pub struct SamplerState {
     /// [`TokenizedPairs::digest`].
     pub data: String,
-    /// The options.
+    /// The options of the sampler.
     pub options: SamplerOptions,
-    /// The next batch.
+    /// The position of the next batch.
     pub cursor: Cursor,
 }
 
 /// One example of a batch: places among the members of the pairs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Draw {
-    /// The example.
+    /// The number of the example.
     pub example: u32,
-    /// Its positive in this epoch.
+    /// The place of the example's positive in this epoch.
     pub positive: u32,
-    /// Its negatives in this epoch.
+    /// The places of the example's negatives in this epoch.
     pub negatives: Vec<u32>,
 }
 
@@ -109,11 +110,11 @@ impl Sampler {
                 got: pairs.digest().to_owned(),
             });
         }
-        Self::new(pairs, state.options)?.at(state.cursor)
+        Self::new(pairs, state.options)?.seek(state.cursor)
     }
 
     /// The same sampler at another batch.
-    pub fn at(mut self, cursor: Cursor) -> Result<Self, DataError> {
+    pub fn seek(mut self, cursor: Cursor) -> Result<Self, DataError> {
         let Cursor { epoch, position } = cursor;
         let batches = self.batches();
         if position > batches {
@@ -173,19 +174,19 @@ impl Sampler {
         let (plan, Cursor { epoch, position }) = (self.plan(), self.cursor);
         let start = position as usize * self.options.batch;
         let end = (start + self.options.batch).min(plan.order.len());
-        let sampled = plan
-            .order
-            .get(start..end)
-            .unwrap_or_default()
-            .iter()
-            .map(|&(example, positive)| {
-                let negatives = self.negatives(epoch, example);
-                Draw {
-                    example,
-                    positive,
-                    negatives,
-                }
-            });
+        let sampled =
+            plan.order
+                .get(start..end)
+                .unwrap_or_default()
+                .iter()
+                .map(|&SampledExample { example, positive }| {
+                    let negatives = self.negatives(epoch, example);
+                    Draw {
+                        example,
+                        positive,
+                        negatives,
+                    }
+                });
         let sampled = sampled.collect();
         let next = position + 1;
         self.cursor = if next < self.batches() {

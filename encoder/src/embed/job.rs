@@ -51,7 +51,7 @@ pub enum EmbedOutcome {
 /// The outcome of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EmbedReport {
-    /// The whole set.
+    /// The whole set of vectors, those of earlier runs included.
     pub summary: EmbeddingsSummary,
     /// Documents of parts that an earlier run has made.
     pub documents_kept: u64,
@@ -91,7 +91,7 @@ pub enum JobError {
         "document `{key}` has more than the {max_tokens} tokens that the model reads. Let such documents be truncated (`--on-long truncate`), or all be split (`--split WORDS`)"
     )]
     LongText {
-        /// Its key.
+        /// The key of the document.
         key: String,
         /// Longest input of the model in tokens.
         max_tokens: usize,
@@ -102,9 +102,9 @@ pub enum JobError {
          file of the documents that they were cut from (`--documents FILE`)"
     )]
     NoPlace {
-        /// Its key.
+        /// The key of the document.
         key: String,
-        /// As it was asked for.
+        /// The context that was asked for.
         context: PassageContext,
     },
     /// A model whose vectors are no means of tokens.
@@ -112,7 +112,7 @@ pub enum JobError {
         "`--context {context}`: expected a model whose vectors are the means of its token vectors, of which passages have some. Use `--context title`"
     )]
     NoMeans {
-        /// As it was asked for.
+        /// The context that was asked for.
         context: PassageContext,
     },
     /// An earlier run has truncated documents.

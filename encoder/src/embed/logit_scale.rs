@@ -18,15 +18,13 @@ pub(super) enum LogitScale {
 
 /// Embeds the pairs that come with the program, as long as `go_on`.
 pub(super) fn measure(encoder: &Model, budget: Budget, go_on: impl Fn() -> bool) -> Result<LogitScale, Error> {
-    let embed = |tower: Tower, texts: Vec<String>| {
-        let tokens = texts
-            .iter()
-            .map(|text| encoder.tokenizer().encode(tower, text))
-            .collect::<Result<Vec<Tokens>, Error>>()?;
+    let embed = |tower: Tower, texts: &[String]| {
+        let tokens = tokenize(encoder, tower, texts)?;
         encoder.embed_while(tower, &tokens, VectorLength::Unit, budget, |_| go_on())
     };
-    let (Some(questions), Some(documents)) = (embed(Tower::Question, questions())?, embed(Tower::Answer, documents())?)
-    else {
+    let questions = embed(Tower::Question, &questions())?;
+    let documents = embed(Tower::Answer, &documents())?;
+    let (Some(questions), Some(documents)) = (questions, documents) else {
         return Ok(LogitScale::Interrupted);
     };
     Ok(LogitScale::Measured(estimate(
@@ -34,4 +32,11 @@ pub(super) fn measure(encoder: &Model, budget: Budget, go_on: impl Fn() -> bool)
         &documents,
         encoder.info().dim,
     )))
+}
+
+fn tokenize(encoder: &Model, tower: Tower, texts: &[String]) -> Result<Vec<Tokens>, Error> {
+    texts
+        .iter()
+        .map(|text| encoder.tokenizer().encode(tower, text))
+        .collect()
 }

@@ -21,7 +21,7 @@ pub(crate) struct Progress {
 /// The current window.
 #[derive(Debug, Clone, Copy)]
 struct ProgressWindow {
-    /// Its first byte, and the byte after its last.
+    /// The first byte of the part, and the byte after its last.
     begin: u64,
     end: u64,
     documents: usize,

@@ -21,19 +21,13 @@ use crate::tokenize::{Tokens, add_contexts};
 const LOOK: Duration = Duration::from_millis(100);
 
 impl EmbedJob {
-    /// Runs until the corpus ends, an error, or `interrupted`. What whole parts hold is kept in any case.
+    /// Runs until the corpus ends, an error, or `cancel`. What whole parts hold is kept in any case.
     pub fn run(&self, encoder: &Model, cancel: &JobCancellation) -> Result<EmbedOutcome, JobError> {
         self.check_corpus()?;
         if self.context.late_weight().is_some() && !encoder.pools_means(self.tower) {
             return Err(JobError::NoMeans { context: self.context });
         }
-        let mut writer = EmbeddingsWriter::open(&self.out, self.header(encoder))?;
-        if self.refuse_long
-            && let Some(first) = writer.finished_parts().iter().position(|part| part.truncated.is_none())
-        {
-            // Of an earlier release, which did not note what is truncated: looked at again.
-            writer.set_aside(first)?;
-        }
+        let mut writer = self.open_writer(encoder)?;
         let was_complete = writer.is_complete();
         let Resumed {
             reader,
@@ -47,14 +41,7 @@ impl EmbedJob {
                 return Err(error);
             }
         };
-        let documents = writer.finished_parts().iter().filter_map(|part| part.truncated).sum();
-        if self.refuse_long && documents > 0 {
-            return Err(JobError::LongKept {
-                out: self.out.clone(),
-                documents,
-                max_tokens: encoder.info().max_tokens,
-            });
-        }
+        self.check_kept(encoder, &writer)?;
         if parts_dropped > 0 {
             tracing::info!(
                 parts = parts_dropped,
@@ -63,14 +50,7 @@ impl EmbedJob {
         } else if kept > 0 && !was_complete {
             tracing::info!(documents = kept, "going on after the parts of an earlier run");
         }
-        if writer.header().dtype.is_none() {
-            tracing::warn!(
-                "`{}` does not say in which dtype its vectors were computed, since an earlier release began it; these stay. \
-                 Choose another `--out` to embed all of them in {}",
-                self.out.display(),
-                encoder.info().dtype
-            );
-        }
+        self.warn_of_unknown_dtype(encoder, &writer);
         let mut progress = Progress::new(reader.total_bytes(), reader.bytes_read(), kept);
         let (mut truncated, mut stored, mut reused) = (0, 0, 0);
         let (tower, context) = (self.tower, self.context);
@@ -92,14 +72,7 @@ impl EmbedJob {
                 Err(RecvTimeoutError::Disconnected) => return Err(JobError::ReaderLost),
             };
             let Some(window) = window else { break };
-            if self.refuse_long
-                && let Some((document, _)) = window.documents.iter().zip(&window.truncated).find(|(_, is)| **is)
-            {
-                return Err(JobError::LongText {
-                    key: document.key.clone(),
-                    max_tokens: encoder.info().max_tokens,
-                });
-            }
+            self.check_length(encoder, &window)?;
             let new = window
                 .truncated
                 .iter()
@@ -127,6 +100,54 @@ impl EmbedJob {
             documents_truncated: truncated,
             elapsed,
         }))
+    }
+
+    /// Opens the output; parts of which it is not known what is truncated are made again where that is refused.
+    fn open_writer(&self, encoder: &Model) -> Result<EmbeddingsWriter, JobError> {
+        let mut writer = EmbeddingsWriter::open(&self.out, self.header(encoder))?;
+        if self.refuse_long
+            && let Some(first) = writer.finished_parts().iter().position(|part| part.truncated.is_none())
+        {
+            // Of an earlier release, which did not note what is truncated: looked at again.
+            writer.set_aside(first)?;
+        }
+        Ok(writer)
+    }
+
+    /// Refuses truncated documents among those that an earlier run has embedded.
+    fn check_kept(&self, encoder: &Model, writer: &EmbeddingsWriter) -> Result<(), JobError> {
+        let documents = writer.finished_parts().iter().filter_map(|part| part.truncated).sum();
+        if self.refuse_long && documents > 0 {
+            return Err(JobError::LongKept {
+                out: self.out.clone(),
+                documents,
+                max_tokens: encoder.info().max_tokens,
+            });
+        }
+        Ok(())
+    }
+
+    /// Refuses truncated documents of a window.
+    fn check_length(&self, encoder: &Model, window: &ReadWindow) -> Result<(), JobError> {
+        let mut documents = window.documents.iter().zip(&window.truncated);
+        match documents.find(|(_, truncated)| **truncated) {
+            Some((document, _)) if self.refuse_long => Err(JobError::LongText {
+                key: document.key.clone(),
+                max_tokens: encoder.info().max_tokens,
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    fn warn_of_unknown_dtype(&self, encoder: &Model, writer: &EmbeddingsWriter) {
+        if writer.header().dtype.is_none() {
+            tracing::warn!(
+                "`{}` does not say in which dtype its vectors were computed, since an earlier release began it; these stay. \
+                 Choose another `--out` to embed all of them in {}",
+                self.out.display(),
+                encoder.info().dtype
+            );
+        }
     }
 
     /// Opens the corpus, which shows whether it is there and of which form; a stream can be opened only once.

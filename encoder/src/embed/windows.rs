@@ -55,19 +55,14 @@ pub(crate) struct WindowSource {
 /// user should hear of the corpus is told at its end where `tell`.
 pub(crate) fn read_ahead(mut source: WindowSource, tell: bool) -> Result<Receiver<SentWindow>, JobError> {
     let (sender, receiver) = sync_channel(WINDOWS_AHEAD);
-    let windows = move || {
-        source.send_windows(&sender);
-        if tell {
-            source
-                .reader
-                .warnings()
-                .iter()
-                .for_each(|warning| tracing::warn!("{warning}"));
-        }
-    };
     std::thread::Builder::new()
         .name("dyad-read".into())
-        .spawn(windows)
+        .spawn(move || {
+            source.send_windows(&sender);
+            if tell {
+                source.log_warnings();
+            }
+        })
         .map_err(|source| Error::Thread {
             name: "dyad-read",
             source,
@@ -76,6 +71,12 @@ pub(crate) fn read_ahead(mut source: WindowSource, tell: bool) -> Result<Receive
 }
 
 impl WindowSource {
+    fn log_warnings(&self) {
+        for warning in self.reader.warnings() {
+            tracing::warn!("{warning}");
+        }
+    }
+
     fn send_windows(&mut self, sender: &SyncSender<SentWindow>) {
         loop {
             let window = self.next_window();

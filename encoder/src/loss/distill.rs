@@ -16,23 +16,26 @@ pub fn kl_divergence(
     missing: Option<&Tensor>,
 ) -> Result<Tensor, TchError> {
     shaped("the teacher's scores", teacher, &own.size())?;
-    let log_probabilities = |scores: &Tensor| {
-        let mut scores = wide(scores)?.f_div_scalar(temperature)?;
-        if let Some(missing) = missing {
-            scores = scores.f_masked_fill(missing, f64::NEG_INFINITY)?;
-        }
-        scores.f_log_softmax(1, None::<Kind>)
-    };
     if let Some(missing) = missing {
         shaped("the mask of missing candidates", missing, &own.size())?;
     }
-    let (own, teacher) = (log_probabilities(own)?, log_probabilities(&teacher.f_detach()?)?);
+    let own = log_probabilities(own, temperature, missing)?;
+    let teacher = log_probabilities(&teacher.f_detach()?, temperature, missing)?;
     let mut apart = teacher.f_sub(&own)?;
     if let Some(missing) = missing {
         // Of two infinities.
         apart = apart.f_masked_fill(missing, 0.0)?;
     }
     divergence(&teacher.f_exp()?, &apart)
+}
+
+/// The logarithms of a softmax over each row, without the candidates that are missing.
+fn log_probabilities(scores: &Tensor, temperature: f64, missing: Option<&Tensor>) -> Result<Tensor, TchError> {
+    let mut scores = wide(scores)?.f_div_scalar(temperature)?;
+    if let Some(missing) = missing {
+        scores = scores.f_masked_fill(missing, f64::NEG_INFINITY)?;
+    }
+    scores.f_log_softmax(1, None::<Kind>)
 }
 
 /// The sum of `probability * apart`, the mean over the rows of `[b, c]`.

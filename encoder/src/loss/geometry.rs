@@ -36,7 +36,7 @@ pub enum Kernel {
 
 impl Kernel {
     /// `[b, d]` and `[b, d]` to `[b, b]`, row `i` given `given_i`.
-    fn of(self, given: &Tensor, of: &Tensor, temperature: f64) -> Result<Tensor, TchError> {
+    fn nearness(self, given: &Tensor, of: &Tensor, temperature: f64) -> Result<Tensor, TchError> {
         let products = given.f_matmul(&of.f_transpose(0, 1)?)?;
         match self {
             Self::InnerProduct => products.f_div_scalar(temperature),
@@ -47,6 +47,11 @@ impl Kernel {
                 distances.f_div_scalar(-width)?.f_exp()
             }
         }
+    }
+
+    /// Equations 6 to 8: the logarithms of `p(of | given)`, a row for each given vector.
+    fn log_probabilities(self, [given, of]: [&Tensor; 2], temperature: f64) -> Result<Tensor, TchError> {
+        self.nearness(given, of, temperature)?.f_log_softmax(1, None::<Kind>)
     }
 }
 
@@ -85,13 +90,23 @@ pub struct GeometryTerms {
 }
 
 impl GeometryLoss {
+    /// The vectors of the cross encoder as a target, with a gradient where it learns.
+    fn target(&self, vectors: &Tensor) -> Result<Tensor, TchError> {
+        if self.cross_learns {
+            Ok(vectors.shallow_clone())
+        } else {
+            vectors.f_detach()
+        }
+    }
+
     /// Equation 11 for each of the four pairings. The spaces may differ in dimension, not in the number of pairs. The
     /// temperature divides inner products; a Gaussian has its width.
     pub fn terms(
         &self,
         dual: MatchedPairs<'_>,
         cross: MatchedPairs<'_>,
-        (similarity, temperature): (Similarity, f64),
+        similarity: Similarity,
+        temperature: f64,
     ) -> Result<GeometryTerms, TchError> {
         let pairs = dual.questions.size().first().copied().unwrap_or(0);
         for (what, vectors) in [
@@ -102,24 +117,13 @@ impl GeometryLoss {
             let dim = vectors.size().last().copied().unwrap_or(0);
             shaped(what, vectors, &[pairs, dim])?;
         }
-        let target = |vectors: &Tensor| {
-            similarity.prepared(&if self.cross_learns {
-                vectors.shallow_clone()
-            } else {
-                vectors.f_detach()?
-            })
-        };
+        let target = |vectors: &Tensor| similarity.prepared(&self.target(vectors)?);
         let (dual_q, dual_a) = (similarity.prepared(dual.questions)?, similarity.prepared(dual.answers)?);
         let (cross_q, cross_a) = (target(cross.questions)?, target(cross.answers)?);
         // What is given, and what is near it, in both spaces.
         let term = |dual: [&Tensor; 2], cross: [&Tensor; 2]| {
-            let log_probabilities = |kernel: Kernel, [given, of]: [&Tensor; 2]| {
-                kernel.of(given, of, temperature)?.f_log_softmax(1, None::<Kind>)
-            };
-            let (own, target) = (
-                log_probabilities(self.dual, dual)?,
-                log_probabilities(self.cross, cross)?,
-            );
+            let own = self.dual.log_probabilities(dual, temperature)?;
+            let target = self.cross.log_probabilities(cross, temperature)?;
             divergence(&target.f_exp()?, &target.f_sub(&own)?)
         };
         Ok(GeometryTerms {

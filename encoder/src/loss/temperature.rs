@@ -17,7 +17,7 @@ pub enum Temperature {
     /// A number that learns. Its logarithm is what is held, so that it stays positive and a step changes it by a factor
     /// (Radford et al. 2021, "Learning Transferable Visual Models From Natural Language Supervision", section 2.5).
     Learned {
-        /// One value, with a gradient.
+        /// The logarithm of the temperature: one value, with a gradient.
         log: Tensor,
     },
 }

@@ -9,7 +9,7 @@
 //! with operators of two threads.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::sync_channel;
+use std::sync::mpsc::{SyncSender, sync_channel};
 
 use crate::config::Tower;
 use crate::device::{OperatorThreads, set_operator_threads};
@@ -31,7 +31,8 @@ const TOKENS_PER_SHARE: usize = 32;
 /// `load-scifact-int8.toml`): from 16 clients a tenth more answers than with shares of products, from 64 a twelfth.
 pub(crate) fn embed_batch(
     network: &Network,
-    (tower, length): (Tower, VectorLength),
+    tower: Tower,
+    length: VectorLength,
     texts: &[&Tokens],
     prompt_tokens: usize,
 ) -> Result<Vec<f32>, Error> {
@@ -54,7 +55,7 @@ pub(crate) fn embed_batch(
     };
     pool.share_long(work.iter_mut(), one);
     let dim = network.routes[tower.index()].dim;
-    let places = VectorPlaces::of(texts.iter().copied(), dim);
+    let places = VectorPlaces::new(texts.iter().copied(), dim);
     let mut vectors = vec![0.0; places.values()];
     for (_, positions, rows) in work {
         places.copy(positions, &rows?, &mut vectors);
@@ -70,7 +71,7 @@ struct VectorPlaces {
 }
 
 impl VectorPlaces {
-    fn of<'a>(texts: impl Iterator<Item = &'a Tokens>, dim: usize) -> Self {
+    fn new<'a>(texts: impl Iterator<Item = &'a Tokens>, dim: usize) -> Self {
         let mut firsts = vec![0];
         let mut next = 0;
         for text in texts {
@@ -134,7 +135,8 @@ impl BatchRunner {
         }
         embed_batch(
             &self.network,
-            (tower, self.length),
+            tower,
+            self.length,
             texts,
             self.prompt_tokens[tower.index()],
         )
@@ -191,7 +193,7 @@ impl BatchEncoder {
         if !parallel && self.workers > 1 {
             batches = plan(&lengths, self.budget, 1);
         }
-        let places = VectorPlaces::of(texts.iter(), dim);
+        let places = VectorPlaces::new(texts.iter(), dim);
         let mut vectors = vec![0.0; places.values()];
         let mut done = |number: usize, rows: &[f32]| {
             let positions = batches.get(number).map_or(&[][..], Vec::as_slice);
@@ -214,7 +216,7 @@ impl BatchEncoder {
                 let texts = texts_of(number);
                 finished = done(
                     number,
-                    &embed_batch(network, (self.tower, self.length), &texts, self.prompt_tokens)?,
+                    &embed_batch(network, self.tower, self.length, &texts, self.prompt_tokens)?,
                 );
                 if !finished {
                     break;
@@ -244,19 +246,12 @@ where
         let (sender, receiver) = sync_channel(workers);
         for number in 0..workers {
             let (sender, network) = (sender.clone(), network.clone());
-            let work = move || {
-                set_operator_threads(1);
-                loop {
-                    let number = next.fetch_add(1, Ordering::Relaxed);
-                    // Without a receiver no more are needed.
-                    if number >= batches || sender.send((number, one(&network, number))).is_err() {
-                        break;
-                    }
-                }
-            };
             let spawned = std::thread::Builder::new()
                 .name("dyad-embed".into())
-                .spawn_scoped(scope, work);
+                .spawn_scoped(scope, move || {
+                    set_operator_threads(1);
+                    work_through(next, batches, &sender, |number| one(&network, number));
+                });
             match spawned {
                 Ok(_) => {}
                 Err(source) if number == 0 => {
@@ -280,6 +275,17 @@ where
         }
         Ok(true)
     })
+}
+
+/// Sends batches, each by its number, until there are no more.
+fn work_through<T>(next: &AtomicUsize, batches: usize, sender: &SyncSender<(usize, T)>, one: impl Fn(usize) -> T) {
+    loop {
+        let number = next.fetch_add(1, Ordering::Relaxed);
+        // Without a receiver no more are needed.
+        if number >= batches || sender.send((number, one(number))).is_err() {
+            return;
+        }
+    }
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use crate::config::{Layout, Sharing};
 /// A module and its size.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ModuleContents {
-    /// Its folder below the model's; empty for the model's own.
+    /// The folder of the module, below the model's; empty for the model's own.
     pub id: String,
     /// `Transformer`, `Pooling`, `MultiHopAttention`, `Dense` or `Normalize`.
     pub class: &'static str,

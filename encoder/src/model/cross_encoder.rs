@@ -18,7 +18,7 @@ use crate::tokenize::{Budget, Tokenizer, Tokens};
 /// An open cross encoder: owned and called by one thread, as a [`Model`].
 #[derive(Debug)]
 pub struct CrossEncoder {
-    /// Its vectors have one value, and are as long as they are.
+    /// The network, whose vectors are logits: one value each, not normalised.
     model: Model,
     activation: ScoreActivation,
 }

@@ -31,7 +31,8 @@ impl Model {
         }
         embed_batch(
             &self.network,
-            (tower, VectorLength::Unit),
+            tower,
+            VectorLength::Unit,
             texts,
             self.tokenizer.prompt(tower).tokens,
         )

@@ -34,7 +34,7 @@ pub(crate) fn least_cosine(dtype: Dtype) -> f64 {
 }
 
 /// How far a logit may be off, as a share of one more than its size.
-fn most_off(dtype: Dtype) -> f64 {
+fn greatest_difference(dtype: Dtype) -> f64 {
     match dtype {
         Dtype::F32 => 1e-3,
         Dtype::F16 => 1e-2,
@@ -50,7 +50,7 @@ pub(super) fn difference(golden: &Golden, found: &[f32], dtype: Dtype) -> Option
         let logit = |values: &[f32]| f64::from(values.first().copied().unwrap_or(f32::NAN));
         let (expected, found) = (logit(&golden.vector), logit(found));
         // Also where it is no number.
-        let near = (found - expected).abs() <= most_off(dtype) * (1.0 + expected.abs());
+        let near = (found - expected).abs() <= greatest_difference(dtype) * (1.0 + expected.abs());
         return (!near).then(|| format!("logit {found:.6}, expected {expected:.6}"));
     }
     let (cosine, least) = (golden.cosine(found), least_cosine(dtype));

@@ -41,7 +41,7 @@ pub(super) struct Loader<'a> {
     form: WeightForm,
     /// The number type in which tensors are kept.
     kind: Kind,
-    /// By tied tensor, those that were read.
+    /// The tensors that were read, by the number of their tie.
     tied: HashMap<usize, Tensor>,
     parameters: Vec<Parameter>,
 }

@@ -40,7 +40,7 @@ pub fn create(from: &Path, to: &Path, creation: &Creation) -> Result<(), Error> 
 /// In the classic layout of sentence-transformers, with a `Router` unless the towers are one; a DPR encoder becomes a
 /// BERT, which sentence-transformers reads.
 pub fn create_with(from: &Path, to: &Path, creation: &Creation, aggregation: Aggregation) -> Result<(), Error> {
-    absent(to)?;
+    check_absent(to)?;
     let source = Checkpoint::read(from)?;
     validate(&source)?;
     publish(
@@ -58,7 +58,7 @@ pub fn create_over(
     encoder: NewEncoder,
     aggregation: Aggregation,
 ) -> Result<(), Error> {
-    absent(to)?;
+    check_absent(to)?;
     let source = Checkpoint::read(from)?;
     validate(&source)?;
     let plain = new_encoder(&source, Some(encoder), TokenVectors::Pretrained, creation.seed)?;
@@ -80,7 +80,7 @@ pub fn create_from_scratch(
     encoder: Option<NewEncoder>,
     aggregation: Aggregation,
 ) -> Result<(), Error> {
-    absent(to)?;
+    check_absent(to)?;
     let source = Checkpoint::read_settings(from)?;
     splitters(&source.layout)?;
     let pooling = source
@@ -96,7 +96,7 @@ pub fn create_from_scratch(
 /// Writes a cross encoder to `to`, which must not exist: the transformer of `from` with a head that scores a pair,
 /// initialised from the seed. `from` must be valid, as for [`create_with`].
 pub fn create_cross_encoder(from: &Path, to: &Path, seed: u64) -> Result<(), Error> {
-    absent(to)?;
+    check_absent(to)?;
     let source = Checkpoint::read(from)?;
     validate(&source)?;
     publish(&cross_encoder(&source, seed)?, AtomicDir::create(to)?)
@@ -121,7 +121,7 @@ pub fn export(from: &Path, to: &Path, dtype: Dtype) -> Result<(), Error> {
 
 /// As [`export`], with these prompts written into the new model: another one, by its fingerprint.
 pub fn export_with(from: &Path, to: &Path, dtype: Dtype, prompts: &PromptOptions) -> Result<(), Error> {
-    absent(to)?;
+    check_absent(to)?;
     let stored = match dtype {
         Dtype::F32 => Stored::F32,
         Dtype::Bf16 => Stored::BF16,
@@ -162,30 +162,33 @@ pub fn export_with(from: &Path, to: &Path, dtype: Dtype, prompts: &PromptOptions
         };
         if !prompts.is_default() {
             source = source.with_prompts(prompts)?;
-            model = Model::of(&source, &one_thread(), OpenMode::Inference)?;
+            model = Model::from_checkpoint(&source, &one_thread(), OpenMode::Inference)?;
         }
         model.golden_vectors()?
     };
-    let check = |golden: &[Golden]| {
-        for (expected, given) in expected.iter().zip(golden) {
-            if let Some(reason) = difference(expected, &given.vector, dtype) {
-                let (tower, text) = (given.tower.clone(), given.text.clone());
-                let reason = format!("after rounding to {dtype} {reason}");
-                return Err(Error::Golden {
-                    model: to.display().to_string(),
-                    tower,
-                    text,
-                    reason,
-                });
-            }
+    let rounded = cast(source.with_all_files()?, stored)?;
+    publish_if(&rounded, AtomicDir::create(to)?, |golden| {
+        check_rounded(to, dtype, &expected, golden)
+    })
+}
+
+/// Refuses golden vectors that rounding to `dtype` has moved too far.
+fn check_rounded(to: &Path, dtype: Dtype, expected: &[Golden], golden: &[Golden]) -> Result<(), Error> {
+    for (expected, rounded) in expected.iter().zip(golden) {
+        if let Some(reason) = difference(expected, &rounded.vector, dtype) {
+            return Err(Error::Golden {
+                model: to.display().to_string(),
+                tower: rounded.tower.clone(),
+                text: rounded.text.clone(),
+                reason: format!("after rounding to {dtype} {reason}"),
+            });
         }
-        Ok(())
-    };
-    publish_if(&cast(source.with_all_files()?, stored)?, AtomicDir::create(to)?, check)
+    }
+    Ok(())
 }
 
 /// Refuses to write where something is.
-fn absent(to: &Path) -> Result<(), Error> {
+fn check_absent(to: &Path) -> Result<(), Error> {
     if to.exists() {
         Err(Error::Exists { path: to.to_owned() })
     } else {
@@ -217,7 +220,7 @@ fn publish_if(
         manifest: Some(manifest.clone()),
         ..Checkpoint::read(root)?
     };
-    let model = Model::of(&written, &one_thread(), OpenMode::Inference)?;
+    let model = Model::from_checkpoint(&written, &one_thread(), OpenMode::Inference)?;
     manifest.dim = model.info().dim;
     manifest.fingerprint.clone_from(&model.info().fingerprint);
     manifest.golden = model.golden_vectors()?;

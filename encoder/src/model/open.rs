@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::contents::Contents;
 use super::load::{Loader, OpenMode};
 use crate::checkpoint::{Checkpoint, Golden, MANIFEST, fingerprint};
-use crate::config::{Architecture, Layout, Module, Placed, PromptOptions, Prompts, Sharing, Tower};
+use crate::config::{Architecture, Layout, Module, PromptOptions, Prompts, Sharing, Tower};
 use crate::device::{Compute, Device, Dtype};
 use crate::error::{Error, torch};
 use crate::nn::{Exec, KernelPool, Network, Parameter};
@@ -124,9 +124,9 @@ impl Model {
     }
 
     pub(super) fn open_scoring(checkpoint: &Checkpoint, compute: &Compute, mode: OpenMode) -> Result<Self, Error> {
-        let model = Self::of(checkpoint, compute, mode)?;
+        let model = Self::from_checkpoint(checkpoint, compute, mode)?;
         if let Some(manifest) = &checkpoint.manifest {
-            manifest.agrees(&checkpoint.layout.root, &model.info.fingerprint)?;
+            manifest.check_fingerprint(&checkpoint.layout.root, &model.info.fingerprint)?;
         }
         Ok(model)
     }
@@ -141,9 +141,9 @@ impl Model {
                 got: "a cross encoder, which scores pairs: `dyad-encoder serve` and `score` run it, `dyad-searcher serve --reranker` reranks by it".into(),
             });
         }
-        let model = Self::of(checkpoint, compute, mode)?;
+        let model = Self::from_checkpoint(checkpoint, compute, mode)?;
         if let Some(manifest) = &checkpoint.manifest {
-            manifest.agrees(root, &model.info.fingerprint)?;
+            manifest.check_fingerprint(root, &model.info.fingerprint)?;
             if manifest.dim != model.info.dim {
                 let (expected, got) = (model.info.dim.to_string(), manifest.dim.to_string());
                 return Err(Error::Field {
@@ -158,7 +158,7 @@ impl Model {
     }
 
     /// A checkpoint as a model, with its ties; the rest of its `dyad.json` is believed.
-    pub(crate) fn of(checkpoint: &Checkpoint, compute: &Compute, mode: OpenMode) -> Result<Self, Error> {
+    pub(crate) fn from_checkpoint(checkpoint: &Checkpoint, compute: &Compute, mode: OpenMode) -> Result<Self, Error> {
         compute.prepare()?;
         let layout = &checkpoint.layout;
         // Settings and tokenizers first: they are small, and refuse early.
@@ -294,30 +294,31 @@ impl Model {
 
 /// The tokenizers of both towers, which are one where their transformer is.
 pub(super) fn splitters(layout: &Layout) -> Result<[Arc<Splitter>; 2], Error> {
-    let open = |tower: Tower| -> Result<(usize, Arc<Splitter>), Error> {
-        let (at, placed, config) = layout.transformer(tower)?;
-        let settings = SplitterSettings {
-            max_tokens: config.max_tokens(),
-            lower_case: config.lower_case,
-            vocab_size: config.architecture.vocab_size(),
-            has_types: config.architecture.has_types(),
-            source: config.tokenizer.clone(),
-        };
-        Ok((at, Arc::new(Splitter::open(&placed.folder, &settings)?)))
-    };
-    let (first, question) = open(Tower::Question)?;
-    let (second, _, _) = layout.transformer(Tower::Answer)?;
+    let [(first, ..), (second, ..)] = [layout.transformer(Tower::Question)?, layout.transformer(Tower::Answer)?];
+    let question = open_splitter(layout, Tower::Question)?;
     let answer = if first == second {
         Arc::clone(&question)
     } else {
-        open(Tower::Answer)?.1
+        open_splitter(layout, Tower::Answer)?
     };
     Ok([question, answer])
 }
 
-/// Refuses number types that an architecture cannot run in.
-fn check_dtype(layout: &Layout, dtype: Dtype) -> Result<(), Error> {
-    let refused = |placed: &Placed| match (&placed.module, dtype) {
+fn open_splitter(layout: &Layout, tower: Tower) -> Result<Arc<Splitter>, Error> {
+    let (_, placed, config) = layout.transformer(tower)?;
+    let settings = SplitterSettings {
+        max_tokens: config.max_tokens(),
+        lower_case: config.lower_case,
+        vocab_size: config.architecture.vocab_size(),
+        has_types: config.architecture.has_types(),
+        source: config.tokenizer.clone(),
+    };
+    Ok(Arc::new(Splitter::open(&placed.folder, &settings)?))
+}
+
+/// The number types that a module can run in, where `dtype` is none of them.
+fn supported_dtypes(module: &Module, dtype: Dtype) -> Option<&'static str> {
+    match (module, dtype) {
         (Module::Transformer(config), Dtype::F16) if config.architecture.refuses_f16() => {
             Some("`f32` and `bf16` for T5, whose activations exceed the range of f16")
         }
@@ -325,11 +326,15 @@ fn check_dtype(layout: &Layout, dtype: Dtype) -> Result<(), Error> {
             Some("`f32`, `bf16` and `f16` for recurrent encoders; `int8` rounds the maps of transformers")
         }
         _ => None,
-    };
+    }
+}
+
+/// Refuses number types that an architecture cannot run in.
+fn check_dtype(layout: &Layout, dtype: Dtype) -> Result<(), Error> {
     match layout
         .modules
         .iter()
-        .find_map(|placed| Some((placed, refused(placed)?)))
+        .find_map(|placed| Some((placed, supported_dtypes(&placed.module, dtype)?)))
     {
         Some((placed, supported)) => {
             let (path, got) = (placed.folder.join("config.json"), dtype.to_string());

@@ -59,9 +59,9 @@ impl Exec {
     /// Each piece by `one`: with the helpers of a [`pool::KernelPool`] in no order, one after another elsewhere.
     pub(crate) fn share<T: Send>(self, pieces: impl Iterator<Item = T>, one: impl Fn(T) + Sync) {
         if self.backend == KernelBackend::SharedKernels {
-            pool::share(pieces, one)
+            pool::share(pieces, one);
         } else {
-            pieces.for_each(one)
+            pieces.for_each(one);
         }
     }
 }

@@ -13,7 +13,7 @@
 //! | `embedding.rs` | token, position and type tables |
 //! | `attention.rs`, `relative.rs` | multi-head self-attention, biases by relative position |
 //! | `kernels/` | kernels of our own for the CPU |
-//! | `linear.rs`, `product.rs` | affine maps; how they multiply in f32 and int8 |
+//! | `linear.rs`, `product/` | affine maps; how they multiply in f32 and int8 |
 //! | `feed_forward.rs`, `norm.rs` | feed-forward blocks, normalisation of layers and by root mean square |
 //! | `pooling.rs` | token vectors to one vector |
 //! | `multihop.rs` | token vectors to several weighted means |

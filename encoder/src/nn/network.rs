@@ -121,6 +121,19 @@ impl Network {
         }
     }
 
+    fn vectors_on_cpu(
+        &self,
+        exec: Exec,
+        tower: Tower,
+        batch: &TokenBatch,
+        length: VectorLength,
+    ) -> Result<Tensor, TchError> {
+        self.forward_by(exec, tower, batch, length)?
+            .vectors()
+            .f_to_device(Device::Cpu)?
+            .f_contiguous()
+    }
+
     /// Embeds a batch on the calling thread, as `exec` says.
     pub(crate) fn embed_by(
         &self,
@@ -129,13 +142,8 @@ impl Network {
         batch: &TokenBatch,
         length: VectorLength,
     ) -> Result<Vec<f32>, Error> {
-        let on_cpu = || {
-            self.forward_by(exec, tower, batch, length)?
-                .vectors()
-                .f_to_device(Device::Cpu)?
-                .f_contiguous()
-        };
-        let vectors = tch::no_grad(on_cpu).map_err(torch("embedding a batch"))?;
+        let vectors =
+            tch::no_grad(|| self.vectors_on_cpu(exec, tower, batch, length)).map_err(torch("embedding a batch"))?;
         let values = batch.vectors() * self.routes[tower.index()].dim;
         let mut rows = vec![0.0_f32; values];
         vectors

@@ -12,7 +12,7 @@ pub struct Output {
     tokens: Tensor,
     #[cfg_attr(not(feature = "train"), expect(dead_code, reason = "read by training"))]
     packed: Packed,
-    /// In the order of the texts; of a text with spans, one for each.
+    /// Vectors in the order of the texts; a text with spans has one for each span.
     vectors: Tensor,
     /// First row of each text in `tokens`, and its number of tokens.
     rows: Vec<(i64, i64)>,

@@ -82,7 +82,7 @@ pub(crate) struct Packed {
     pub(crate) runs: Vec<LengthRun>,
     /// Tokens of each row, most first.
     pub(crate) lengths: Vec<i64>,
-    /// Of each run with padding; nothing where no run has any.
+    /// The mask of each run with padding; empty where no run has any.
     pub(crate) masks: Vec<Option<Mask>>,
     /// Tokens at the end that belong to no row: no run has them, and nothing reads what becomes of them.
     pub(crate) filler: i64,

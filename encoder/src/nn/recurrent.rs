@@ -14,7 +14,7 @@ use crate::error::Error;
 #[derive(Debug, Clone)]
 pub(crate) struct Recurrent {
     tokens: SharedTensor,
-    /// In the order in which torch takes them.
+    /// Weights and biases in the order in which torch takes them.
     weights: Vec<SharedTensor>,
     config: RecurrentConfig,
     /// cuDNN keeps what the way back needs only where it is told so.

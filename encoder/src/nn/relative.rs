@@ -64,15 +64,16 @@ impl RelativeBias {
             .f_view([longest, longest, -1])?
             .f_permute([2, 0, 1])?
             .f_unsqueeze(0)?;
-        let cut = |(number, run): (usize, &super::packed::LengthRun)| {
+        let mut biases = Vec::with_capacity(packed.runs.len());
+        for (number, run) in packed.runs.iter().enumerate() {
             let own = all.f_narrow(2, 0, run.tokens)?.f_narrow(3, 0, run.tokens)?;
             let own = own.f_to_kind(self.kind())?;
-            match packed.mask(number) {
-                Some(mask) => own.f_add(&mask.scores().f_to_kind(self.kind())?),
-                None => own.f_contiguous(),
-            }
-        };
-        packed.runs.iter().enumerate().map(cut).collect()
+            biases.push(match packed.mask(number) {
+                Some(mask) => own.f_add(&mask.scores().f_to_kind(self.kind())?)?,
+                None => own.f_contiguous()?,
+            });
+        }
+        Ok(biases)
     }
 
     fn kind(&self) -> Kind {

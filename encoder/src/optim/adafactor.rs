@@ -114,6 +114,26 @@ struct FactorMoments {
     momentum: Option<Tensor>,
 }
 
+impl FactorMoments {
+    /// The moments of a tensor before its first step.
+    fn zeros(tensor: &Tensor, with_momentum: bool) -> Result<Self, TchError> {
+        let size = tensor.size();
+        let squares = match &size[..] {
+            [before @ .., n, m] => Squares::Factored {
+                rows: zeros(&[before, &[*n]].concat(), tensor)?,
+                columns: zeros(&[before, &[*m]].concat(), tensor)?,
+            },
+            _ => Squares::Whole(zeros(&size, tensor)?),
+        };
+        let momentum = if with_momentum {
+            Some(zeros(&size, tensor)?)
+        } else {
+            None
+        };
+        Ok(Self { squares, momentum })
+    }
+}
+
 impl Moments for FactorMoments {
     fn named(&self) -> Vec<(&'static str, &Tensor)> {
         let mut named = match &self.squares {
@@ -136,22 +156,7 @@ impl Adafactor {
     /// Takes the tensors of `parameters` that are not frozen.
     pub fn new(settings: AdafactorSettings, parameters: &[Parameter], groups: &Groups) -> Result<Self, Error> {
         settings.check()?;
-        let moments = |tensor: &Tensor| {
-            let size = tensor.size();
-            let squares = match &size[..] {
-                [before @ .., n, m] => Squares::Factored {
-                    rows: zeros(&[before, &[*n]].concat(), tensor)?,
-                    columns: zeros(&[before, &[*m]].concat(), tensor)?,
-                },
-                _ => Squares::Whole(zeros(&size, tensor)?),
-            };
-            let momentum = if settings.beta1.is_some() {
-                Some(zeros(&size, tensor)?)
-            } else {
-                None
-            };
-            Ok(FactorMoments { squares, momentum })
-        };
+        let moments = |tensor: &Tensor| FactorMoments::zeros(tensor, settings.beta1.is_some());
         Ok(Self {
             settings,
             entries: Entries::new(parameters, groups, settings.weight_decay, moments)?,
@@ -176,16 +181,8 @@ impl Adafactor {
     /// One step with the rate times `factor`. A tensor without a gradient stays as it is.
     pub fn step(&mut self, gradients: &Gradients, factor: f64) -> Result<(), Error> {
         let settings = self.settings;
-        let entries = self.entries.0.iter_mut().enumerate();
-        let step = || {
-            for (place, entry) in entries {
-                let Some(gradient) = gradients.at(place) else { continue };
-                entry.steps += 1;
-                Update::new(entry, &settings, factor)?.take(entry, gradient, gradients.factor().unwrap_or(1.0))?;
-            }
-            Ok(())
-        };
-        tch::no_grad(step).map_err(torch("taking a step of Adafactor"))
+        let entries = &mut self.entries.0;
+        tch::no_grad(|| update_all(entries, &settings, gradients, factor)).map_err(torch("taking a step of Adafactor"))
     }
 
     pub(super) fn state(&self) -> Vec<(String, Tensor)> {
@@ -208,7 +205,7 @@ struct Update<'a> {
     weight: f64,
     /// One value on the tensor's device, which so never waits for the processor.
     rate: Tensor,
-    /// One value: what is left of the tensor by weight decay.
+    /// The share of the tensor that weight decay leaves, as one value.
     kept: Option<Tensor>,
 }
 
@@ -256,7 +253,8 @@ impl<'a> Update<'a> {
                 let mut slabs = slabs(
                     &entry.tensor,
                     gradient,
-                    (scale, entry.part),
+                    scale,
+                    entry.part,
                     [rows, columns],
                     entry.moments.momentum.as_ref(),
                 )?;
@@ -297,6 +295,20 @@ impl<'a> Update<'a> {
     }
 }
 
+fn update_all(
+    entries: &mut [OptimizerEntry<FactorMoments>],
+    settings: &AdafactorSettings,
+    gradients: &Gradients,
+    factor: f64,
+) -> Result<(), TchError> {
+    for (place, entry) in entries.iter_mut().enumerate() {
+        let Some(gradient) = gradients.at(place) else { continue };
+        entry.steps += 1;
+        Update::new(entry, settings, factor)?.take(entry, gradient, gradients.factor().unwrap_or(1.0))?;
+    }
+    Ok(())
+}
+
 /// The root of a sum of squares over the values of `of`.
 fn root_mean(squares: &Tensor, of: &Tensor) -> Result<Tensor, TchError> {
     squares.f_div_scalar(of.numel().max(1) as f64)?.f_sqrt()
@@ -306,7 +318,8 @@ fn root_mean(squares: &Tensor, of: &Tensor) -> Result<Tensor, TchError> {
 fn slabs(
     tensor: &Tensor,
     gradient: &Tensor,
-    (scale, part): (f64, i64),
+    scale: f64,
+    part: i64,
     [rows, columns]: [&Tensor; 2],
     momentum: Option<&Tensor>,
 ) -> Result<Vec<Slab>, TchError> {

@@ -79,6 +79,17 @@ impl Views for AdamMoments {
     }
 }
 
+impl AdamMoments {
+    /// The moments of a tensor before its first step.
+    fn zeros(tensor: &Tensor) -> Result<Self, TchError> {
+        let size = tensor.size();
+        Ok(Self {
+            first: zeros(&size, tensor)?,
+            second: zeros(&size, tensor)?,
+        })
+    }
+}
+
 impl Moments for AdamMoments {
     fn named(&self) -> Vec<(&'static str, &Tensor)> {
         vec![("first", &self.first), ("second", &self.second)]
@@ -90,7 +101,7 @@ impl Moments for AdamMoments {
 pub struct AdamW {
     settings: AdamWSettings,
     entries: Entries<AdamMoments>,
-    /// Of the entries, those that take a step together.
+    /// The entries that take a step together, joined into one tensor each.
     joined: Vec<Joined<AdamMoments>>,
 }
 
@@ -106,16 +117,9 @@ impl AdamW {
     /// With `join`, small tensors of one treatment take a step together.
     fn with(settings: AdamWSettings, parameters: &[Parameter], groups: &Groups, join: bool) -> Result<Self, Error> {
         settings.check()?;
-        let moments = |tensor: &Tensor| {
-            let size = tensor.size();
-            Ok(AdamMoments {
-                first: zeros(&size, tensor)?,
-                second: zeros(&size, tensor)?,
-            })
-        };
-        let mut entries = Entries::new(parameters, groups, settings.weight_decay, moments)?;
+        let mut entries = Entries::new(parameters, groups, settings.weight_decay, AdamMoments::zeros)?;
         let joined = if join {
-            Joined::of(&mut entries.0)
+            Joined::join_all(&mut entries.0)
         } else {
             Ok(Vec::new())
         };
@@ -142,6 +146,11 @@ impl AdamW {
 
     /// One step with the learning rate times `factor`. A tensor without a gradient stays as it is.
     pub fn step(&mut self, gradients: &Gradients, factor: f64) -> Result<(), Error> {
+        tch::no_grad(|| self.update_all(gradients, factor)).map_err(torch("taking a step of AdamW"))
+    }
+
+    /// Updates stretches of joined tensors, and then each tensor that is in none of them.
+    fn update_all(&mut self, gradients: &Gradients, factor: f64) -> Result<(), TchError> {
         let Self {
             settings,
             entries: Entries(entries),
@@ -149,35 +158,32 @@ impl AdamW {
         } = self;
         let settings = *settings;
         let mut alone = vec![true; entries.len()];
-        let step = || {
-            for joined in joined.iter() {
-                for Stretch {
-                    mut entry,
-                    gradient,
-                    places,
-                } in joined.stretches(entries, gradients)?
-                {
-                    update(&mut entry, settings, &gradient, gradients.factor(), factor)?;
-                    for place in places {
-                        if let (Some(own), Some(alone)) = (entries.get_mut(place), alone.get_mut(place)) {
-                            own.steps = entry.steps;
-                            *alone = false;
-                        }
+        for joined in joined.iter() {
+            for Stretch {
+                mut entry,
+                gradient,
+                places,
+            } in joined.stretches(entries, gradients)?
+            {
+                update(&mut entry, settings, &gradient, gradients.factor(), factor)?;
+                for place in places {
+                    if let (Some(own), Some(alone)) = (entries.get_mut(place), alone.get_mut(place)) {
+                        own.steps = entry.steps;
+                        *alone = false;
                     }
                 }
             }
-            let left = entries
-                .iter_mut()
-                .zip(&alone)
-                .enumerate()
-                .filter(|(_, (_, alone))| **alone);
-            for (place, (entry, _)) in left {
-                let Some(gradient) = gradients.at(place) else { continue };
-                update(entry, settings, gradient, gradients.factor(), factor)?;
-            }
-            Ok(())
-        };
-        tch::no_grad(step).map_err(torch("taking a step of AdamW"))
+        }
+        let left = entries
+            .iter_mut()
+            .zip(&alone)
+            .enumerate()
+            .filter(|(_, (_, alone))| **alone);
+        for (place, (entry, _)) in left {
+            let Some(gradient) = gradients.at(place) else { continue };
+            update(entry, settings, gradient, gradients.factor(), factor)?;
+        }
+        Ok(())
     }
 
     pub(super) fn state(&self) -> Vec<(String, Tensor)> {
@@ -297,7 +303,7 @@ mod tests {
         let used = learned.iter().enumerate().filter(|(place, _)| !without.contains(place));
         let term = |tensor: &Tensor| (tensor.to_kind(Kind::Float).cos() * f64::from(step + 1)).sum(Kind::Float);
         let loss: Tensor = used.map(|(_, tensor)| term(tensor)).sum();
-        let mut gradients = Gradients::of(&loss, &learned).unwrap();
+        let mut gradients = Gradients::backward(&loss, &learned).unwrap();
         gradients.scale(0.5);
         gradients
     }

@@ -36,7 +36,7 @@ pub struct Clipping {
 pub enum ClipOutcome {
     /// To be applied.
     Apply {
-        /// Their norm before clipping.
+        /// The norm of the gradients before clipping.
         norm: f64,
     },
     /// Not finite, and to be left out.
@@ -114,7 +114,7 @@ mod tests {
 
     fn gradients(values: [f32; 2]) -> Gradients {
         let tensor = Tensor::from_slice(&[0.0_f32, 0.0]).set_requires_grad(true);
-        Gradients::of(&(&tensor * Tensor::from_slice(&values)).sum(None), &[tensor]).unwrap()
+        Gradients::backward(&(&tensor * Tensor::from_slice(&values)).sum(None), &[tensor]).unwrap()
     }
 
     #[test]
@@ -146,7 +146,7 @@ mod tests {
             ..Clipping::default()
         };
         let tensors = [0.0_f32, 0.0].map(|value| Tensor::from_slice(&[value]).set_requires_grad(true));
-        let mut gradients = Gradients::of(&(&tensors[0] * 40.0 + &tensors[1] * 0.3).sum(None), &tensors).unwrap();
+        let mut gradients = Gradients::backward(&(&tensors[0] * 40.0 + &tensors[1] * 0.3).sum(None), &tensors).unwrap();
         let outcome = clipping.apply_each(&mut gradients, &[0..1, 1..2], 1).unwrap();
         let ClipOutcome::Apply { norm } = outcome else {
             panic!("{outcome:?}")

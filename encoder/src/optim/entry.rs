@@ -43,27 +43,20 @@ impl<M: Moments> Entries<M> {
         weight_decay: f64,
         moments: impl Fn(&Tensor) -> Result<M, TchError>,
     ) -> Result<Self, Error> {
-        let learned = || parameters.iter().filter(|parameter| !parameter.frozen);
-        let names: Vec<&str> = learned().map(|parameter| parameter.name.as_str()).collect();
+        let trained = || parameters.iter().filter(|parameter| !parameter.frozen);
+        let names: Vec<&str> = trained().map(|parameter| parameter.name.as_str()).collect();
         groups.check(&names)?;
         let mut seen = BTreeSet::new();
-        let refuse = |expected: &str, got: &str| {
-            Err(Error::Setting {
-                setting: "tensors that learn",
-                expected: expected.to_owned(),
-                got: got.to_owned(),
-            })
-        };
         if names.is_empty() {
-            return refuse("at least one that is not frozen", "none");
+            return Err(wrong_tensors("at least one that is not frozen", "none"));
         }
         let mut entries = Vec::with_capacity(names.len());
-        for Parameter { name, tensor, .. } in learned() {
+        for Parameter { name, tensor, .. } in trained() {
             if !seen.insert(name) {
-                return refuse("tensors of different names", name);
+                return Err(wrong_tensors("tensors of different names", name));
             }
             if !tensor.is_contiguous() || !tensor.requires_grad() {
-                return refuse("contiguous, and to require a gradient", name);
+                return Err(wrong_tensors("contiguous, and to require a gradient", name));
             }
             entries.push(OptimizerEntry {
                 name: name.clone(),
@@ -103,48 +96,37 @@ impl<M: Moments> Entries<M> {
     /// Everything that the next step depends on, apart from the tensors and gradients themselves: `TENSOR:step` and
     /// `TENSOR:MOMENT`. The tensors are those that the next step changes.
     pub(super) fn state(&self) -> Vec<(String, Tensor)> {
-        let of_entry = |entry: &OptimizerEntry<M>| {
-            let step = std::iter::once((STEP, Tensor::from(entry.steps)));
-            let moments = entry
-                .moments
-                .named()
-                .into_iter()
-                .map(|(moment, tensor)| (moment, tensor.shallow_clone()));
-            step.chain(moments)
-                .map(|(what, tensor)| (format!("{}:{what}", entry.name), tensor))
-                .collect::<Vec<_>>()
-        };
-        self.0.iter().flat_map(of_entry).collect()
+        let mut state = Vec::new();
+        for entry in &self.0 {
+            state.push((format!("{}:{STEP}", entry.name), Tensor::from(entry.steps)));
+            for (moment, tensor) in entry.moments.named() {
+                state.push((format!("{}:{moment}", entry.name), tensor.shallow_clone()));
+            }
+        }
+        state
     }
 
     /// Restores a state. A state that does not fit is refused before anything is changed.
     pub(super) fn restore(&mut self, state: &[(String, Tensor)]) -> Result<(), Error> {
-        let refuse = |entry: &str, expected: &str, got: String| {
-            Err(Error::OptimizerState {
-                entry: entry.to_owned(),
-                expected: expected.to_owned(),
-                got,
-            })
-        };
         let mut given: BTreeMap<&str, &Tensor> = BTreeMap::new();
         for (name, tensor) in state {
             if given.insert(name, tensor).is_some() {
-                return refuse(name, "once", "twice".to_owned());
+                return Err(wrong_state(name, "once", "twice".to_owned()));
             }
         }
         let shown = |tensor: &Tensor| format!("{:?} {:?}", tensor.kind(), tensor.size());
         let mut pairs = Vec::new();
         for (name, own) in self.state() {
             let Some(tensor) = given.remove(name.as_str()) else {
-                return refuse(&name, &shown(&own), "nothing".to_owned());
+                return Err(wrong_state(&name, &shown(&own), "nothing".to_owned()));
             };
             if shown(&own) != shown(tensor) {
-                return refuse(&name, &shown(&own), shown(tensor));
+                return Err(wrong_state(&name, &shown(&own), shown(tensor)));
             }
             pairs.push((own, tensor));
         }
         if let Some((name, tensor)) = given.first_key_value() {
-            return refuse(name, "no such entry", shown(tensor));
+            return Err(wrong_state(name, "no such entry", shown(tensor)));
         }
         let copied = tch::no_grad(|| {
             let mut pairs = pairs.iter_mut();
@@ -171,4 +153,20 @@ pub(super) fn zeros(shape: &[i64], beside: &Tensor) -> Result<Tensor, TchError> 
 /// Room for `values` f32 values that are about to be written.
 pub(super) fn scratch(values: i64, device: Device) -> Result<Tensor, TchError> {
     Tensor::f_empty([values], (Kind::Float, device))
+}
+
+fn wrong_tensors(expected: &str, got: &str) -> Error {
+    Error::Setting {
+        setting: "tensors that learn",
+        expected: expected.to_owned(),
+        got: got.to_owned(),
+    }
+}
+
+fn wrong_state(entry: &str, expected: &str, got: String) -> Error {
+    Error::OptimizerState {
+        entry: entry.to_owned(),
+        expected: expected.to_owned(),
+        got,
+    }
 }

@@ -1,8 +1,8 @@
 //! The gradients of one step.
 //!
-//! Taken straight from the way back ([`Gradients::of`]) they cost no pass of their own: nothing is set to zero before
-//! and nothing added up. Such tensors may share memory with one another, so nothing here writes into them; scaling is a
-//! number that the optimizer multiplies with as it reads.
+//! Taken straight from backpropagation ([`Gradients::backward`]) they cost no pass of their own: nothing is set to zero
+//! before and nothing added up. Such tensors may share memory with one another, so nothing here writes into them;
+//! scaling is a number that the optimizer multiplies with as it reads.
 
 use std::ops::Range;
 
@@ -26,17 +26,17 @@ struct Gradient {
 }
 
 impl Gradients {
-    /// Runs the way back from `loss`, a single number, and frees the tape. `learned` all have to require a gradient.
+    /// Runs the way back from `loss`, a single number, and frees the tape. `tensors` all have to require a gradient.
     /// Their `.grad()` stays as it is.
-    pub fn of(loss: &Tensor, learned: &[Tensor]) -> Result<Self, TchError> {
-        let gradients = Tensor::f_run_backward(&[loss], learned, false, false)?;
+    pub fn backward(loss: &Tensor, tensors: &[Tensor]) -> Result<Self, TchError> {
+        let gradients = Tensor::f_run_backward(&[loss], tensors, false, false)?;
         Ok(Self::owned(gradients))
     }
 
     /// The gradients that earlier calls of `backward` have summed in `.grad()`.
-    pub fn kept(learned: &[Tensor]) -> Result<Self, TchError> {
+    pub fn from_tensors(tensors: &[Tensor]) -> Result<Self, TchError> {
         Ok(Self::owned(
-            learned.iter().map(Tensor::f_grad).collect::<Result<_, _>>()?,
+            tensors.iter().map(Tensor::f_grad).collect::<Result<_, _>>()?,
         ))
     }
 
@@ -181,10 +181,10 @@ mod tests {
     fn both_ways_give_the_same_and_what_is_not_used_has_none() {
         let learned = learned();
         let loss = || (&learned[0] * &learned[1]).sum(None);
-        let taken = Gradients::of(&loss(), &learned).unwrap();
+        let taken = Gradients::backward(&loss(), &learned).unwrap();
         assert!(!learned[0].grad().defined());
         loss().backward();
-        let kept = Gradients::kept(&learned).unwrap();
+        let kept = Gradients::from_tensors(&learned).unwrap();
         for gradients in [&taken, &kept] {
             assert_eq!(
                 (values(gradients, 0), values(gradients, 1)),
@@ -200,11 +200,11 @@ mod tests {
         let learned = learned();
         // The gradient of a sum is one tensor for both of its terms.
         let loss = || (&learned[0] + &learned[1]).square().sum(None);
-        let mut sum = Gradients::of(&loss(), &learned).unwrap();
+        let mut sum = Gradients::backward(&loss(), &learned).unwrap();
         for _ in 0..2 {
-            sum.add(Gradients::of(&loss(), &learned).unwrap()).unwrap();
+            sum.add(Gradients::backward(&loss(), &learned).unwrap()).unwrap();
         }
-        sum.add(Gradients::of(&learned[2].sum(None), &learned).unwrap())
+        sum.add(Gradients::backward(&learned[2].sum(None), &learned).unwrap())
             .unwrap();
         for place in 0..2 {
             assert_eq!(values(&sum, place), [24.0, 36.0]);
@@ -218,11 +218,11 @@ mod tests {
             (vec![24.0, 36.0], vec![48.0, 72.0], vec![1.0, 1.0])
         );
         assert!(
-            sum.add(Gradients::of(&loss(), &learned).unwrap()).is_err(),
+            sum.add(Gradients::backward(&loss(), &learned).unwrap()).is_err(),
             "scaled already"
         );
         assert!(
-            sum.add(Gradients::of(&loss(), &learned[..2]).unwrap()).is_err(),
+            sum.add(Gradients::backward(&loss(), &learned[..2]).unwrap()).is_err(),
             "of other tensors"
         );
     }
@@ -232,10 +232,16 @@ mod tests {
         for bad in [f32::NAN, f32::INFINITY] {
             let learned = learned();
             let loss = (&learned[0] * Tensor::from_slice(&[1.0, bad])).sum(None);
-            assert!(!Gradients::of(&loss, &learned).unwrap().norm().unwrap().is_finite());
+            assert!(
+                !Gradients::backward(&loss, &learned)
+                    .unwrap()
+                    .norm()
+                    .unwrap()
+                    .is_finite()
+            );
         }
         assert!(
-            Gradients::kept(&learned()).unwrap().norm().unwrap().abs() < 1e-12,
+            Gradients::from_tensors(&learned()).unwrap().norm().unwrap().abs() < 1e-12,
             "none at all"
         );
     }

@@ -34,23 +34,23 @@ pub(super) struct Joined<M> {
 struct JoinedMember {
     /// Among the entries.
     place: usize,
-    /// In the memory.
+    /// The place of the first value in the memory that the tensors share.
     first: i64,
 }
 
 /// Neighbours in the memory that take a step together.
 #[derive(Debug)]
 pub(super) struct Stretch<M> {
-    /// All of them as one tensor.
+    /// The tensors of the stretch as one tensor.
     pub(super) entry: OptimizerEntry<M>,
     pub(super) gradient: Tensor,
-    /// Their places among the entries.
+    /// The places of the tensors among the entries.
     pub(super) places: Vec<usize>,
 }
 
 impl<M: Views> Joined<M> {
     /// Moves the small tensors in f32 among new `entries` into memory of their own, those of one treatment together.
-    pub(super) fn of(entries: &mut [OptimizerEntry<M>]) -> Result<Vec<Self>, TchError> {
+    pub(super) fn join_all(entries: &mut [OptimizerEntry<M>]) -> Result<Vec<Self>, TchError> {
         let mut alike: Vec<(Treatment, Vec<usize>)> = Vec::new();
         for (place, entry) in entries.iter().enumerate() {
             if entry.tensor.kind() != Kind::Float || entry.tensor.numel() > SMALL {

@@ -74,7 +74,7 @@ impl Optimizer {
 
     /// One step with the gradients that `backward` added up, and the learning rate times `factor`.
     pub fn step(&mut self, factor: f64) -> Result<(), Error> {
-        let gradients = Gradients::kept(&self.tensors()).map_err(torch("reading gradients"))?;
+        let gradients = Gradients::from_tensors(&self.tensors()).map_err(torch("reading gradients"))?;
         self.step_with(&gradients, factor)
     }
 
@@ -98,7 +98,7 @@ impl Optimizer {
         }
     }
 
-    /// Sets what `backward` added up to zero. Not needed with [`Gradients::of`].
+    /// Sets what `backward` added up to zero. Not needed with [`Gradients::backward`].
     pub fn zero_grad(&mut self) -> Result<(), Error> {
         let zeroed = match self {
             Self::Adafactor(adafactor) => adafactor.zero_grad(),

@@ -34,7 +34,7 @@ pub(super) struct Factors {
 /// Other parts of a step.
 #[derive(Debug)]
 pub(super) struct UpdateStep<'a> {
-    /// One value: learning rate over the clipping's denominator.
+    /// The learning rate over the denominator of clipping, as one value.
     pub(super) rate: &'a Tensor,
     /// One value: what values are multiplied with first; `None` for 1.
     pub(super) kept: Option<&'a Tensor>,

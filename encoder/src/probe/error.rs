@@ -17,13 +17,13 @@ pub enum ProbeError {
     TooFew {
         /// Fewest.
         least: usize,
-        /// The available number.
+        /// The number of pairs that there are.
         got: usize,
     },
     /// The operating system gave no thread.
     #[error("cannot start thread `dyad-tsne`: {source}")]
     Thread {
-        /// The system's message.
+        /// The message of the operating system.
         source: rayon::ThreadPoolBuildError,
     },
 }

@@ -9,7 +9,7 @@ pub struct GeometryReport {
     pub alignment: f64,
     /// Logarithm of the mean of `exp(-2 d^2)` over pairs of different questions, 0 to -8 (their `L_uniform`, t 2).
     pub uniformity_questions: f64,
-    /// The same over answers.
+    /// The uniformity of the answers.
     pub uniformity_answers: f64,
     /// The same over all vectors of both towers.
     pub uniformity: f64,

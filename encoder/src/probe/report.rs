@@ -39,7 +39,7 @@ pub struct ProbeOptions {
 pub struct Probe {
     /// Name of the model.
     pub model: String,
-    /// Its fingerprint.
+    /// The fingerprint of the model.
     pub fingerprint: String,
     /// Questions, and answers.
     pub pairs: usize,

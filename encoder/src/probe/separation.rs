@@ -13,7 +13,7 @@ const STEPS: usize = 300;
 pub struct Separation {
     /// Share of vectors that it gives to the right tower: 0.5 where the towers are mixed, 1 where a plane parts them.
     pub accuracy: f64,
-    /// One standard error of it over the folds.
+    /// One standard error of the accuracy over the folds.
     pub standard_error: f64,
     /// Parts of the cross-validation.
     pub folds: usize,
@@ -30,18 +30,14 @@ pub fn separation(questions: &[f32], answers: &[f32], dim: usize, seed: u64) -> 
     let folds = FOLDS.min(pairs.len());
     let accuracies: Vec<f64> = (0..folds)
         .map(|fold| {
-            let part = |held_out: bool| -> Vec<(&[f32], f64)> {
-                let places = order
-                    .iter()
-                    .enumerate()
-                    .filter(|(at, _)| (at % folds == fold) == held_out);
-                let pairs = places.filter_map(|(_, &pair)| pairs.get(pair));
-                pairs
-                    .flat_map(|&(question, answer)| [(question, 1.0), (answer, 0.0)])
-                    .collect()
-            };
-            let classifier = Classifier::fit(&part(false), dim);
-            let held_out = part(true);
+            let (mut held_out, mut fitted) = (Vec::new(), Vec::new());
+            for (at, &pair) in order.iter().enumerate() {
+                let rows = if at % folds == fold { &mut held_out } else { &mut fitted };
+                if let Some(&(question, answer)) = pairs.get(pair) {
+                    rows.extend([(question, 1.0), (answer, 0.0)]);
+                }
+            }
+            let classifier = Classifier::fit(&fitted, dim);
             let right = held_out
                 .iter()
                 .filter(|(row, label)| classifier.is_question(row) == (*label > 0.5))

@@ -21,9 +21,9 @@ pub(crate) struct PassagesOfDocument<'a> {
 /// A passage of a document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PassageBytes {
-    /// Its number among the passages of all documents.
+    /// The number of the passage among those of all documents.
     pub(crate) number: usize,
-    /// Its bytes in the document.
+    /// The bytes of the passage in the document.
     pub(crate) bytes: Range<usize>,
 }
 

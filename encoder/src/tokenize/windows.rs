@@ -28,7 +28,7 @@ pub struct DocumentWindow {
     pub tokens: Tokens,
     /// Numbers of the passages, in the order of the spans.
     pub passages: Vec<usize>,
-    /// Its bytes in the document.
+    /// The bytes of the window in the document.
     pub bytes: Range<usize>,
 }
 
@@ -65,7 +65,7 @@ impl Tokenizer {
         let mut windows = Vec::with_capacity(held.len());
         for HeldPassages { bytes, passages } in held {
             let spans: Vec<Range<usize>> = passages.iter().map(bytes_of).collect();
-            let tokens = splitter.spans((document, &prompt.text), &bytes, &spans)?;
+            let tokens = splitter.spans(document, &prompt.text, &bytes, &spans)?;
             windows.push(DocumentWindow {
                 tokens,
                 passages,
@@ -79,7 +79,7 @@ impl Tokenizer {
 /// A window and its passages.
 struct HeldPassages {
     bytes: Range<usize>,
-    /// Their numbers.
+    /// The numbers of the passages in the window.
     passages: Vec<usize>,
 }
 
@@ -127,7 +127,8 @@ impl Splitter {
     /// Tokens of a window of a document after a prompt, and which of them each passage has.
     fn spans(
         &self,
-        (document, prompt): (&str, &str),
+        document: &str,
+        prompt: &str,
         window: &Range<usize>,
         passages: &[Range<usize>],
     ) -> Result<Tokens, Error> {

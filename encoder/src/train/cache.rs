@@ -8,7 +8,7 @@
 use tch::{TchError, Tensor};
 
 use super::objective::{EmbeddedBatch, Objective, ObjectiveLoss};
-use super::vectors::{BatchAnswers, StepTowers, joined};
+use super::vectors::{BatchAnswers, StepTowers, concat_rows};
 use crate::data::TrainBatch;
 use crate::error::{Error, torch};
 use crate::loss::Temperature;
@@ -34,13 +34,14 @@ impl BatchPart {
 /// Vectors of a part, or gradients at them: questions, answers, and both of the cross-encoder branch.
 type PartRows = [Option<Tensor>; 4];
 
-/// Gradients of `learned` for a batch, with `chunk` pairs or negatives in memory at a time, and the batch's loss.
+/// Gradients of `tensors` for a batch, with `chunk` pairs or negatives in memory at a time, and the batch's loss.
 pub(super) fn gradients(
     towers: StepTowers<'_>,
     objective: &Objective,
-    learned: &[Tensor],
+    tensors: &[Tensor],
     batch: &TrainBatch,
-    (epoch, chunk): (f64, usize),
+    epoch: f64,
+    chunk: usize,
 ) -> Result<(Gradients, ObjectiveLoss), Error> {
     let parts = parts(batch, chunk);
     let embedded: Vec<PartRows> = tch::no_grad(|| {
@@ -50,7 +51,7 @@ pub(super) fn gradients(
             .collect::<Result<_, _>>()
     })?;
     let failed = "caching gradients";
-    let vectors = whole(&parts, embedded).map_err(torch(failed))?;
+    let vectors = join_parts(&parts, embedded).map_err(torch(failed))?;
     let loss = objective.loss(&vectors, batch, epoch)?;
     let temperature = match objective.temperature() {
         Temperature::Learned { log } => Some(log),
@@ -67,7 +68,7 @@ pub(super) fn gradients(
                 .f_add(&log.f_mul(&gradient).map_err(torch(failed))?)
                 .map_err(torch(failed))?;
         }
-        let gradients = Gradients::of(&sent, learned).map_err(torch(failed))?;
+        let gradients = Gradients::backward(&sent, tensors).map_err(torch(failed))?;
         match &mut sum {
             None => sum = Some(gradients),
             Some(sum) => sum.add(gradients).map_err(torch(failed))?,
@@ -100,12 +101,12 @@ fn parts(batch: &TrainBatch, chunk: usize) -> Vec<BatchPart> {
 
 fn embed(towers: StepTowers<'_>, batch: &TrainBatch, part: &BatchPart) -> Result<PartRows, Error> {
     let places = part.places().iter().copied();
-    let answers = BatchAnswers::at(batch, places.clone());
+    let answers = BatchAnswers::select(batch, places.clone());
     match part {
-        BatchPart::Negatives(_) => Ok([None, Some(towers.answers(&answers)?), None, None]),
+        BatchPart::Negatives(_) => Ok([None, Some(towers.embed_answers(&answers)?), None, None]),
         BatchPart::Pairs(_) => {
             let questions: Vec<&Tokens> = places.filter_map(|place| batch.questions.get(place)).collect();
-            let vectors = towers.pairs(&questions, &answers)?;
+            let vectors = towers.embed_pairs(&questions, &answers)?;
             let [cross_questions, cross_answers] = vectors.cross.map_or([None, None], |cross| cross.map(Some));
             Ok([
                 Some(vectors.questions),
@@ -118,7 +119,7 @@ fn embed(towers: StepTowers<'_>, batch: &TrainBatch, part: &BatchPart) -> Result
 }
 
 /// All vectors in the order of the batch, as leaves that take gradients.
-fn whole(parts: &[BatchPart], embedded: Vec<PartRows>) -> Result<EmbeddedBatch, TchError> {
+fn join_parts(parts: &[BatchPart], embedded: Vec<PartRows>) -> Result<EmbeddedBatch, TchError> {
     let mut columns: [(Vec<i64>, Vec<Tensor>); 4] = Default::default();
     for (part, rows) in parts.iter().zip(embedded) {
         for ((places, tensors), rows) in columns.iter_mut().zip(rows) {
@@ -128,15 +129,8 @@ fn whole(parts: &[BatchPart], embedded: Vec<PartRows>) -> Result<EmbeddedBatch, 
             }
         }
     }
-    let leaf = |(places, tensors): (Vec<i64>, Vec<Tensor>)| -> Result<Option<Tensor>, TchError> {
-        let Some(first) = tensors.first() else { return Ok(None) };
-        let places = Tensor::f_from_slice(&places)?
-            .f_argsort(0, false)?
-            .f_to_device(first.device())?;
-        let rows = tch::no_grad(|| joined(&tensors)?.f_index_select(0, &places))?;
-        rows.f_detach()?.f_set_requires_grad(true).map(Some)
-    };
-    let [questions, answers, cross_questions, cross_answers] = columns.map(leaf);
+    let [questions, answers, cross_questions, cross_answers] =
+        columns.map(|(places, tensors)| sorted_leaf(&places, &tensors));
     let lacking = || TchError::Shape("a batch without questions".into());
     let cross = cross_questions?
         .zip(cross_answers?)
@@ -146,6 +140,16 @@ fn whole(parts: &[BatchPart], embedded: Vec<PartRows>) -> Result<EmbeddedBatch, 
         answers: answers?.ok_or_else(lacking)?,
         cross,
     })
+}
+
+/// Rows sorted by their places, as a leaf that takes gradients; nothing where there are none.
+fn sorted_leaf(places: &[i64], tensors: &[Tensor]) -> Result<Option<Tensor>, TchError> {
+    let Some(first) = tensors.first() else { return Ok(None) };
+    let places = Tensor::f_from_slice(places)?
+        .f_argsort(0, false)?
+        .f_to_device(first.device())?;
+    let rows = tch::no_grad(|| concat_rows(tensors)?.f_index_select(0, &places))?;
+    rows.f_detach()?.f_set_requires_grad(true).map(Some)
 }
 
 struct AtVectors {

@@ -52,13 +52,13 @@ fn groups(candidates: &[Vec<usize>], chunk: usize) -> Vec<std::ops::Range<usize>
 /// The gradients of a batch and its loss; `chunk` pairs are scored at a time with what backpropagation needs, and all
 /// where it is 0.
 pub(super) fn gradients(
-    learned: &Model,
+    model: &Model,
     tensors: &[Tensor],
     batch: &TrainBatch,
     chunk: usize,
 ) -> Result<(Gradients, ObjectiveLoss), Error> {
     let all = candidates(batch);
-    let tokenizer = learned.tokenizer();
+    let tokenizer = model.tokenizer();
     let (mut sum, mut losses, mut right): (Option<Gradients>, Vec<Tensor>, Vec<Tensor>) = Default::default();
     for group in groups(&all, chunk) {
         let (first, own) = (group.start, all.get(group).unwrap_or_default());
@@ -71,13 +71,13 @@ pub(super) fn gradients(
                 pairs.push(tokenizer.pair_of(question, answer)?);
             }
         }
-        let logits = learned
+        let logits = model
             .forward(Tower::Answer, &pairs.iter().collect::<Vec<_>>(), VectorLength::Raw)?
             .into_vectors();
         let lengths: Vec<usize> = own.iter().map(Vec::len).collect();
         let scores = by_question(&logits, &lengths).map_err(torch("arranging scores"))?;
         let loss = loss(&scores, all.len()).map_err(torch("computing a loss"))?;
-        let gradients = Gradients::of(&loss, tensors).map_err(torch("running backward"))?;
+        let gradients = Gradients::backward(&loss, tensors).map_err(torch("running backward"))?;
         match &mut sum {
             None => sum = Some(gradients),
             Some(sum) => sum.add(gradients).map_err(torch("adding gradients"))?,

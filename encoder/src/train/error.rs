@@ -15,7 +15,7 @@ pub enum TrainError {
     /// A file of settings that cannot be.
     #[error("`{}`: {reason}. `dyad-encoder train --print-config` prints every setting", path.display())]
     Config {
-        /// The file.
+        /// The file of settings.
         path: PathBuf,
         /// The key, and what is wrong with it.
         reason: String,
@@ -23,11 +23,11 @@ pub enum TrainError {
     /// A setting that only the data or the model show to be wrong.
     #[error("setting `{setting}` must be {expected}, got: {got}")]
     Setting {
-        /// Its path.
+        /// Path of the setting.
         setting: String,
         /// Values that are accepted.
         expected: String,
-        /// The given value.
+        /// The value that was given.
         got: String,
     },
     /// Batches that teach nothing.
@@ -52,7 +52,7 @@ pub enum TrainError {
     /// A checkpoint that is damaged or of something else.
     #[error("checkpoint `{}`: {reason}", path.display())]
     Checkpoint {
-        /// Its folder.
+        /// Folder of the checkpoint.
         path: PathBuf,
         /// The mismatch, and the fix.
         reason: String,
@@ -66,9 +66,9 @@ pub enum TrainError {
         path: PathBuf,
         /// Path of the setting.
         setting: String,
-        /// Its value in the run.
+        /// The value of the setting in the run.
         then: String,
-        /// Its value now.
+        /// The value of the setting now.
         now: String,
     },
     /// A directory with the output of a run whose settings are not known.
@@ -84,15 +84,15 @@ pub enum TrainError {
     /// The run's directory is a file.
     #[error("`{}` is a file, a directory is needed. Name another with `--out`", path.display())]
     NoDirectory {
-        /// The path.
+        /// The path that was given as the run's directory.
         path: PathBuf,
     },
     /// No BEIR folder where one was named.
     #[error("no BEIR folder at `{}`: expected corpus.jsonl, queries.jsonl and qrels/{split}.tsv (plain, .gz or .zst)", path.display())]
     NoFolder {
-        /// The given value.
+        /// The folder that was given.
         path: PathBuf,
-        /// The given value.
+        /// The split that was given.
         split: String,
     },
     /// Another process trains in the directory.
@@ -101,17 +101,17 @@ pub enum TrainError {
     /// A checkpoint cannot be written.
     #[error("cannot write checkpoint `{}`: {source}. Earlier checkpoints are intact; free some space and run again", path.display())]
     Save {
-        /// Its folder.
+        /// Folder of the checkpoint.
         path: PathBuf,
-        /// The system's message.
+        /// The message of the operating system.
         source: io::Error,
     },
     /// An evaluation cannot be made.
     #[error("evaluation over `{}`: {reason}", path.display())]
     Evaluation {
-        /// The BEIR folder.
+        /// The BEIR folder that is evaluated over.
         path: PathBuf,
-        /// The problem.
+        /// Why the evaluation cannot be made.
         reason: String,
     },
     /// A signal came.

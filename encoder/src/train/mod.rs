@@ -7,8 +7,8 @@
 //! | file | what |
 //! |---|---|
 //! | `config/` | settings, their defaults, and what is wrong with them |
-//! | `run.rs` | a whole run, and how it goes on |
-//! | `began.rs` | `run.json`: what a run began with |
+//! | `run/` | a whole run, and how it resumes |
+//! | `run_record.rs` | `run.json`: what a run began with |
 //! | `stages.rs` | what a stage needs before its first step |
 //! | `step.rs` | [`TrainingStep`]: forward, loss, gradients, optimizer |
 //! | `vectors.rs` | a batch through both towers and the cross-encoder branch |
@@ -31,7 +31,6 @@
 //! ENDX trains by inner products of vectors of any length, while a model serves vectors of unit length. So evaluation
 //! is by cosine, as served, unless `evaluation.similarity` asks for inner products.
 
-mod began;
 mod cache;
 mod candidates;
 pub mod config;
@@ -43,6 +42,7 @@ mod negatives_left;
 mod objective;
 mod publish;
 mod run;
+mod run_record;
 mod stages;
 mod state;
 mod step;

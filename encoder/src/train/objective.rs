@@ -81,10 +81,10 @@ impl Objective {
 
     /// The loss, at a point of training in epochs.
     pub(super) fn loss(&self, vectors: &EmbeddedBatch, batch: &TrainBatch, epoch: f64) -> Result<ObjectiveLoss, Error> {
-        self.of(vectors, batch, epoch).map_err(torch("computing a loss"))
+        self.compute(vectors, batch, epoch).map_err(torch("computing a loss"))
     }
 
-    fn of(&self, vectors: &EmbeddedBatch, batch: &TrainBatch, epoch: f64) -> Result<ObjectiveLoss, TchError> {
+    fn compute(&self, vectors: &EmbeddedBatch, batch: &TrainBatch, epoch: f64) -> Result<ObjectiveLoss, TchError> {
         let device = vectors.questions.device();
         let (b, n) = (batch.questions.len() as i64, batch.answers.len() as i64);
         let excluded = if batch.excludes() {
@@ -105,7 +105,7 @@ impl Objective {
             softmax
         };
         if let Some(config) = &self.distillation
-            && let Some(distilled) = self.distilled(config, &scores, batch)?
+            && let Some(distilled) = self.distillation_loss(config, &scores, batch)?
         {
             dual = dual.f_add(&distilled.f_mul_scalar(config.weight)?)?;
             parts.push(("distillation", distilled));
@@ -117,17 +117,20 @@ impl Objective {
                 measures: Vec::new(),
             });
         };
-        let of_pairs = excluded.map(|excluded| excluded.f_narrow(1, 0, b)).transpose()?;
+        let excluded_pairs = excluded.map(|excluded| excluded.f_narrow(1, 0, b)).transpose()?;
         let scores = in_batch.similarity.scores(questions, answers)?;
-        let cross = in_batch.of_scores(&scores, of_pairs.as_ref())?;
-        let first = tch::no_grad(|| precision_at_1(&scores, of_pairs.as_ref()))?;
+        let cross = in_batch.of_scores(&scores, excluded_pairs.as_ref())?;
+        let first = tch::no_grad(|| precision_at_1(&scores, excluded_pairs.as_ref()))?;
         let positives = vectors.answers.f_narrow(0, 0, b)?;
         let own = MatchedPairs {
             questions: &vectors.questions,
             answers: &positives,
         };
-        let by = (in_batch.similarity, in_batch.temperature.value()?);
-        let terms = endx.geometry.terms(own, MatchedPairs { questions, answers }, by)?;
+        let cross_pairs = MatchedPairs { questions, answers };
+        let temperature = in_batch.temperature.value()?;
+        let terms = endx
+            .geometry
+            .terms(own, cross_pairs, in_batch.similarity, temperature)?;
         let geometry = terms.weighted(endx.weights.geometry_weights(epoch))?;
         let whole = endx.weights.combined(&dual, &cross, &geometry)?;
         let GeometryTerms { a_q, q_q, q_a, a_a } = terms;
@@ -147,13 +150,13 @@ impl Objective {
 
     /// The loss of distillation over the questions whose positive and at least one negative the teacher has scored;
     /// `None` where the batch has no such question.
-    fn distilled(
+    fn distillation_loss(
         &self,
         config: &DistillationConfig,
         scores: &Tensor,
         batch: &TrainBatch,
     ) -> Result<Option<Tensor>, TchError> {
-        let Some(candidates) = TeacherCandidates::of(batch) else {
+        let Some(candidates) = TeacherCandidates::from_batch(batch) else {
             return Ok(None);
         };
         let device = scores.device();
@@ -203,7 +206,7 @@ struct TeacherCandidates {
 }
 
 impl TeacherCandidates {
-    fn of(batch: &TrainBatch) -> Option<Self> {
+    fn from_batch(batch: &TrainBatch) -> Option<Self> {
         let (scores, b, n) = (batch.teacher.as_ref()?, batch.questions.len(), batch.answers.len());
         let score = |row: usize, column: usize| scores.get(row * n + column).copied().filter(|score| !score.is_nan());
         let mut of_question: Vec<Vec<(usize, f32)>> = vec![Vec::new(); b];
@@ -284,7 +287,7 @@ mod tests {
             [none, none, none, none, none, none, 9.0],
         ];
         let batch = batch(vec![0, 1, 0, 2], 3, Some(scores.concat()));
-        let found = TeacherCandidates::of(&batch).unwrap();
+        let found = TeacherCandidates::from_batch(&batch).unwrap();
         assert_eq!((found.rows.as_slice(), found.width), (&[0, 1][..], 3));
         assert_eq!(found.columns, [0, 3, 5, 1, 4, 0]);
         assert_eq!(found.teacher, [5.0, 1.0, 2.0, 4.0, 3.0, 0.0]);

@@ -24,7 +24,7 @@ pub(super) fn lock(out: &Path) -> Result<DirLock, TrainError> {
 
 /// The directory that training begins from: the model itself, or two towers or a cross encoder that are made from it
 /// once.
-pub(super) fn start(config: &Config, out: &Path) -> Result<PathBuf, TrainError> {
+pub(super) fn initial_model(config: &Config, out: &Path) -> Result<PathBuf, TrainError> {
     let model = &config.model;
     if model.path.as_os_str().is_empty() {
         let expected = "the directory of a model to begin from".to_owned();

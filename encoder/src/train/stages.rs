@@ -19,7 +19,7 @@ use crate::tokenize::{Budget, Tokenizer};
 
 /// Refuses what a stage cannot be run with, before any is, so that a long one is not followed by a mistake: its
 /// settings, and where it is `later` than the first its examples, which else are read at once.
-pub(super) fn check(stage: &Stage, later: bool) -> Result<(), TrainError> {
+pub(super) fn check_stage(stage: &Stage, later: bool) -> Result<(), TrainError> {
     Objective::new(&stage.loss, &Compute::default())?;
     stage.optimizer.check()?;
     stage.clipping.clipping().check()?;
@@ -31,14 +31,14 @@ pub(super) fn check(stage: &Stage, later: bool) -> Result<(), TrainError> {
         return Ok(());
     }
     let (mut examples, mut with_negatives) = (0, 0);
-    for reader in readers(&stage.data, None)? {
+    for reader in open_readers(&stage.data, None)? {
         for example in reader {
             with_negatives += usize::from(!example.map_err(DataError::from)?.negatives.is_empty());
             examples += 1;
         }
     }
     if stage.mine.is_none() {
-        has_negatives(stage, with_negatives, examples)?;
+        check_negatives(stage, with_negatives, examples)?;
     }
     if stage.batch.size > examples {
         return Err(DataError::BatchSize {
@@ -51,7 +51,7 @@ pub(super) fn check(stage: &Stage, later: bool) -> Result<(), TrainError> {
 }
 
 /// Refuses examples that lack what the stage is to learn from: hard negatives, a teacher's scores.
-pub(super) fn suits(stage: &Stage, pairs: &TokenizedPairs) -> Result<(), DataError> {
+pub(super) fn check_examples(stage: &Stage, pairs: &TokenizedPairs) -> Result<(), DataError> {
     if stage.loss.distillation.is_some() && !pairs.has_scores() {
         let expected = "scored by a teacher where `loss.distillation` is to learn from it".to_owned();
         let what = "the examples of the stage";
@@ -61,11 +61,11 @@ pub(super) fn suits(stage: &Stage, pairs: &TokenizedPairs) -> Result<(), DataErr
             got: "no score".to_owned(),
         });
     }
-    has_negatives(stage, pairs.with_negatives(), pairs.len())
+    check_negatives(stage, pairs.with_negatives(), pairs.len())
 }
 
 /// Requested negatives must exist: otherwise the stage would silently train without them.
-fn has_negatives(stage: &Stage, with_negatives: usize, examples: usize) -> Result<(), DataError> {
+fn check_negatives(stage: &Stage, with_negatives: usize, examples: usize) -> Result<(), DataError> {
     let wanted = stage.batch.negatives;
     if wanted == 0 || with_negatives > 0 {
         return Ok(());
@@ -78,11 +78,11 @@ fn has_negatives(stage: &Stage, with_negatives: usize, examples: usize) -> Resul
 }
 
 /// The documents in which the passages of a stage stand, where its vectors know these.
-pub(super) fn context(data: &DataConfig, learned: &Model) -> Result<Option<Arc<ExampleContext>>, TrainError> {
+pub(super) fn open_context(data: &DataConfig, model: &Model) -> Result<Option<Arc<ExampleContext>>, TrainError> {
     let Some((context, documents)) = data.context.zip(data.documents.as_ref()) else {
         return Ok(None);
     };
-    if context.late_weight().is_some() && !learned.pools_means(Tower::Answer) {
+    if context.late_weight().is_some() && !model.pools_means(Tower::Answer) {
         return Err(TrainError::Setting {
             setting: "data.context".to_owned(),
             expected: "none or title with a model whose vectors are not the means of its token vectors".to_owned(),
@@ -93,14 +93,14 @@ pub(super) fn context(data: &DataConfig, learned: &Model) -> Result<Option<Arc<E
 }
 
 /// Reads the examples of a stage; of files that were mined where `mined` names one.
-pub(super) fn pairs(
+pub(super) fn read_pairs(
     data: &DataConfig,
     context: Option<Arc<ExampleContext>>,
     tokenizer: Arc<Tokenizer>,
     mined: Option<&Path>,
 ) -> Result<Arc<TokenizedPairs>, TrainError> {
     let mut builder = PairsBuilder::new(tokenizer, data.pairs()).in_context(context);
-    for mut reader in readers(data, mined)? {
+    for mut reader in open_readers(data, mined)? {
         builder.extend(reader.by_ref())?;
         let skipped = reader.skipped();
         if skipped.total() > 0 {
@@ -129,7 +129,7 @@ pub(super) fn pairs(
     Ok(Arc::new(pairs))
 }
 
-fn readers(data: &DataConfig, mined: Option<&Path>) -> Result<Vec<ExampleReader>, DataError> {
+fn open_readers(data: &DataConfig, mined: Option<&Path>) -> Result<Vec<ExampleReader>, DataError> {
     let mut options = data.read();
     if let Some(mined) = mined {
         options.format = ExampleFormat::Tevatron;
@@ -142,7 +142,7 @@ fn readers(data: &DataConfig, mined: Option<&Path>) -> Result<Vec<ExampleReader>
 }
 
 /// Batches of a stage: from the first, or where a checkpoint stands.
-pub(super) fn sampler(
+pub(super) fn open_sampler(
     stage: &Stage,
     number: usize,
     seed: u64,
@@ -166,8 +166,8 @@ pub(super) fn sampler(
 /// A model in the middle of its training, and where it came from.
 #[derive(Debug)]
 pub(super) struct StageMiner<'a> {
-    pub(super) learned: &'a Model,
-    /// The model's directory.
+    pub(super) model: &'a Model,
+    /// Directory of the model that the run began from.
     pub(super) directory: &'a Path,
     pub(super) compute: &'a Compute,
     /// The documents in which passages are read.
@@ -193,8 +193,8 @@ impl StageMiner<'_> {
         }
         fs_err::create_dir_all(&folder)?;
         // What mines is what would be served: the weights as they are now, opened for inference.
-        let model = Model::of(
-            &self.learned.checkpoint(self.directory)?,
+        let model = Model::from_checkpoint(
+            &self.model.checkpoint(self.directory)?,
             self.compute,
             OpenMode::Inference,
         )?;
@@ -207,7 +207,7 @@ impl StageMiner<'_> {
             titles,
             context: self.context,
         };
-        let examples = || readers(&stage.data, None);
+        let examples = || open_readers(&stage.data, None);
         let candidates = config
             .corpus
             .as_deref()

@@ -98,6 +98,14 @@ impl TrainingState {
     }
 }
 
+/// A checkpoint on disk, without its tensors.
+#[derive(Debug)]
+pub(super) struct SavedCheckpoint {
+    /// Folder of the checkpoint.
+    pub(super) path: PathBuf,
+    pub(super) state: TrainingState,
+}
+
 /// The checkpoints of a run.
 #[derive(Debug, Clone)]
 pub(super) struct Checkpoints {
@@ -106,15 +114,15 @@ pub(super) struct Checkpoints {
 }
 
 impl Checkpoints {
-    pub(super) fn of(out: &Path, keep: usize) -> Self {
+    pub(super) fn in_run(out: &Path, keep: usize) -> Self {
         Self {
             folder: out.join("checkpoints"),
             keep: keep.max(1),
         }
     }
 
-    /// The state of the last one; nothing where there is none.
-    pub(super) fn last(&self) -> Result<Option<(PathBuf, TrainingState)>, TrainError> {
+    /// The last one; nothing where there is none.
+    pub(super) fn last(&self) -> Result<Option<SavedCheckpoint>, TrainError> {
         let Some((_, path)) = self.list()?.pop() else {
             return Ok(None);
         };
@@ -130,12 +138,12 @@ impl Checkpoints {
         if state.format != FORMAT {
             return Err(refuse(format!("format {FORMAT} is read here, got: {}", state.format)));
         }
-        Ok(Some((path, state)))
+        Ok(Some(SavedCheckpoint { path, state }))
     }
 
     /// The tensors of the checkpoint of the best evaluation, which is kept as long as there is no better one.
     pub(super) fn best_tensors(&self, best: Best) -> Result<(PathBuf, BTreeMap<String, Tensor>), TrainError> {
-        let path = self.of_step(best.step);
+        let path = self.path_of_step(best.step);
         if !path.is_dir() {
             let reason = "it holds the best weights, which the run is to go on from, and is missing. Put it back, or begin again in \
                           another directory";
@@ -144,16 +152,16 @@ impl Checkpoints {
                 reason: reason.to_owned(),
             });
         }
-        let tensors = Self::tensors(&path)?;
+        let tensors = Self::read_tensors(&path)?;
         Ok((path, tensors))
     }
 
-    fn of_step(&self, step: u64) -> PathBuf {
+    fn path_of_step(&self, step: u64) -> PathBuf {
         self.folder.join(format!("{PREFIX}{step:08}"))
     }
 
     /// The tensors of a checkpoint.
-    pub(super) fn tensors(path: &Path) -> Result<BTreeMap<String, Tensor>, TrainError> {
+    pub(super) fn read_tensors(path: &Path) -> Result<BTreeMap<String, Tensor>, TrainError> {
         tensors::read(&path.join(TENSORS)).map_err(|reason| TrainError::Checkpoint {
             path: path.to_owned(),
             reason: format!("{reason}. Remove the folder to resume from the one before"),
@@ -162,7 +170,7 @@ impl Checkpoints {
 
     /// Writes a checkpoint, and then removes those that are not to be kept.
     pub(super) fn save(&self, state: &TrainingState, values: &[(String, Tensor)]) -> Result<PathBuf, TrainError> {
-        let path = self.of_step(state.step);
+        let path = self.path_of_step(state.step);
         let written = write(&self.folder, &path, state, values);
         written.map_err(|source| TrainError::Save {
             path: path.clone(),
@@ -249,7 +257,7 @@ mod tests {
     #[test]
     fn the_last_ones_and_the_best_are_kept() {
         let folder = tempfile::tempdir().unwrap();
-        let checkpoints = Checkpoints::of(folder.path(), 2);
+        let checkpoints = Checkpoints::in_run(folder.path(), 2);
         assert!(checkpoints.last().unwrap().is_none());
         let values = [("parameter/a".to_owned(), Tensor::from_slice(&[1.0_f32, 2.0]))];
         for step in 1..=5 {
@@ -259,15 +267,18 @@ mod tests {
             names(folder.path()),
             ["step-00000002", "step-00000004", "step-00000005"]
         );
-        let (path, last) = checkpoints.last().unwrap().unwrap();
-        assert_eq!(last, state(5, Some(2)), "to the bit of its numbers");
-        assert_eq!(Checkpoints::tensors(&path).unwrap()["parameter/a"], values[0].1);
+        let saved = checkpoints.last().unwrap().unwrap();
+        assert_eq!(saved.state, state(5, Some(2)), "to the bit of its numbers");
+        assert_eq!(
+            Checkpoints::read_tensors(&saved.path).unwrap()["parameter/a"],
+            values[0].1
+        );
     }
 
     #[test]
     fn a_failed_save_leaves_the_one_before_whole() {
         let folder = tempfile::tempdir().unwrap();
-        let checkpoints = Checkpoints::of(folder.path(), 1);
+        let checkpoints = Checkpoints::in_run(folder.path(), 1);
         let values = [("parameter/a".to_owned(), Tensor::from_slice(&[1.0_f32, 2.0]))];
         checkpoints.save(&state(1, None), &values).unwrap();
         // A tensor that cannot be stored fails after what was begun.
@@ -278,15 +289,15 @@ mod tests {
             "{message}"
         );
         assert_eq!(names(folder.path()), ["step-00000001"]);
-        assert_eq!(checkpoints.last().unwrap().unwrap().1.step, 1);
+        assert_eq!(checkpoints.last().unwrap().unwrap().state.step, 1);
         // Killed between the two renames of a file system that cannot exchange directories.
         let checkpoint = folder.path().join("checkpoints/step-00000001");
         fs_err::rename(&checkpoint, checkpoint.with_extension("old")).unwrap();
-        assert_eq!(checkpoints.last().unwrap().unwrap().1.step, 1);
+        assert_eq!(checkpoints.last().unwrap().unwrap().state.step, 1);
         assert_eq!(names(folder.path()), ["step-00000001"]);
         // What a killed run has begun is no checkpoint.
         fs_err::create_dir(folder.path().join("checkpoints/step-00000009.partial")).unwrap();
-        assert_eq!(checkpoints.last().unwrap().unwrap().1.step, 1);
+        assert_eq!(checkpoints.last().unwrap().unwrap().state.step, 1);
         fs_err::write(folder.path().join("checkpoints/step-00000001/state.json"), "{").unwrap();
         assert!(
             checkpoints

@@ -34,7 +34,7 @@ pub struct Length {
 /// The result of a step.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StepReport {
-    /// Its number in the stage, from 1.
+    /// The number of the step in its stage, from 1.
     pub step: u64,
     /// The mean over its batches, before the step.
     pub loss: f64,
@@ -47,7 +47,7 @@ pub struct StepReport {
     pub norm: Option<f64>,
     /// The learning rate, with the schedule's factor and before groups; of Adafactor before a tensor's own scale.
     pub rate: f64,
-    /// Its value after the step.
+    /// The temperature of the loss after the step.
     pub temperature: f64,
     /// Questions.
     pub examples: usize,
@@ -55,106 +55,108 @@ pub struct StepReport {
     pub tokens: usize,
 }
 
-/// Two towers, what they are trained by, and where training stands.
+/// A model that is trained.
+#[derive(Debug)]
+pub(super) struct TrainedModel {
+    pub(super) model: Model,
+    /// The cross-encoder branch of ENDX.
+    pub(super) cross: Option<Cross>,
+}
+
+/// A model, what it is trained by, and where training stands.
 #[derive(Debug)]
 pub struct TrainingStep {
-    learned: Model,
-    cross: Option<Cross>,
+    trained: TrainedModel,
     objective: Objective,
     optimizer: Optimizer,
     parameters: Vec<Parameter>,
     /// The trained tensors, in the optimizer's order.
     tensors: Vec<Tensor>,
-    /// Places of the cross-encoder branch among them, where there is one; those of the towers are before.
-    of_cross: Option<Range<usize>>,
+    /// The places of the cross-encoder branch's tensors in `tensors`, where there is a branch; those of the model come
+    /// first.
+    cross_places: Option<Range<usize>>,
     clipping: Clipping,
-    /// With ENDX: whether each side has its own norm.
+    /// Whether the gradients of each side of ENDX are clipped by their own norm.
     each_side: bool,
     schedule: Schedule,
     chunk: usize,
     late_weight: Option<f32>,
     length: Length,
-    taken: u64,
+    steps_taken: u64,
 }
 
 impl TrainingStep {
-    /// A first step. `directory` is what `learned` was opened from: an ENDX stage initialises its cross-encoder branch
+    /// A first step. `directory` is what `model` was opened from: an ENDX stage initialises its cross-encoder branch
     /// over it.
     pub fn new(
-        learned: Model,
+        model: Model,
         directory: &Path,
         stage: &Stage,
         compute: &Compute,
         length: Length,
     ) -> Result<Self, Error> {
-        Self::after(None, learned, directory, stage, compute, length)
+        Self::after(TrainedModel { model, cross: None }, directory, stage, compute, length)
     }
 
-    /// The same after another stage, whose cross-encoder branch, of equal settings, goes on.
+    /// A first step after another stage, whose cross-encoder branch is kept where the settings of both are equal.
     pub(super) fn after(
-        cross: Option<Cross>,
-        learned: Model,
+        trained: TrainedModel,
         directory: &Path,
         stage: &Stage,
         compute: &Compute,
         length: Length,
     ) -> Result<Self, Error> {
         let objective = Objective::new(&stage.loss, compute)?;
+        let TrainedModel { model, cross } = trained;
         let cross = match (stage.loss.endx, cross) {
             (None, _) => None,
             (Some(endx), Some(cross)) if *cross.settings() == endx.cross => Some(cross),
-            (Some(endx), _) => Some(Cross::new(&endx.cross, &learned, directory, compute)?),
+            (Some(endx), _) => Some(Cross::new(&endx.cross, &model, directory, compute)?),
         };
-        let cross_parameters = || cross.iter().flat_map(Cross::parameters);
-        let trained = |parameters: &mut dyn Iterator<Item = &Parameter>| parameters.filter(|own| !own.frozen).count();
-        let (towers, more) = (
-            trained(&mut learned.parameters().iter()),
-            trained(&mut cross_parameters()),
-        );
-        let of_cross = cross.is_some().then_some(towers..towers + more);
-        let mut parameters: Vec<Parameter> = learned
+        let first_cross = count_trained(model.parameters());
+        let cross_places = cross
+            .as_ref()
+            .map(|cross| first_cross..first_cross + count_trained(cross.parameters()));
+        let mut parameters: Vec<Parameter> = model
             .parameters()
             .iter()
-            .chain(cross_parameters())
+            .chain(cross.iter().flat_map(Cross::parameters))
             .map(Parameter::shallow_clone)
             .collect();
         parameters.extend(objective.temperature().parameter());
         let optimizer = Optimizer::new(&stage.optimizer, &parameters, &stage.training.groups())?;
         let optimizer = optimizer.with_threads(compute.workers());
         let tensors = optimizer.tensors();
-        let (clipping, schedule, chunk) = (stage.clipping.clipping(), stage.schedule, stage.batch.chunk);
-        let (each_side, taken) = (stage.clipping.each_side, 0);
         Ok(Self {
-            learned,
-            cross,
+            trained: TrainedModel { model, cross },
             objective,
             optimizer,
             parameters,
             tensors,
-            of_cross,
-            clipping,
-            each_side,
-            schedule,
-            chunk,
+            cross_places,
+            clipping: stage.clipping.clipping(),
+            each_side: stage.clipping.each_side,
+            schedule: stage.schedule,
+            chunk: stage.batch.chunk,
             late_weight: stage.data.context.and_then(PassageContext::late_weight),
             length,
-            taken,
+            steps_taken: 0,
         })
     }
 
-    /// The towers.
-    pub fn learned(&self) -> &Model {
-        &self.learned
+    /// The model that is trained.
+    pub fn model(&self) -> &Model {
+        &self.trained.model
     }
 
-    /// The towers, and the cross-encoder branch of ENDX, for another stage.
-    pub(super) fn into_learned(self) -> (Model, Option<Cross>) {
-        (self.learned, self.cross)
+    /// The model, and the cross-encoder branch of ENDX, for another stage.
+    pub(super) fn into_trained(self) -> TrainedModel {
+        self.trained
     }
 
     /// Steps taken in this stage, those included that were left out.
-    pub fn taken(&self) -> u64 {
-        self.taken
+    pub fn steps_taken(&self) -> u64 {
+        self.steps_taken
     }
 
     /// How long the stage is.
@@ -169,8 +171,7 @@ impl TrainingStep {
 
     /// One step with the mean of the losses of several batches.
     pub fn run_all(&mut self, batches: &[TrainBatch]) -> Result<StepReport, Error> {
-        let step = self.taken + 1;
-        let factor = self.schedule.factor(self.taken, self.length.steps);
+        let step = self.steps_taken + 1;
         let share = 1.0 / batches.len().max(1) as f64;
         let mut report = StepReport {
             step,
@@ -181,12 +182,12 @@ impl TrainingStep {
             rate: 0.0,
             temperature: 0.0,
             examples: batches.iter().map(|batch| batch.questions.len()).sum(),
-            tokens: batches.iter().map(tokens).sum(),
+            tokens: batches.iter().map(count_tokens).sum(),
         };
         let mut sum: Option<Gradients> = None;
         for batch in batches {
             let (gradients, loss) = self.gradients(batch)?;
-            add(&mut report, &loss, share).map_err(torch("reading a loss"))?;
+            add_loss(&mut report, &loss, share).map_err(torch("reading a loss"))?;
             match &mut sum {
                 None => sum = Some(gradients),
                 Some(sum) => sum.add(gradients).map_err(torch("adding gradients"))?,
@@ -196,31 +197,10 @@ impl TrainingStep {
             if batches.len() > 1 {
                 gradients.scale(share);
             }
-            if let Some(cross) = &self.of_cross {
-                let norm = |places| gradients.norm_of(places).map_err(torch("measuring gradients"));
-                report.measures.extend([
-                    ("norm-dual", norm(0..cross.start)?),
-                    ("norm-cross", norm(cross.clone())?),
-                ]);
-            }
-            let outcome = match &self.of_cross {
-                Some(cross) if self.each_side => {
-                    self.clipping
-                        .apply_each(&mut gradients, &sides(cross, self.tensors.len()), step)?
-                }
-                _ => self.clipping.apply(&mut gradients, step)?,
-            };
-            if let ClipOutcome::Apply { norm } = outcome {
-                self.optimizer.step_with(&gradients, factor)?;
-                self.objective
-                    .temperature()
-                    .keep_in_bounds()
-                    .map_err(torch("bounding the temperature"))?;
-                report.norm = Some(norm);
-            }
+            self.apply(&mut gradients, &mut report)?;
         }
-        self.taken = step;
-        report.rate = self.optimizer.rate() * factor;
+        report.rate = self.optimizer.rate() * self.schedule.factor(self.steps_taken, self.length.steps);
+        self.steps_taken = step;
         report.temperature = self
             .objective
             .temperature()
@@ -229,69 +209,103 @@ impl TrainingStep {
         Ok(report)
     }
 
+    /// Clips gradients and moves the parameters by them, unless the step is left out.
+    fn apply(&mut self, gradients: &mut Gradients, report: &mut StepReport) -> Result<(), Error> {
+        if let Some(cross) = &self.cross_places {
+            let norm = |places| gradients.norm_of(places).map_err(torch("measuring gradients"));
+            report.measures.extend([
+                ("norm-dual", norm(0..cross.start)?),
+                ("norm-cross", norm(cross.clone())?),
+            ]);
+        }
+        let step = report.step;
+        let outcome = match &self.cross_places {
+            Some(cross) if self.each_side => {
+                let sides = sides(cross, self.tensors.len());
+                self.clipping.apply_each(gradients, &sides, step)?
+            }
+            _ => self.clipping.apply(gradients, step)?,
+        };
+        let ClipOutcome::Apply { norm } = outcome else {
+            return Ok(());
+        };
+        let factor = self.schedule.factor(self.steps_taken, self.length.steps);
+        self.optimizer.step_with(gradients, factor)?;
+        self.objective
+            .temperature()
+            .keep_in_bounds()
+            .map_err(torch("bounding the temperature"))?;
+        report.norm = Some(norm);
+        Ok(())
+    }
+
     /// The gradients of a batch and its loss.
     fn gradients(&self, batch: &TrainBatch) -> Result<(Gradients, ObjectiveLoss), Error> {
-        if self.learned.info().kind == ModelKind::CrossEncoder {
-            return candidates::gradients(&self.learned, &self.tensors, batch, self.chunk);
+        if self.trained.model.info().kind == ModelKind::CrossEncoder {
+            return candidates::gradients(&self.trained.model, &self.tensors, batch, self.chunk);
         }
         let towers = StepTowers {
-            learned: &self.learned,
-            cross: self.cross.as_ref(),
+            model: &self.trained.model,
+            cross: self.trained.cross.as_ref(),
             length: self.objective.length(),
             late_weight: self.late_weight,
         };
         let whole_epochs = batch.cursor.epoch as f64;
         let epoch = whole_epochs + batch.cursor.position as f64 / self.length.batches.max(1) as f64;
-        let fits = self.chunk == 0 || self.chunk >= batch.questions.len().max(batch.answers.len());
-        if !fits {
-            return cache::gradients(towers, &self.objective, &self.tensors, batch, (epoch, self.chunk));
+        let is_whole = self.chunk == 0 || self.chunk >= batch.questions.len().max(batch.answers.len());
+        if !is_whole {
+            return cache::gradients(towers, &self.objective, &self.tensors, batch, epoch, self.chunk);
         }
-        let vectors = towers.batch(batch)?;
+        let vectors = towers.embed_batch(batch)?;
         let loss = self.objective.loss(&vectors, batch, epoch)?;
-        let gradients = Gradients::of(&loss.whole, &self.tensors).map_err(torch("running backward"))?;
+        let gradients = Gradients::backward(&loss.whole, &self.tensors).map_err(torch("running backward"))?;
         Ok((gradients, loss))
     }
 
     /// Everything that later steps depend on, by name: the tensors themselves, not copies.
     pub(super) fn state(&self) -> Vec<(String, Tensor)> {
         let learning = self.parameters.iter().filter(|parameter| !parameter.frozen);
-        let own = learning.map(|parameter| (PARAMETER, parameter.name.clone(), parameter.tensor.shallow_clone()));
-        let of_optimizer = self
-            .optimizer
-            .state()
-            .into_iter()
-            .map(|(name, tensor)| (OPTIMIZER, name, tensor));
-        own.chain(of_optimizer)
+        let parameters =
+            learning.map(|parameter| (PARAMETER, parameter.name.clone(), parameter.tensor.shallow_clone()));
+        let optimizer = self.optimizer.state();
+        let entries = optimizer.into_iter().map(|(name, tensor)| (OPTIMIZER, name, tensor));
+        parameters
+            .chain(entries)
             .map(|(prefix, name, tensor)| (format!("{prefix}{name}"), tensor))
             .collect()
     }
 
     /// Restores a state after `taken` steps; the error says what does not fit, and then nothing is changed.
     pub(super) fn restore(&mut self, mut state: BTreeMap<String, Tensor>, taken: u64) -> Result<(), String> {
-        let pairs = matched(&self.parameters, &mut state)?;
-        let mut of_optimizer = Vec::new();
+        let pairs = match_saved(&self.parameters, &mut state)?;
+        let mut entries = Vec::new();
         for (name, tensor) in state {
             match name.strip_prefix(OPTIMIZER) {
-                Some(entry) => of_optimizer.push((entry.to_owned(), tensor)),
+                Some(entry) => entries.push((entry.to_owned(), tensor)),
                 None => return Err(format!("tensor `{name}` has no place: it is of another architecture")),
             }
         }
-        self.optimizer
-            .restore(&of_optimizer)
-            .map_err(|error| error.to_string())?;
-        copy(pairs)?;
-        self.taken = taken;
+        self.optimizer.restore(&entries).map_err(|error| error.to_string())?;
+        copy_saved(pairs)?;
+        self.steps_taken = taken;
         Ok(())
     }
 
     /// Gives the towers alone the weights of another checkpoint of the run; the error says what does not fit.
     pub(super) fn restore_towers(&mut self, mut state: BTreeMap<String, Tensor>) -> Result<(), String> {
-        copy(matched(self.learned.parameters(), &mut state)?)
+        copy_saved(match_saved(self.trained.model.parameters(), &mut state)?)
     }
 }
 
+fn count_trained(parameters: &[Parameter]) -> usize {
+    parameters.iter().filter(|parameter| !parameter.frozen).count()
+}
+
 /// Tensors that learn, each with its saved value, which is taken out of `state`.
-fn matched(parameters: &[Parameter], state: &mut BTreeMap<String, Tensor>) -> Result<Vec<(Tensor, Tensor)>, String> {
+fn match_saved(
+    parameters: &[Parameter],
+    state: &mut BTreeMap<String, Tensor>,
+) -> Result<Vec<(Tensor, Tensor)>, String> {
     let mut pairs = Vec::new();
     for Parameter { name, tensor, .. } in parameters.iter().filter(|parameter| !parameter.frozen) {
         let Some(saved) = state.remove(&format!("{PARAMETER}{name}")) else {
@@ -309,7 +323,7 @@ fn matched(parameters: &[Parameter], state: &mut BTreeMap<String, Tensor>) -> Re
     Ok(pairs)
 }
 
-fn copy(mut pairs: Vec<(Tensor, Tensor)>) -> Result<(), String> {
+fn copy_saved(mut pairs: Vec<(Tensor, Tensor)>) -> Result<(), String> {
     let copied = tch::no_grad(|| {
         pairs
             .iter_mut()
@@ -319,12 +333,12 @@ fn copy(mut pairs: Vec<(Tensor, Tensor)>) -> Result<(), String> {
 }
 
 /// Tokens that a batch reads.
-fn tokens(batch: &TrainBatch) -> usize {
-    let of_questions: usize = batch.questions.iter().map(|question| question.ids.len()).sum();
-    of_questions + BatchAnswers::at(batch, 0..batch.answers.len()).count()
+fn count_tokens(batch: &TrainBatch) -> usize {
+    let questions: usize = batch.questions.iter().map(|question| question.ids.len()).sum();
+    questions + BatchAnswers::select(batch, 0..batch.answers.len()).count_tokens()
 }
 
-fn add(report: &mut StepReport, loss: &ObjectiveLoss, share: f64) -> Result<(), TchError> {
+fn add_loss(report: &mut StepReport, loss: &ObjectiveLoss, share: f64) -> Result<(), TchError> {
     report.loss += loss.whole.f_double_value(&[])? * share;
     for (means, values) in [(&mut report.parts, &loss.parts), (&mut report.measures, &loss.measures)] {
         for (name, value) in values {

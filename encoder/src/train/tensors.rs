@@ -11,19 +11,21 @@ use crate::model::{to_checkpoint, to_torch};
 
 /// Writes tensors of any device, and waits until the disk has them.
 pub(super) fn write(path: &Path, tensors: &[(String, Tensor)]) -> Result<(), Error> {
-    let data = |(name, tensor): &(String, Tensor)| {
+    let mut stored = Vec::with_capacity(tensors.len());
+    for (name, tensor) in tensors {
         let kind = tensor.kind();
-        let unknown = || Error::Weights {
-            path: path.to_owned(),
-            reason: format!("tensor `{name}` is of type {kind:?}, which is not stored"),
+        let Some(data) = to_checkpoint(tensor, kind) else {
+            return Err(Error::Weights {
+                path: path.to_owned(),
+                reason: format!("tensor `{name}` is of type {kind:?}, which is not stored"),
+            });
         };
-        Ok((name.clone(), to_checkpoint(tensor, kind).ok_or_else(unknown)?))
-    };
-    let tensors = tensors.iter().map(data).collect::<Result<_, Error>>()?;
+        stored.push((name.clone(), data));
+    }
     WeightFile {
         path: path.to_owned(),
         metadata: None,
-        tensors,
+        tensors: stored,
     }
     .write(path)
 }
@@ -33,13 +35,12 @@ pub(super) fn read(path: &Path) -> Result<BTreeMap<String, Tensor>, String> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let broken = |error: &dyn std::fmt::Display| format!("`{name}` is damaged or cut short ({error})");
     let file = WeightFile::open(path).map_err(|error| broken(&error))?;
-    let tensor = |(name, data): &(String, _)| match to_torch(data) {
-        Some(tensor) => tensor
-            .map(|tensor| (name.clone(), tensor))
-            .map_err(|error| broken(&error)),
-        None => Err(broken(&format!("type {}", data.dtype()))),
-    };
-    file.tensors.iter().map(tensor).collect()
+    let mut tensors = BTreeMap::new();
+    for (name, data) in &file.tensors {
+        let tensor = to_torch(data).ok_or_else(|| broken(&format!("type {}", data.dtype())))?;
+        tensors.insert(name.clone(), tensor.map_err(|error| broken(&error))?);
+    }
+    Ok(tensors)
 }
 
 #[cfg(test)]

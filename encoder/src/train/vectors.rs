@@ -18,7 +18,7 @@ const LEAST_LENGTH: f64 = 1e-12;
 /// The encoders of a step.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct StepTowers<'a> {
-    pub(super) learned: &'a Model,
+    pub(super) model: &'a Model,
     pub(super) cross: Option<&'a Cross>,
     pub(super) length: VectorLength,
     /// The weight of the vector of an answer's tokens in its document, where answers are read in these.
@@ -34,8 +34,8 @@ pub(super) struct BatchAnswers<'a> {
 }
 
 impl<'a> BatchAnswers<'a> {
-    /// Those at these places of a batch.
-    pub(super) fn at(batch: &'a TrainBatch, places: impl Iterator<Item = usize> + Clone) -> Self {
+    /// The answers at these places of a batch.
+    pub(super) fn select(batch: &'a TrainBatch, places: impl Iterator<Item = usize> + Clone) -> Self {
         Self {
             tokens: places.clone().filter_map(|place| batch.answers.get(place)).collect(),
             contexts: places.filter_map(|place| batch.contexts.get(place)).collect(),
@@ -71,8 +71,8 @@ impl<'a> BatchAnswers<'a> {
         (windows, rows)
     }
 
-    /// Tokens that are read for them.
-    pub(super) fn count(&self) -> usize {
+    /// Tokens that are read for these answers.
+    pub(super) fn count_tokens(&self) -> usize {
         let (windows, _) = self.windows();
         self.tokens
             .iter()
@@ -85,19 +85,23 @@ impl<'a> BatchAnswers<'a> {
 
 impl StepTowers<'_> {
     /// Questions with their answers, in the same order.
-    pub(super) fn pairs(&self, questions: &[&Tokens], answers: &BatchAnswers<'_>) -> Result<EmbeddedBatch, Error> {
-        let asked = self.states(Tower::Question, questions)?;
+    pub(super) fn embed_pairs(
+        &self,
+        questions: &[&Tokens],
+        answers: &BatchAnswers<'_>,
+    ) -> Result<EmbeddedBatch, Error> {
+        let asked = self.forward(Tower::Question, questions)?;
         let Some(cross) = self.cross else {
             let questions = asked.vectors().shallow_clone();
             return Ok(EmbeddedBatch {
                 questions,
-                answers: self.answers(answers)?,
+                answers: self.embed_answers(answers)?,
                 cross: None,
             });
         };
         // No answer is read in its document next to a cross-encoder branch.
         let answers = &answers.tokens;
-        let answering = self.states(Tower::Answer, answers)?;
+        let answering = self.forward(Tower::Answer, answers)?;
         let vectors = match cross.encoder() {
             None => cross.forward(&asked, &answering)?,
             Some(encoder) => cross.forward(
@@ -113,35 +117,36 @@ impl StepTowers<'_> {
     }
 
     /// Answers alone, `[n, d]`.
-    pub(super) fn answers(&self, answers: &BatchAnswers<'_>) -> Result<Tensor, Error> {
-        let own = self.states(Tower::Answer, &answers.tokens)?.vectors().shallow_clone();
+    pub(super) fn embed_answers(&self, answers: &BatchAnswers<'_>) -> Result<Tensor, Error> {
+        let own = self.forward(Tower::Answer, &answers.tokens)?.vectors().shallow_clone();
         let Some(weight) = self.late_weight else { return Ok(own) };
         let (windows, rows) = answers.windows();
-        let late = self.states(Tower::Answer, &windows.iter().collect::<Vec<_>>())?;
-        added(&own, late.vectors(), &rows, weight).map_err(torch("adding vectors of passages in their documents"))
+        let late = self.forward(Tower::Answer, &windows.iter().collect::<Vec<_>>())?;
+        add_contexts(&own, late.vectors(), &rows, weight)
+            .map_err(torch("adding vectors of passages in their documents"))
     }
 
     /// A whole batch.
-    pub(super) fn batch(&self, batch: &TrainBatch) -> Result<EmbeddedBatch, Error> {
+    pub(super) fn embed_batch(&self, batch: &TrainBatch) -> Result<EmbeddedBatch, Error> {
         let questions: Vec<&Tokens> = batch.questions.iter().collect();
         let (positives, all) = (questions.len(), batch.answers.len());
         if self.cross.is_none() || all <= positives {
-            return self.pairs(&questions, &BatchAnswers::at(batch, 0..all));
+            return self.embed_pairs(&questions, &BatchAnswers::select(batch, 0..all));
         }
         // The cross-encoder branch reads matched pairs only.
-        let mut vectors = self.pairs(&questions, &BatchAnswers::at(batch, 0..positives))?;
-        let negatives = self.answers(&BatchAnswers::at(batch, positives..all))?;
-        vectors.answers = joined(&[vectors.answers, negatives]).map_err(torch("joining vectors"))?;
+        let mut vectors = self.embed_pairs(&questions, &BatchAnswers::select(batch, 0..positives))?;
+        let negatives = self.embed_answers(&BatchAnswers::select(batch, positives..all))?;
+        vectors.answers = concat_rows(&[vectors.answers, negatives]).map_err(torch("joining vectors"))?;
         Ok(vectors)
     }
 
-    fn states(&self, tower: Tower, texts: &[&Tokens]) -> Result<Output, Error> {
-        self.learned.forward(tower, texts, self.length)
+    fn forward(&self, tower: Tower, texts: &[&Tokens]) -> Result<Output, Error> {
+        self.model.forward(tower, texts, self.length)
     }
 }
 
 /// `own + weight * late`, of unit length, with the row of `late` that `rows` names for each of `own`.
-fn added(own: &Tensor, late: &Tensor, rows: &[i64], weight: f32) -> Result<Tensor, TchError> {
+fn add_contexts(own: &Tensor, late: &Tensor, rows: &[i64], weight: f32) -> Result<Tensor, TchError> {
     let rows = Tensor::f_from_slice(rows)?.f_to_device(late.device())?;
     let late = late.f_index_select(0, &rows)?.f_mul_scalar(f64::from(weight))?;
     let sum = own.f_add(&late)?;
@@ -150,7 +155,7 @@ fn added(own: &Tensor, late: &Tensor, rows: &[i64], weight: f32) -> Result<Tenso
 }
 
 /// Concatenated rows.
-pub(super) fn joined(parts: &[Tensor]) -> Result<Tensor, TchError> {
+pub(super) fn concat_rows(parts: &[Tensor]) -> Result<Tensor, TchError> {
     if let [only] = parts {
         Ok(only.shallow_clone())
     } else {

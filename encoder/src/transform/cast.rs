@@ -100,17 +100,12 @@ pub(super) fn name_type(config: &mut Value, dtype: Dtype) -> bool {
 
 /// Corrects the sizes that the indexes of split weights tell.
 fn recount(files: &mut BTreeMap<PathBuf, Content>) -> Result<(), Error> {
-    let size = |content: &Content| {
+    let mut sizes: BTreeMap<PathBuf, usize> = BTreeMap::new();
+    for (path, content) in files.iter() {
         if let Content::Weights(file) = content {
-            Some(WeightFile::size(file))
-        } else {
-            None
+            sizes.insert(path.clone(), WeightFile::size(file));
         }
-    };
-    let sizes: BTreeMap<PathBuf, usize> = files
-        .iter()
-        .filter_map(|(path, content)| Some((path.clone(), size(content)?)))
-        .collect();
+    }
     for (path, content) in files
         .iter_mut()
         .filter(|(path, _)| path.to_string_lossy().ends_with(INDEX_NAME))

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::dpr;
 use super::initialize::{BERT_RANGE, TensorInit};
-use super::towers::transformer_files;
+use super::transformer::transformer_files;
 use crate::checkpoint::{Checkpoint, Content, TensorData, WEIGHTS, WeightFile};
 use crate::config::{
     Architecture, BertConfig, Layout, Module, Placed, PoolingConfig, Prompts, TokenizerSource, Tower, TransformerConfig,
@@ -56,7 +56,7 @@ pub(crate) fn cross_encoder(from: &Checkpoint, seed: u64) -> Result<Checkpoint, 
         ))
     });
     let weights = PathBuf::from(WEIGHTS);
-    let tensors = tensors(from, at, &bert, (prefix, seed))?;
+    let tensors = stored_tensors(from, at, &bert, prefix, seed)?;
     files.insert(
         weights.clone(),
         Content::Weights(WeightFile {
@@ -136,16 +136,18 @@ fn tokenizer_json(mut settings: Value, overrides: &Map<String, Value>, longest: 
 }
 
 /// The tensors by their stored names.
-fn tensors(
+fn stored_tensors(
     from: &Checkpoint,
     at: usize,
     bert: &BertConfig,
-    (prefix, seed): (&str, u64),
+    prefix: &str,
+    seed: u64,
 ) -> Result<Vec<(String, TensorData)>, Error> {
     let known = from.tensors(at)?;
     let architecture = Architecture::Bert(bert.clone());
     let head: Vec<&str> = architecture.head().into_iter().map(|(name, _)| name).collect();
-    let tensor = |(name, shape): (String, Vec<usize>)| {
+    let mut tensors = Vec::new();
+    for (name, shape) in architecture.tensors() {
         let is_head = head
             .iter()
             .any(|map| name.rsplit_once('.').is_some_and(|(of, _)| of == *map));
@@ -164,7 +166,7 @@ fn tensors(
             _ if shape.len() == 1 => TensorInit::Constant(0.0).tensor(seed, &format!("head/{name}"), &shape),
             _ => TensorInit::Normal(BERT_RANGE).tensor(seed, &format!("head/{name}"), &shape),
         };
-        Ok((stored, data))
-    };
-    architecture.tensors().map(tensor).collect()
+        tensors.push((stored, data));
+    }
+    Ok(tensors)
 }

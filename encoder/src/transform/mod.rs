@@ -3,6 +3,7 @@
 //! | file | what |
 //! |---|---|
 //! | `creation.rs`, `towers.rs`, `origin.rs` | two towers from a pretrained model, and what they share |
+//! | `transformer.rs` | the transformer of a new tower: tensors, configuration, files |
 //! | `cross_encoder.rs` | a cross encoder from a pretrained encoder |
 //! | `new_encoder.rs` | a randomly initialised encoder over pretrained token vectors, or a whole model |
 //! | `initialize.rs` | how tensors begin |
@@ -20,6 +21,7 @@ mod origin;
 #[cfg(test)]
 mod tests;
 mod towers;
+mod transformer;
 mod values;
 
 pub(crate) use cast::cast;

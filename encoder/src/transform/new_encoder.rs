@@ -10,11 +10,11 @@ use serde_json::{Value, json};
 use super::cast::name_type;
 use super::dpr;
 use super::initialize::{self, BERT_RANGE, TensorInit};
-use super::towers::transformer_files;
+use super::transformer::transformer_files;
 use crate::checkpoint::{Checkpoint, Content, TensorData, WEIGHTS, WeightFile};
 use crate::config::{
-    Architecture, JsonFile, Layout, Module, Placed, PoolingConfig, RecurrentCell, RecurrentConfig, TensorSpec,
-    TokenizerSource, Tower, TransformerConfig,
+    Architecture, JsonFile, Layout, Module, Placed, PoolingConfig, RecurrentCell, RecurrentConfig, TokenizerSource,
+    Tower, TransformerConfig,
 };
 use crate::error::Error;
 
@@ -33,7 +33,7 @@ pub enum NewEncoder {
     Recurrent {
         /// LSTM, GRU or RNN.
         cell: RecurrentCell,
-        /// One above the other.
+        /// The number of layers, one above the other.
         layers: usize,
         /// Values of a state, in each direction.
         hidden: usize,
@@ -43,7 +43,7 @@ pub enum NewEncoder {
     /// Post-normalised layers with learned positions, as wide as the token vectors; linear maps uniform within one over
     /// the square root of their input. sentence-transformers reads it as a BERT.
     Transformer {
-        /// One above the other.
+        /// The number of layers, one above the other.
         layers: usize,
     },
 }
@@ -204,7 +204,7 @@ struct NewEncoderSource<'a> {
     from: &'a Checkpoint,
     /// The pretrained transformer's place among the modules.
     at: usize,
-    /// Its table of token vectors.
+    /// The name of the pretrained transformer's table of token vectors.
     table: &'a str,
     tokens: TokenVectors,
     seed: u64,
@@ -218,7 +218,8 @@ impl NewEncoderSource<'_> {
         folder: &Path,
     ) -> Result<Vec<(String, TensorData)>, Error> {
         let width = architecture.table_width();
-        let tensor = |(name, shape): TensorSpec| {
+        let mut tensors = Vec::new();
+        for (name, shape) in initialize::specs(architecture, &folder.join("config.json"))? {
             let tensor = if name == architecture.token_table() {
                 self.token_vectors(encoder, &shape)?
             } else {
@@ -226,12 +227,9 @@ impl NewEncoderSource<'_> {
                     .init(&name, &shape, width)
                     .tensor(self.seed, &format!("encoder/{name}"), &shape)
             };
-            Ok((name, tensor))
-        };
-        initialize::specs(architecture, &folder.join("config.json"))?
-            .into_iter()
-            .map(tensor)
-            .collect()
+            tensors.push((name, tensor));
+        }
+        Ok(tensors)
     }
 
     fn token_vectors(&self, encoder: NewEncoder, shape: &[usize]) -> Result<TensorData, Error> {

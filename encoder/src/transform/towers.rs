@@ -10,13 +10,15 @@ use super::creation::Creation;
 use super::dpr;
 use super::initialize;
 use super::origin::TowerOrigin;
-use crate::checkpoint::{
-    Checkpoint, CheckpointManifest, Content, SharedTensorRecord, TensorData, WEIGHTS, WeightFile, belongs,
-};
+use super::transformer::{config_json, transformer_files, transformer_tensors};
+use crate::checkpoint::{Checkpoint, CheckpointManifest, Content, SharedTensorRecord, TensorData, WEIGHTS, WeightFile};
 use crate::config::{Layout, Module, Placed, Tie, Tower};
 use crate::error::Error;
 
 const CLASSIC: &str = "sentence_transformers.models.";
+
+/// The names of the towers in a `Router`.
+const TOWERS: [&str; 2] = ["query", "document"];
 /// Package of the classes that only we have.
 const OURS: &str = "dyad.models.";
 
@@ -107,23 +109,14 @@ impl Builder<'_> {
     /// Two towers by a `Router`; gives the tensors that two transformers have in common.
     fn router(&mut self) -> Result<Vec<SharedTensorRecord>, Error> {
         let sharing = self.creation.sharing;
-        let towers = ["query", "document"];
-        let ids = |shared: bool, at: usize, classes: [&str; 2]| {
-            let named = |tower: usize| format!("{}_{at}_{}", towers[tower], classes[tower]);
-            if shared {
-                [0, 0].map(|_| format!("shared_{at}_{}", classes[0]))
-            } else {
-                [named(0), named(1)]
-            }
-        };
-        let transformers = ids(sharing.has_one_transformer(), 0, ["Transformer"; 2]);
+        let transformers = module_ids(sharing.has_one_transformer(), 0, ["Transformer"; 2]);
         // What has values is held as the transformer is; a pooling has none.
         let one = match self.origins[0].aggregator {
             Module::MultiHop(_) => sharing.transformer == Tie::Shared,
             _ => sharing.has_one_transformer(),
         };
-        let poolings = ids(one, 1, self.origins.each_ref().map(|origin| origin.aggregator.class()));
-        let projections = ids(sharing.projection == Tie::Shared, 2, ["Dense"; 2]);
+        let poolings = module_ids(one, 1, self.origins.each_ref().map(|origin| origin.aggregator.class()));
+        let projections = module_ids(sharing.projection == Tie::Shared, 2, ["Dense"; 2]);
         let mut routes = [Vec::new(), Vec::new()];
         let kinds: [(&[String; 2], Make<'_>); 3] = [
             (&transformers, &|made, id, tower| made.transformer(id, tower)),
@@ -148,7 +141,7 @@ impl Builder<'_> {
         let class = |id: &String| class_path(id.rsplit('_').next().unwrap_or_default());
         let all = transformers.iter().chain(&poolings).chain(&projections);
         let types: serde_json::Map<String, Value> = all.map(|id| (id.clone(), json!(class(id)))).collect();
-        let structure: serde_json::Map<String, Value> = towers
+        let structure: serde_json::Map<String, Value> = TOWERS
             .iter()
             .enumerate()
             .map(|(at, tower)| {
@@ -179,19 +172,19 @@ impl Builder<'_> {
         let mut names: Vec<String> = config.architecture.tensors().map(|(name, _)| name).collect();
         names.sort();
         names.sort_by_key(|name| name != table);
-        let is_shared = |name: &String| {
+        names.retain(|name| {
             let tie = if name == table {
                 sharing.token
             } else {
                 sharing.transformer
             };
             tie == Tie::Shared
-        };
-        let tie = |tensor: String| SharedTensorRecord {
+        });
+        let record = |tensor: String| SharedTensorRecord {
             tensor,
             modules: modules.to_vec(),
         };
-        Ok(names.into_iter().filter(is_shared).map(tie).collect())
+        Ok(names.into_iter().map(record).collect())
     }
 
     /// Weights, `config.json`, settings, and the tokenizer that belongs to the token table.
@@ -286,15 +279,15 @@ impl Builder<'_> {
     }
 
     fn modules_json(&mut self, classes: &[&str]) {
-        let entry = |(at, class): (usize, &&str)| {
+        let mut entries = Vec::new();
+        for (at, class) in classes.iter().enumerate() {
             let path = if at == 0 {
                 String::new()
             } else {
                 format!("{at}_{class}")
             };
-            json!({"idx": at, "name": at.to_string(), "path": path, "type": class_path(class)})
-        };
-        let entries = classes.iter().enumerate().map(entry).collect();
+            entries.push(json!({"idx": at, "name": at.to_string(), "path": path, "type": class_path(class)}));
+        }
         self.json("modules.json", Value::Array(entries));
     }
 
@@ -336,63 +329,13 @@ impl Builder<'_> {
 /// Adds one module of a tower.
 type Make<'a> = &'a dyn Fn(&mut Builder<'_>, &str, usize) -> Result<usize, Error>;
 
-/// The tensors of a transformer by the architecture's names, with the token table of the one in `table`, which must be
-/// of the same sizes.
-fn transformer_tensors(table: &TowerOrigin<'_>, others: &TowerOrigin<'_>) -> Result<Vec<(String, TensorData)>, Error> {
-    let (architecture, other) = (&others.config.architecture, &table.config.architecture);
-    if architecture != other {
-        return Err(Error::Unsupported {
-            path: table.placed.folder.join("config.json"),
-            what: "a tensor that two towers share",
-            supported: "towers of one architecture and the same sizes",
-            got: format!(
-                "another `config.json` than `{}`",
-                others.placed.folder.join("config.json").display()
-            ),
-        });
+/// The folders of a module of each tower, the `at`-th of its route.
+fn module_ids(is_shared: bool, at: usize, classes: [&str; 2]) -> [String; 2] {
+    if is_shared {
+        [0, 0].map(|_| format!("shared_{at}_{}", classes[0]))
+    } else {
+        [0, 1].map(|tower| format!("{}_{at}_{}", TOWERS[tower], classes[tower]))
     }
-    let (weights, tables) = (others.tensors()?, table.tensors()?);
-    let names = architecture
-        .tensors()
-        .map(|(name, _)| name)
-        .filter(|name| !name.starts_with(dpr::PROJECTION));
-    let tensor = |name: String| {
-        let source = if name == architecture.token_table() {
-            &tables
-        } else {
-            &weights
-        };
-        let tensor = source.get(&name)?.clone();
-        Ok((name, tensor))
-    };
-    names.map(tensor).collect()
-}
-
-/// The `config.json` of a transformer as the new model has it.
-fn config_json(from: &Checkpoint, origin: &TowerOrigin<'_>) -> Result<Value, Error> {
-    let content = from.files.get(&Path::new(&origin.placed.id).join("config.json"));
-    let json = content.map(Content::json).transpose()?.flatten().unwrap_or_default();
-    Ok(dpr::bert_json(origin.config.tokenizer.named(json)))
-}
-
-/// The files of a folder that are part of its transformer, and not of the model that may lie in the same folder.
-pub(super) fn transformer_files<'a>(
-    from: &'a Checkpoint,
-    folder: &'a Path,
-) -> impl Iterator<Item = (&'a PathBuf, &'a Content)> {
-    let others = [
-        "modules.json",
-        "router_config.json",
-        "config_sentence_transformers.json",
-    ];
-    let is_part = move |path: &Path| {
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        path.parent() == Some(folder)
-            && (belongs(&name) || name.ends_with(".safetensors"))
-            && !others.contains(&&*name)
-            && !name.starts_with("sentence_")
-    };
-    from.files.iter().filter(move |(path, _)| is_part(path))
 }
 
 fn class_path(class: &str) -> String {

@@ -192,7 +192,7 @@ fn modules_that_are_not_known_are_refused_by_class() {
     );
     let folder = copy("classic-mean");
     edit(&folder.path().join("modules.json"), |modules| {
-        modules[1]["path"] = json!("../elsewhere")
+        modules[1]["path"] = json!("../elsewhere");
     });
     assert_says(&refusal(folder.path()), &["`path`", "inside the model directory"]);
     edit(&folder.path().join("modules.json"), |modules| *modules = json!({}));
@@ -292,7 +292,7 @@ fn dense_layers_are_checked() {
     let dense = |field: &str, value: serde_json::Value| {
         let folder = copy("newer-dense");
         edit(&folder.path().join("2_Dense/config.json"), |settings| {
-            settings[field] = value
+            settings[field] = value;
         });
         refusal(folder.path())
     };

@@ -269,7 +269,7 @@ fn the_command_keeps_the_projection_unless_told_otherwise() {
 fn towers_of_different_sizes_share_no_tensor() {
     let source = pair(SEPARATE);
     edit(&source.path().join("ctx_encoder/config.json"), |config| {
-        config["layer_norm_eps"] = json!(1e-6)
+        config["layer_norm_eps"] = json!(1e-6);
     });
     let folder = tempfile::tempdir().unwrap();
     let to = folder.path().join("model");

@@ -155,7 +155,7 @@ fn what_cannot_be_exported_leaves_nothing() {
     )
     .unwrap();
     edit(&model_dir.join("config_sentence_transformers.json"), |value| {
-        value["prompts"]["query"] = "ask: ".into()
+        value["prompts"]["query"] = "ask: ".into();
     });
     let message = export(&model_dir, &to, Dtype::Bf16).unwrap_err().to_string();
     assert_eq!(message, refusal(&model_dir));

@@ -173,7 +173,7 @@ fn what_a_model_lacks_or_has_too_much_is_named() {
     let map = read_json(&index)["weight_map"].clone();
     let first = map["shared.weight"].as_str().unwrap().to_owned();
     edit(&index, |value| {
-        value["weight_map"]["shared.weight"] = json!("../elsewhere.safetensors")
+        value["weight_map"]["shared.weight"] = json!("../elsewhere.safetensors");
     });
     says(sharded.path(), &["weight_map", "of the same folder"]);
     edit(&index, |value| value["weight_map"] = map.clone());
@@ -203,7 +203,7 @@ fn what_a_model_lacks_or_has_too_much_is_named() {
 
     let Some(gated) = copied("t5-gated") else { return };
     edit(&gated.path().join("config.json"), |value| {
-        value["feed_forward_proj"] = json!("gated-silu")
+        value["feed_forward_proj"] = json!("gated-silu");
     });
     says(gated.path(), &["gated-silu", "`gated-gelu`"]);
 }

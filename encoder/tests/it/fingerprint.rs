@@ -30,7 +30,7 @@ fn modernise(root: &Path) {
         *settings = json!({"transformer_task": "feature-extraction", "module_output_name": "token_embeddings"});
     });
     edit(&root.join("tokenizer_config.json"), |settings| {
-        settings["model_max_length"] = json!(24)
+        settings["model_max_length"] = json!(24);
     });
     edit(&root.join("config_sentence_transformers.json"), |settings| {
         settings["prompts"] = json!({"query": "", "document": ""});
@@ -68,7 +68,7 @@ fn what_does_not_change_vectors_does_not_change_the_name() {
         fields.extend(reversed);
     });
     edit(&folder.path().join("config.json"), |config| {
-        config["attention_probs_dropout_prob"] = json!(0.5)
+        config["attention_probs_dropout_prob"] = json!(0.5);
     });
     assert_eq!(fingerprint(folder.path()), original);
     let compute = Compute {
@@ -102,45 +102,45 @@ const CHANGES: [Change; 12] = [
     }),
     ("case", |root| {
         edit(&root.join("tokenizer_config.json"), |settings| {
-            settings["do_lower_case"] = json!(false)
-        })
+            settings["do_lower_case"] = json!(false);
+        });
     }),
     ("lowercasing", |root| {
         edit(&root.join("sentence_bert_config.json"), |settings| {
-            settings["do_lower_case"] = json!(true)
+            settings["do_lower_case"] = json!(true);
         });
     }),
     ("length", |root| {
         edit(&root.join("sentence_bert_config.json"), |settings| {
-            settings["max_seq_length"] = json!(23)
-        })
+            settings["max_seq_length"] = json!(23);
+        });
     }),
     ("activation", |root| {
-        edit(&root.join("config.json"), |config| config["hidden_act"] = json!("relu"))
+        edit(&root.join("config.json"), |config| config["hidden_act"] = json!("relu"));
     }),
     ("epsilon", |root| {
         edit(&root.join("config.json"), |config| {
-            config["layer_norm_eps"] = json!(1e-6)
-        })
+            config["layer_norm_eps"] = json!(1e-6);
+        });
     }),
     ("pooling", |root| {
         edit(&root.join("1_Pooling/config.json"), |settings| {
-            settings["pooling_mode_max_tokens"] = json!(true)
+            settings["pooling_mode_max_tokens"] = json!(true);
         });
     }),
     ("pooled prompt", |root| {
         edit(&root.join("1_Pooling/config.json"), |settings| {
-            settings["include_prompt"] = json!(false)
+            settings["include_prompt"] = json!(false);
         });
     }),
     ("normalising", |root| {
         edit(&root.join("modules.json"), |modules| {
-            drop(modules.as_array_mut().unwrap().pop())
-        })
+            drop(modules.as_array_mut().unwrap().pop());
+        });
     }),
     ("question prompt", |root| {
         edit(&root.join("config_sentence_transformers.json"), |settings| {
-            settings["prompts"] = json!({"query": "a"})
+            settings["prompts"] = json!({"query": "a"});
         });
     }),
     ("answer prompt", |root| {
@@ -168,7 +168,7 @@ fn a_dense_layer_is_part_of_the_name() {
     let folder = copy("newer-dense");
     let settings = folder.path().join("3_Dense/config.json");
     edit(&settings, |settings| {
-        settings["activation_function"] = json!("torch.nn.modules.activation.ReLU")
+        settings["activation_function"] = json!("torch.nn.modules.activation.ReLU");
     });
     let relu = fingerprint(folder.path());
     assert_ne!(relu, original);

@@ -172,15 +172,44 @@ async fn serve(served: Served) -> (String, oneshot::Sender<()>) {
     (url, stop)
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_searcher_gives_the_negatives_of_exact_search() {
-    let root = tempfile::tempdir().unwrap();
-    let (data, corpus) = (root.path().join("pairs.jsonl"), root.path().join("corpus.jsonl"));
+fn assert_same_negatives(one: &TrainingExample, other: &TrainingExample) {
+    let negatives = |example: &TrainingExample| -> Vec<String> {
+        example.negatives.iter().map(|negative| negative.text.clone()).collect()
+    };
+    assert_eq!((&one.question, negatives(one)), (&other.question, negatives(other)));
+    assert!(!negatives(one).contains(&one.positives[0].text));
+    for (a, b) in one.negatives.iter().zip(&other.negatives) {
+        assert!((a.score.unwrap() - b.score.unwrap()).abs() < 1e-5 && a.key == b.key);
+    }
+}
+
+/// The pairs have no ids; Tevatron's tools join by them.
+fn assert_keys_join(examples: Vec<TrainingExample>) {
+    let ids: Vec<_> = examples.iter().map(|example| example.key.clone().unwrap()).collect();
+    assert_eq!(ids, (1..=40).map(|number| format!("q{number}")).collect::<Vec<_>>());
+    let positives: Vec<_> = examples
+        .into_iter()
+        .map(|mut example| example.positives.remove(0))
+        .collect();
+    for (a, b) in positives.iter().zip(&positives[1..]) {
+        assert!(!a.key.as_ref().unwrap().is_empty() && (a.key == b.key) == (a.text == b.text));
+    }
+}
+
+/// Writes the questions of the examples with their answers.
+fn write_pairs(path: &Path) {
     let line = |example: &TrainingExample| {
         let (question, answer) = (&example.question, &example.positives[0].text);
         format!("{}\n", serde_json::json!({"question": question, "answer": answer}))
     };
-    fs_err::write(&data, examples().iter().map(line).collect::<String>()).unwrap();
+    fs_err::write(path, examples().iter().map(line).collect::<String>()).unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_searcher_gives_the_negatives_of_exact_search() {
+    let root = tempfile::tempdir().unwrap();
+    let (data, corpus) = (root.path().join("pairs.jsonl"), root.path().join("corpus.jsonl"));
+    write_pairs(&data);
     let mut documents: Vec<String> = examples()
         .iter()
         .map(|example| example.positives[0].text.clone())
@@ -239,25 +268,9 @@ async fn a_searcher_gives_the_negatives_of_exact_search() {
             );
             assert!(by_searcher.candidates.is_none() && by_searcher.mined.negatives > 0);
             for (one, other) in read(&exact).iter().zip(read(&asked)) {
-                let negatives = |example: &TrainingExample| -> Vec<String> {
-                    example.negatives.iter().map(|negative| negative.text.clone()).collect()
-                };
-                assert_eq!((&one.question, negatives(one)), (&other.question, negatives(&other)));
-                assert!(!negatives(one).contains(&one.positives[0].text));
-                for (a, b) in one.negatives.iter().zip(&other.negatives) {
-                    assert!((a.score.unwrap() - b.score.unwrap()).abs() < 1e-5 && a.key == b.key);
-                }
+                assert_same_negatives(one, &other);
             }
-            // The pairs have no ids; Tevatron's tools join by them.
-            let ids: Vec<_> = read(&exact).into_iter().map(|example| example.key.unwrap()).collect();
-            assert_eq!(ids, (1..=40).map(|number| format!("q{number}")).collect::<Vec<_>>());
-            let positives: Vec<_> = read(&exact)
-                .into_iter()
-                .map(|mut example| example.positives.remove(0))
-                .collect();
-            for (a, b) in positives.iter().zip(&positives[1..]) {
-                assert!(!a.key.as_ref().unwrap().is_empty() && (a.key == b.key) == (a.text == b.text));
-            }
+            assert_keys_join(read(&exact));
         }
         let out = root.path().join("out.jsonl");
         let refusal = |url: &str, options: &MineOptions| {

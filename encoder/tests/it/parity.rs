@@ -24,7 +24,7 @@ fn odd_texts_get_the_vectors_of_sentence_transformers() {
     let Some(model) = real_model("odd_texts_get_the_vectors_of_sentence_transformers") else {
         return;
     };
-    compare_odd_texts(&model, "all-MiniLM-L6-v2.npy", (384, 256));
+    compare_odd_texts(&model, "all-MiniLM-L6-v2.npy", 384, 256);
 }
 
 /// The same of all-mpnet-base-v2, whose weights have SHA-256
@@ -35,10 +35,10 @@ fn odd_texts_get_the_vectors_of_mpnet_too() {
     let Some(model) = path_of("DYAD_MPNET", "odd_texts_get_the_vectors_of_mpnet_too") else {
         return;
     };
-    compare_odd_texts(&model, "all-mpnet-base-v2.npy", (768, 384));
+    compare_odd_texts(&model, "all-mpnet-base-v2.npy", 768, 384);
 }
 
-fn compare_odd_texts(model: &Path, reference: &str, (dim, max_tokens): (usize, usize)) {
+fn compare_odd_texts(model: &Path, reference: &str, dim: usize, max_tokens: usize) {
     let encoder = open(model);
     let texts = lines(&golden().join("all-MiniLM-L6-v2.jsonl"));
     let reference = npy(&golden().join(reference));

@@ -132,7 +132,7 @@ async fn token_ids_are_dressed_as_the_models_own_template_does() {
     for name in ["classic-mean", "roberta-cls"] {
         let folder = copy(name);
         edit(&folder.path().join("config_sentence_transformers.json"), |settings| {
-            settings["prompts"] = json!({})
+            settings["prompts"] = json!({});
         });
         let (handle, encoder) = (Handle::start(folder.path(), one_thread()).unwrap(), open(folder.path()));
         for text in ["the river".to_owned(), "a king of the river ".repeat(20)] {

@@ -190,12 +190,12 @@ fn case_is_folded_where_the_settings_say_so() {
     assert_eq!(folded[0], folded[1]);
     // transformers lets `tokenizer_config.json` win over `tokenizer.json`.
     edit(&folder.path().join("tokenizer_config.json"), |settings| {
-        settings["do_lower_case"] = json!(false)
+        settings["do_lower_case"] = json!(false);
     });
     let kept = ids();
     assert_ne!(kept[0], kept[1]);
     edit(&folder.path().join("sentence_bert_config.json"), |settings| {
-        settings["do_lower_case"] = json!(true)
+        settings["do_lower_case"] = json!(true);
     });
     assert_eq!(ids(), folded);
 }
@@ -205,7 +205,7 @@ fn leading_dimensions_can_be_kept_alone() {
     let folder = copy("classic-mean");
     let whole = embed(&open(folder.path()), Tower::Answer, &texts("classic-mean"));
     edit(&folder.path().join("config_sentence_transformers.json"), |settings| {
-        settings["truncate_dim"] = json!(5)
+        settings["truncate_dim"] = json!(5);
     });
     let cut = open(folder.path());
     assert_eq!(cut.info().dim, 5);

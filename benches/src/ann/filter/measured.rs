@@ -24,9 +24,9 @@ const DENSE: f64 = 4.0;
 /// recall.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CellPoint {
-    /// The engine.
+    /// The name of the engine.
     pub engine: String,
-    /// The sweep parameter.
+    /// The value of the sweep parameter.
     pub value: u32,
     /// Mean share of the nearest rows that pass and were found.
     pub recall: f64,
@@ -67,7 +67,7 @@ impl CellPoint {
 /// One cell.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CellRun {
-    /// Its filters.
+    /// The filters of the cell.
     pub cell: FilterCell,
     /// Rows that pass.
     pub passing: usize,
@@ -98,7 +98,7 @@ pub(super) fn ratio(point: &CellPoint, other: &CellPoint) -> Option<f64> {
 /// A goal, and how many cells meet it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct FilterGoal {
-    /// The goal in words.
+    /// The goal of the comparison in words.
     pub goal: String,
     /// Cells that it is about.
     pub cells: usize,

@@ -16,8 +16,16 @@ use super::engine::{AnnEngine, FilterRows, QuerySettings, SearchableIndex, descr
 use crate::ann::protocol::{AnnDescription, IndexBuild, NO_SWEEP};
 use crate::dataset::Matrix;
 
-/// M and efConstruction of a graph that is not searched: a shard has one in any case.
-pub(super) const UNSEARCHED: (usize, usize) = (4, 20);
+/// The parameters of a graph. One that is not searched is as small as can be: a shard has one in any case.
+pub(super) fn graph_params(job: &IndexBuild, exact: bool) -> BuildParams {
+    let (m, ef_construction) = if exact { (4, 20) } else { (job.m, job.ef_construction) };
+    BuildParams {
+        m,
+        ef_construction,
+        seed: job.seed,
+        threads: job.threads,
+    }
+}
 
 /// The engine.
 pub(super) struct Dyad {
@@ -49,17 +57,7 @@ impl AnnEngine for Dyad {
     fn build(&self, job: &IndexBuild, base: &Matrix) -> anyhow::Result<f64> {
         let metric = job.metric.into();
         let dim = base.dim();
-        let (m, ef_construction) = if self.exact {
-            UNSEARCHED
-        } else {
-            (job.m, job.ef_construction)
-        };
-        let params = BuildParams {
-            m,
-            ef_construction,
-            seed: job.seed,
-            threads: job.threads,
-        };
+        let params = graph_params(job, self.exact);
         let rows = DenseRows::new(base.values(), dim);
         let started = Instant::now();
         let pool = rayon::ThreadPoolBuilder::new().num_threads(job.threads).build()?;
@@ -87,10 +85,10 @@ impl AnnEngine for Dyad {
         };
         let record = BuildRecord {
             builder: builder.name().to_owned(),
-            m,
-            ef_construction,
-            seed: job.seed,
-            threads: job.threads,
+            m: params.m,
+            ef_construction: params.ef_construction,
+            seed: params.seed,
+            threads: params.threads,
             tool: dyad_indexer::TOOL.to_owned(),
         };
         let keys: Vec<String> = (0..base.len()).map(|row| row.to_string()).collect();

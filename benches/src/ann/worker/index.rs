@@ -13,11 +13,11 @@ use dyad_index::snapshot::{DenseParams, SearchMode};
 use dyad_index::{Never, Snapshot, kernels};
 use dyad_indexer::change::{MergeConfig, Operation, Passages, UpsertConfig, delete, merge, upsert};
 use dyad_indexer::control::JobControl;
-use dyad_indexer::graph_build::{BuildParams, BuilderKind};
+use dyad_indexer::graph_build::BuilderKind;
 use dyad_indexer::job::{BuildConfig, build_index};
 use dyad_indexer::source::{ArraySource, Corpus, DeclaredModel};
 
-use super::dyad::UNSEARCHED;
+use super::dyad::graph_params;
 use super::engine::{AnnEngine, FilterRows, QuerySettings, SearchableIndex, described};
 use crate::ann::protocol::{AnnDescription, AnnDetails, FilterCondition, IndexBuild, NO_SWEEP};
 use crate::dataset::Matrix;
@@ -51,11 +51,6 @@ impl AnnEngine for WholeIndex {
     }
 
     fn build(&self, job: &IndexBuild, base: &Matrix) -> anyhow::Result<f64> {
-        let (m, ef_construction) = if self.exact {
-            UNSEARCHED
-        } else {
-            (job.m, job.ef_construction)
-        };
         let config = BuildConfig {
             corpus: match &job.attributes {
                 Some(path) => Corpus::File {
@@ -67,12 +62,7 @@ impl AnnEngine for WholeIndex {
             index: job.dir.join("index"),
             shards: 1,
             builder: BuilderKind::Native,
-            params: BuildParams {
-                m,
-                ef_construction,
-                seed: job.seed,
-                threads: job.threads,
-            },
+            params: graph_params(job, self.exact),
             row_type: RowType::F16,
             language: None,
             queries: None,
@@ -129,7 +119,7 @@ struct OpenIndex {
     snapshot: Snapshot,
     exact: bool,
     filters: Vec<DocumentFilter>,
-    /// One thread, whatever the number of shards.
+    /// A pool of one thread, whatever the number of shards.
     pool: rayon::ThreadPool,
     changes: usize,
 }

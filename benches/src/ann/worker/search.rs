@@ -16,7 +16,7 @@ const TASK: usize = 16;
 /// Queries that are searched for under one filter, or none.
 pub(super) struct FilterPart {
     pub(super) filter: Option<usize>,
-    /// Their numbers.
+    /// The numbers of the queries with this filter.
     pub(super) queries: Vec<usize>,
 }
 
@@ -31,7 +31,7 @@ pub(super) struct SearchQueries<'a> {
 /// How it is searched for.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SearchCall {
-    /// The sweep parameter.
+    /// The value of the sweep parameter.
     pub(super) value: usize,
     pub(super) threads: usize,
     pub(super) mode: CallMode,

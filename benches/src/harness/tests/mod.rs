@@ -36,7 +36,8 @@ pub(crate) fn run_info() -> RunInfo {
 /// has failed.
 pub(crate) fn measured<T: BenchTask>(
     asked: [&str; 3],
-    (shape, task): (&str, T),
+    shape: &str,
+    task: T,
     engines: Vec<EngineRun<T>>,
 ) -> TaskMeasurement<T> {
     let failed = asked

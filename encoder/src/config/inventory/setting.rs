@@ -30,7 +30,7 @@ pub(super) struct KnownSettings {
 /// The settings of a file.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SettingsFile {
-    /// Its name, for readers.
+    /// The name of the file, as it is shown.
     pub(super) name: &'static str,
     pub(super) settings: &'static [KnownSettings],
 }

@@ -33,16 +33,23 @@ fn check(questions: &[f32], answers: &[f32], dim: usize, k: usize) {
     }
 }
 
+/// As many whole rows of two values as there are.
+fn rows_of_two(values: &[i8]) -> Vec<f32> {
+    let whole = values.len() / 2 * 2;
+    values[..whole].iter().map(|&value| f32::from(value) + 0.0).collect()
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     /// Whole numbers, so that sums are exact in any order.
     #[test]
     fn small_searches_come_to_a_sort(
-        questions in prop::collection::vec(-3i8..4, 0..12), answers in prop::collection::vec(-3i8..4, 0..90), k in 0usize..12
+        questions in prop::collection::vec(-3i8..4, 0..12),
+        answers in prop::collection::vec(-3i8..4, 0..90),
+        k in 0usize..12,
     ) {
-        let rows = |values: &[i8]| values[..values.len() / 2 * 2].iter().map(|&value| f32::from(value) + 0.0).collect::<Vec<f32>>();
-        check(&rows(&questions), &rows(&answers), 2, k);
+        check(&rows_of_two(&questions), &rows_of_two(&answers), 2, k);
     }
 }
 

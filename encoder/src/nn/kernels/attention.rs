@@ -33,16 +33,21 @@ struct Room {
     weights: Vec<[f32; WIDTH]>,
 }
 
+/// Texts of one length.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct AttentionInput<'a> {
+    /// Queries, keys and values: `[texts, s, 3 * inner]`.
+    pub(super) all: &'a [f32],
+    /// The number of tokens of a text, `s`.
+    pub(super) tokens: usize,
+    /// Added to the scores: `[heads, s, s]`.
+    pub(super) bias: Option<&'a [f32]>,
+}
+
 /// As [`super::attend`], which has checked the sizes. Where kernels share their work, each thread takes some texts, or
 /// some queries of each where there are fewer texts than threads.
-pub(super) fn attend(
-    (here, exec): (Avx512, Exec),
-    heads: Heads,
-    all: &[f32],
-    tokens: usize,
-    bias: Option<&[f32]>,
-    contexts: &mut [f32],
-) {
+pub(super) fn attend(here: Avx512, exec: Exec, heads: Heads, input: AttentionInput<'_>, contexts: &mut [f32]) {
+    let AttentionInput { all, tokens, bias } = input;
     let inner = heads.count * heads.size;
     if tokens == 0 || inner == 0 {
         return;
@@ -78,7 +83,7 @@ pub(super) fn attend(
 struct AttentionPiece<'a> {
     /// `[texts, s, 3 * inner]`.
     all: &'a [f32],
-    /// The first query.
+    /// The first query of the piece.
     from: usize,
     /// `[texts, s, inner]`, or `[queries, inner]` of one text.
     contexts: &'a mut [f32],
@@ -309,13 +314,17 @@ mod tests {
             let room = vec![f32::NAN; texts * tokens * 64];
             assert!(room.len() * tokens >= SHARED);
             for bias in [None, Some(&bias[..])] {
+                let input = AttentionInput {
+                    all: &all,
+                    tokens,
+                    bias,
+                };
                 let mut alone = room.clone();
-                attend((here, Exec::ONE_THREAD), heads, &all, tokens, bias, &mut alone);
+                attend(here, Exec::ONE_THREAD, heads, input, &mut alone);
                 assert!(alone.iter().all(|value| value.is_finite()));
                 for threads in [2, 3, 5] {
                     let mut shared = room.clone();
-                    KernelPool::awake(threads)
-                        .run(|| attend((here, Exec::SHARED), heads, &all, tokens, bias, &mut shared));
+                    KernelPool::awake(threads).run(|| attend(here, Exec::SHARED, heads, input, &mut shared));
                     let alike = alone.iter().zip(&shared).all(|(a, b)| a.to_bits() == b.to_bits());
                     assert!(alike, "{texts} texts of {tokens} tokens by {threads}");
                 }

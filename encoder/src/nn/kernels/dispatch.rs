@@ -2,6 +2,7 @@
 
 use tch::{TchError, Tensor};
 
+use super::attention::AttentionInput;
 use super::panels::WeightPanels;
 use super::product::F32Panels;
 use super::product_int8::Int8Panels;
@@ -40,7 +41,7 @@ pub(in super::super) fn attend(
     let (true, true, Some(here)) = (shaped, can_attend(heads), Avx512::found()) else {
         return Ok(None);
     };
-    attention::attend((here, exec), heads, all, tokens, bias, contexts);
+    attention::attend(here, exec, heads, AttentionInput { all, tokens, bias }, contexts);
     Ok(Some(()))
 }
 
@@ -87,7 +88,7 @@ pub(in super::super) fn multiply(
     activation: Option<HiddenActivation>,
 ) -> Result<Tensor, TchError> {
     made(rows, panels.inputs(), panels.outputs(), |values, outputs| {
-        panels.multiply(exec, values, activation, outputs)
+        panels.multiply(exec, values, activation, outputs);
     })
 }
 
@@ -158,7 +159,8 @@ pub(in super::super) fn add_norm(
     }
     let (made, ()) = filled(count, width, |outputs| {
         norm::normalise(
-            (here, exec),
+            here,
+            exec,
             rows,
             others,
             norm::Scale {

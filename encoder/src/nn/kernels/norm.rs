@@ -27,13 +27,7 @@ pub(super) struct Scale<'a> {
     unsafe_code,
     reason = "calls a function compiled for AVX-512, after the processor was checked"
 )]
-pub(super) fn normalise(
-    (_, exec): (Avx512, Exec),
-    rows: &[f32],
-    others: &[f32],
-    scale: Scale<'_>,
-    outputs: &mut [f32],
-) {
+pub(super) fn normalise(_: Avx512, exec: Exec, rows: &[f32], others: &[f32], scale: Scale<'_>, outputs: &mut [f32]) {
     let width = scale.weight.len();
     let parts = exec.pieces(rows.len(), SHARED);
     let some = (rows.len() / width).div_ceil(parts).max(1) * width;
@@ -113,7 +107,7 @@ mod tests {
                 epsilon: 1e-5,
             };
             let (of_x, of_other) = (values(&x), values(&other));
-            KernelPool::awake(3).run(|| normalise((here, Exec::SHARED), &of_x, &of_other, scale, &mut got));
+            KernelPool::awake(3).run(|| normalise(here, Exec::SHARED, &of_x, &of_other, scale, &mut got));
             let [x, other, weight, bias] = [x, other, weight, bias].map(|tensor| tensor.to_kind(Kind::Double));
             let expected = (x + other).layer_norm([width], Some(&weight), Some(&bias), 1e-5, false);
             let expected = Vec::<f64>::try_from(expected.flatten(0, -1)).unwrap();
@@ -134,7 +128,7 @@ mod tests {
                 epsilon: 1e-12,
             },
         );
-        normalise((here, Exec::ONE_THREAD), &[1.5; 32], &[-0.5; 32], scale, &mut flat);
+        normalise(here, Exec::ONE_THREAD, &[1.5; 32], &[-0.5; 32], scale, &mut flat);
         assert!(
             flat.iter().all(|value| value.to_bits() == 0.25_f32.to_bits()),
             "{flat:?}"

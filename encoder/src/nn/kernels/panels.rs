@@ -58,7 +58,7 @@ impl WeightPanels {
                 .chunks(some * self.inputs())
                 .zip(outputs.chunks_mut(some * self.outputs()));
             exec.share(pieces, |(rows, outputs)| {
-                self.part(rows, all.clone(), activation, outputs)
+                self.part(rows, all.clone(), activation, outputs);
             });
         } else {
             let some = all.len().div_ceil(parts);
@@ -71,7 +71,7 @@ impl WeightPanels {
                 .map(|panels| (panels.clone(), vec![0.0; count * columns(&panels).len()]))
                 .collect();
             exec.share(pieces.iter_mut(), |(panels, made)| {
-                self.part(rows, panels.clone(), activation, made)
+                self.part(rows, panels.clone(), activation, made);
             });
             for (panels, made) in pieces {
                 let columns = columns(&panels);

@@ -56,7 +56,7 @@ pub(in super::super) struct Int8Panels {
 #[derive(Debug, Clone, Copy)]
 struct Int8Tile {
     panel: usize,
-    /// The first row.
+    /// The first row of the piece.
     row: usize,
     /// Among the outputs of a row, of which there are `columns`.
     column: usize,
@@ -161,7 +161,7 @@ impl Int8Panels {
                     columns,
                     activation,
                     outputs,
-                )
+                );
             }
         }
     }

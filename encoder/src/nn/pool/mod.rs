@@ -328,19 +328,21 @@ impl SharedPool {
         !self.ended.load(Ordering::Relaxed)
     }
 
+    /// How long a helper looks for work before it sleeps.
+    fn spin_time(&self) -> Duration {
+        if self.passes.load(Ordering::Relaxed) > 0 {
+            self.times.spin
+        } else {
+            self.times.idle
+        }
+    }
+
     /// Takes pieces until none came for a while, or there are more helpers than there may be; no longer counts as awake
     /// then.
     fn spin(&self) {
         let too_many = |awake| (awake > self.most_helpers()).then(|| awake - 1);
-        let time = || {
-            if self.passes.load(Ordering::Relaxed) > 0 {
-                self.times.spin
-            } else {
-                self.times.idle
-            }
-        };
         let mut since = Instant::now();
-        while since.elapsed() < time() && !self.ended.load(Ordering::Relaxed) {
+        while since.elapsed() < self.spin_time() && !self.ended.load(Ordering::Relaxed) {
             for _ in 0..ROUNDS {
                 if self
                     .awake

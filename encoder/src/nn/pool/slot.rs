@@ -22,7 +22,7 @@ type PieceJob = dyn Fn() + Sync;
 /// Where one pass gives pieces.
 #[derive(Debug)]
 pub(super) struct Slot {
-    /// By a pass.
+    /// Whether a pass has taken the slot.
     taken: AtomicBool,
     state: AtomicUsize,
     /// Written by the pass while the slot is closed and nobody is inside, read by those inside.

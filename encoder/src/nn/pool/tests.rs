@@ -65,7 +65,7 @@ fn helpers_take_pieces() {
         assert_eq!(
             (threads_here(0), threads_here(1), threads_here(2), threads_here(8)),
             (1, 1, 2, 3)
-        )
+        );
     });
 }
 

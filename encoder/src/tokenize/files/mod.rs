@@ -247,22 +247,22 @@ fn frame(
         TokenizerClass::T5 => ["eos_token", "eos_token"],
         _ => ["cls_token", "sep_token"],
     };
-    let token = |attribute: &str| {
-        let content = added.attribute(attribute).unwrap_or_default().to_owned();
-        let missing = || {
-            let reason = format!("`{content}`, its `{attribute}`, is not in the vocabulary");
-            Error::Tokenizer {
-                path: path.to_owned(),
-                reason,
-            }
-        };
-        let id = inner.token_to_id(&content).ok_or_else(missing);
-        id.map(|id| (content.clone(), id))
-    };
     Ok(Some(TokenFrame {
-        begin: token(begin)?,
-        end: token(end)?,
+        begin: special_token(inner, added, path, begin)?,
+        end: special_token(inner, added, path, end)?,
     }))
+}
+
+/// The token that is an attribute of the tokenizer, and its id.
+fn special_token(inner: &Tokenizer, added: &AddedTokens, path: &Path, attribute: &str) -> Result<(String, u32), Error> {
+    let content = added.attribute(attribute).unwrap_or_default();
+    match inner.token_to_id(content) {
+        Some(id) => Ok((content.to_owned(), id)),
+        None => Err(Error::Tokenizer {
+            path: path.to_owned(),
+            reason: format!("`{content}`, its `{attribute}`, is not in the vocabulary"),
+        }),
+    }
 }
 
 /// Whether the tokenizer had another one.

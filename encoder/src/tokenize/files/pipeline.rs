@@ -210,27 +210,31 @@ fn canonical_pre_tokenizer(value: &Value) -> Value {
 /// As the library writes a normaliser; the value itself where it is none. What only joins spaces is left out before a
 /// pre-tokenizer that splits at every run of them.
 fn canonical_normalizer(value: &Value, splits_at_spaces: bool) -> Value {
-    let joins_spaces = |step: &Value| {
-        let text = |name: &str| step.get(name).and_then(Value::as_str);
-        let pattern = step
-            .get("pattern")
-            .and_then(|pattern| pattern.get("Regex"))
-            .and_then(Value::as_str);
-        text("type") == Some("Replace") && pattern == Some(" {2,}") && text("content") == Some(" ")
-    };
     let mut steps = steps(value, "normalizers");
     if splits_at_spaces {
         steps.retain(|step| !joins_spaces(step));
     }
-    let canonical = |step: Value| {
-        // The table of a `Precompiled` is trusted by its reader, which panics where it is damaged.
-        let read = catch_unwind(|| serde_json::from_value::<NormalizerWrapper>(step.clone()).ok());
-        read.ok()
-            .flatten()
-            .and_then(|read| serde_json::to_value(read).ok())
-            .unwrap_or(step)
-    };
-    Value::Array(steps.into_iter().map(canonical).collect())
+    Value::Array(steps.into_iter().map(rewrite_normalizer).collect())
+}
+
+/// Whether a normaliser replaces several spaces by one.
+fn joins_spaces(step: &Value) -> bool {
+    let text = |name: &str| step.get(name).and_then(Value::as_str);
+    let pattern = step
+        .get("pattern")
+        .and_then(|pattern| pattern.get("Regex"))
+        .and_then(Value::as_str);
+    text("type") == Some("Replace") && pattern == Some(" {2,}") && text("content") == Some(" ")
+}
+
+/// One normaliser as the library writes it.
+fn rewrite_normalizer(step: Value) -> Value {
+    // The table of a `Precompiled` is trusted by its reader, which panics where it is damaged.
+    let read = catch_unwind(|| serde_json::from_value::<NormalizerWrapper>(step.clone()).ok());
+    read.ok()
+        .flatten()
+        .and_then(|read| serde_json::to_value(read).ok())
+        .unwrap_or(step)
 }
 
 /// The special tokens that a post-processor puts around texts.

@@ -43,12 +43,12 @@ impl StatedToken {
 /// What the files of a directory say of its tokenizer.
 #[derive(Debug, Default)]
 pub(super) struct TokenizerSettings {
-    /// Where most fields are from, for errors.
+    /// The file that most fields are from, for errors.
     path: PathBuf,
     fields: Map<String, Value>,
     /// Token of the padding in `tokenizer.json`.
     of_padding: Option<String>,
-    /// Where others are from.
+    /// The files that the other fields are from, by field.
     origins: BTreeMap<String, PathBuf>,
     /// Tokens added to the vocabulary, by the ids that the files give them, of which their order counts.
     added: BTreeMap<u64, AddedToken>,

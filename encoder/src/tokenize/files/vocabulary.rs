@@ -21,7 +21,7 @@ pub(super) struct TokenizerFile {
     pub(super) fields: Map<String, Value>,
     /// Digest of the word list, where the content was made of one.
     pub(super) word_list: Option<String>,
-    /// The file.
+    /// The file of the vocabulary.
     pub(super) path: PathBuf,
 }
 

@@ -24,7 +24,7 @@ mod text;
 pub use model::{EncoderInit, EncoderKind, ModelConfig, PoolingKind, TrainedKind};
 pub use read::DEFAULT;
 pub use run::{CheckpointConfig, Criterion, EvaluationConfig, LogConfig};
-pub(crate) use same::{Made, difference};
+pub(crate) use same::{RunProgress, first_difference};
 pub use stage::{
     BatchConfig, ClippingConfig, DataConfig, DistillationConfig, DistillationKind, EndxConfig, LossConfig, MineConfig,
     Stage, TrainingConfig,
@@ -48,7 +48,7 @@ pub struct Config {
     pub dtype: Dtype,
     /// Threads of one operator on the CPU; 0 for one per core.
     pub threads: usize,
-    /// The initial model.
+    /// The model that training begins from.
     pub model: ModelConfig,
     /// At least one.
     pub stages: Vec<Stage>,

@@ -16,7 +16,7 @@ pub struct EvaluationConfig {
     /// The folder; absent for no evaluation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<PathBuf>,
-    /// Its split.
+    /// The split whose questions are asked.
     pub split: String,
     /// Hits of its questions in TREC's form, which a cross encoder reranks.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -21,9 +21,9 @@ pub struct Stage {
     pub data: DataConfig,
     /// Batches.
     pub batch: BatchConfig,
-    /// The objective.
+    /// The objective of the stage.
     pub loss: LossConfig,
-    /// With its learning rate.
+    /// The optimizer, with its learning rate.
     pub optimizer: OptimizerSettings,
     /// Schedule of the learning rate.
     pub schedule: Schedule,
@@ -40,9 +40,9 @@ pub struct Stage {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct DataConfig {
-    /// In this order.
+    /// Files of examples, read in this order.
     pub paths: Vec<PathBuf>,
-    /// Their form.
+    /// The form of the files.
     pub format: ExampleFormat,
     /// Split of BEIR folders.
     pub split: String,
@@ -173,7 +173,7 @@ pub enum DistillationKind {
 pub struct EndxConfig {
     /// Weights of equations 12 and 13.
     pub weights: Endx,
-    /// The cross-encoder branch.
+    /// The architecture of the cross-encoder branch.
     pub cross: CrossSettings,
     /// Kernels of the geometry terms.
     pub geometry: GeometryLoss,
@@ -250,7 +250,7 @@ pub struct MineConfig {
     pub corpus: Option<PathBuf>,
     /// First rank.
     pub rank_start: usize,
-    /// The end rank (exclusive).
+    /// The rank at which the window of candidates ends (exclusive).
     pub rank_end: usize,
     /// Negatives of each question.
     pub count: usize,

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::read::DEFAULT;
-use super::same::difference;
+use super::same::first_difference;
 use super::*;
 use crate::optim::OptimizerSettings;
 
@@ -307,7 +307,7 @@ fn a_stage_is_laid_over_the_common_tables() {
 #[test]
 fn a_difference_is_named_where_it_matters() {
     let facts = |text: &str| Config::parse(text).unwrap().facts().unwrap();
-    let trained = |then: &str, now: &str| difference(then, now, Made::Trained);
+    let trained = |then: &str, now: &str| first_difference(then, now, RunProgress::Trained);
     let then = facts("");
     assert_eq!(
         trained(&then, &facts("threads = 3\n[checkpoints]\nkeep = 9\n[log]\nevery = 1")),
@@ -347,17 +347,17 @@ fn what_was_made_decides_which_settings_matter() {
         ("[data]\nanswer-tokens = 9", false, true),
         ("[loss]\ntemperature = 0.1", false, false),
     ] {
-        let differs = |made| difference(&then, &facts(text), made).is_some();
+        let differs = |made| first_difference(&then, &facts(text), made).is_some();
         assert_eq!(
-            [Made::Start, Made::Mined, Made::Trained].map(differs),
+            [RunProgress::Start, RunProgress::Mined, RunProgress::Trained].map(differs),
             [start, mined, true],
             "{text}"
         );
     }
     let other = facts("").replace("\"rank-end\":10", "\"rank-end\":11");
-    let (path, ..) = difference(&then, &other, Made::Mined).unwrap();
+    let (path, ..) = first_difference(&then, &other, RunProgress::Mined).unwrap();
     assert_eq!(
-        (path.as_str(), difference(&then, &other, Made::Start)),
+        (path.as_str(), first_difference(&then, &other, RunProgress::Start)),
         ("stages[0].mine.rank-end", None)
     );
 }

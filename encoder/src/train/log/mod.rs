@@ -74,8 +74,8 @@ impl RunLog {
         self.bar.begin(&stage.name, taken, steps);
     }
 
-    /// A step was taken, the `step`-th of the run; `epoch` of its stage.
-    pub(super) fn step(&mut self, step: u64, epoch: f64, report: &StepReport) -> Result<(), TrainError> {
+    /// Adds a step, the `step`-th of the run, at `epoch` of its stage; every so many of them are a line.
+    pub(super) fn write_step(&mut self, step: u64, epoch: f64, report: &StepReport) -> Result<(), TrainError> {
         self.window.steps += 1;
         self.window.loss += report.loss;
         self.window.examples += report.examples;
@@ -110,13 +110,18 @@ impl RunLog {
     }
 
     /// The evaluation of the model that the run begins from.
-    pub(super) fn before(&mut self, values: &[(String, f64)]) -> Result<(), TrainError> {
-        self.measured("before", 0, values, "before training")
+    pub(super) fn write_before(&mut self, values: &[(String, f64)]) -> Result<(), TrainError> {
+        self.write_metrics("before", 0, values, "before training")
     }
 
     /// An evaluation after `step` steps of the run.
-    pub(super) fn evaluation(&mut self, step: u64, values: &[(String, f64)], best: bool) -> Result<(), TrainError> {
-        self.measured(
+    pub(super) fn write_evaluation(
+        &mut self,
+        step: u64,
+        values: &[(String, f64)],
+        best: bool,
+    ) -> Result<(), TrainError> {
+        self.write_metrics(
             "evaluation",
             step,
             values,
@@ -124,7 +129,13 @@ impl RunLog {
         )
     }
 
-    fn measured(&mut self, what: &str, step: u64, values: &[(String, f64)], of: &str) -> Result<(), TrainError> {
+    fn write_metrics(
+        &mut self,
+        what: &str,
+        step: u64,
+        values: &[(String, f64)],
+        title: &str,
+    ) -> Result<(), TrainError> {
         let fields = values
             .iter()
             .map(|(name, value)| (name.clone(), json!(value)))
@@ -133,8 +144,8 @@ impl RunLog {
             .iter()
             .map(|(name, value)| format!("{name} {value:.4}"))
             .collect();
-        self.bar.say(&format!("{of}: {}", shown.join(", ")));
-        // What it took is no part of the steps' speed.
+        self.bar.say(&format!("{title}: {}", shown.join(", ")));
+        // The time of an evaluation is no part of the speed of steps.
         self.since = Instant::now();
         (self.window.examples, self.window.tokens) = (0, 0);
         self.write(what, step, fields)

@@ -10,7 +10,9 @@
 //! | `endx.rs` | ENDX on a small real task, next to the dual encoder alone |
 //! | `resume.rs` | killed, interrupted, without room: runs that go on |
 //! | `not_finite.rs` | gradients that are not finite |
-//! | `run.rs` | whole runs: evaluation, best model, stages, mining |
+//! | `run.rs` | whole runs: evaluation, best model, early stop |
+//! | `stages.rs` | runs of several stages, with mining, ENDX and distillation; models that begin at random |
+//! | `readers.rs` | what a run leaves, as other programs read it |
 //! | `readme.rs` | README's example |
 //! | `refuse.rs` | what cannot be trained |
 
@@ -20,8 +22,10 @@ mod endx;
 mod fixture;
 mod not_finite;
 mod overfit;
+mod readers;
 mod readme;
 mod refuse;
 mod resume;
 mod run;
+mod stages;
 mod step;

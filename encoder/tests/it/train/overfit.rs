@@ -30,22 +30,22 @@ fn overfit(name: &str, directory: &Path, rate: f64, settings: &str) {
         batches: sampler.batches(),
     };
     let mut step = TrainingStep::new(learned, directory, &stage(&settings), &one_thread(), length).unwrap();
-    assert!(precision(step.learned()) < 0.5, "{name}: knows them before");
+    assert!(precision(step.model()) < 0.5, "{name}: knows them before");
     let mut first = None;
-    while step.taken() < STEPS {
+    while step.steps_taken() < STEPS {
         let report = step.run(&collate(&mut sampler)).unwrap();
         let first = *first.get_or_insert(report.loss);
-        if step.taken().is_multiple_of(10) && precision(step.learned()) > 1.0 - 1e-9 {
+        if step.steps_taken().is_multiple_of(10) && precision(step.model()) > 1.0 - 1e-9 {
             assert!(
                 report.loss < first || settings.contains("endx"),
                 "{name}: {first} {}",
                 report.loss
             );
-            println!("{name}: {} steps", step.taken());
+            println!("{name}: {} steps", step.steps_taken());
             return;
         }
     }
-    panic!("{name}: P@1 is {} behind {STEPS} steps", precision(step.learned()));
+    panic!("{name}: P@1 is {} behind {STEPS} steps", precision(step.model()));
 }
 
 #[test]

@@ -21,13 +21,13 @@ pub(super) fn step(directory: &Path, settings: &str, batches: &[TrainBatch]) -> 
     let length = Length { steps: 4, batches: 2 };
     let mut step = TrainingStep::new(learned, directory, &stage(&settings), &one_thread(), length).unwrap();
     let before: Vec<Tensor> = step
-        .learned()
+        .model()
         .parameters()
         .iter()
         .map(|known| known.tensor.detach().copy())
         .collect();
     let report = step.run_all(batches).unwrap();
-    let moved = step.learned().parameters().iter().zip(before);
+    let moved = step.model().parameters().iter().zip(before);
     let moved = moved.map(|(known, before)| known.tensor.detach() - before).collect();
     (report, moved)
 }
@@ -219,7 +219,7 @@ fn mixed_precision_keeps_weights_in_f32_and_stays_close() {
         let mut step = TrainingStep::new(learned, &directory, &stage(settings), &compute, length).unwrap();
         let reports: Vec<StepReport> = (0..40).map(|_| step.run(batch).unwrap()).collect();
         assert!(
-            step.learned()
+            step.model()
                 .parameters()
                 .iter()
                 .all(|known| known.tensor.kind() == tch::Kind::Float)

@@ -3,6 +3,7 @@
 //! It is written before anything else of a run. A checkpoint has the same record, but the first one may be far away:
 //! until then the directory already has the initial model, and negatives that were mined with it.
 
+use std::fmt::Display;
 use std::io;
 use std::path::Path;
 
@@ -10,7 +11,7 @@ use dyad_files::write_atomic;
 use serde::{Deserialize, Serialize};
 
 use super::TrainError;
-use super::config::{Made, difference};
+use super::config::{RunProgress, first_difference};
 use super::state::TrainingState;
 
 /// The form that this release writes and reads.
@@ -20,7 +21,7 @@ const FILE: &str = "run.json";
 /// The initial settings and model of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Began {
+pub(super) struct RunRecord {
     format: u32,
     /// Settings, as the text of [`super::config::Config::facts`].
     config: String,
@@ -29,16 +30,16 @@ pub(super) struct Began {
     model: Option<String>,
 }
 
-impl Began {
-    /// What a run by these settings begins with in `out`, where `saved` is the last checkpoint; refuses a directory in
+impl RunRecord {
+    /// The record of a run by these settings in `out`, where `saved` is the last checkpoint; refuses a directory in
     /// which another run has made something that this one would take over.
     ///
     /// Without a checkpoint no step is taken over. The initial model is, and what was mined with it, and each depends
     /// on some of the settings alone: a mistake in the others may be corrected.
-    pub(super) fn of(out: &Path, facts: &str, saved: Option<&TrainingState>) -> Result<Self, TrainError> {
+    pub(super) fn begin(out: &Path, facts: &str, saved: Option<&TrainingState>) -> Result<Self, TrainError> {
         let (then, model) = match (saved, read(out)?) {
             (Some(state), _) => (Some(state.config.clone()), Some(state.model.clone())),
-            (None, Some(began)) => (Some(began.config), began.model),
+            (None, Some(record)) => (Some(record.config), record.model),
             (None, None) => (None, None),
         };
         let now = Self {
@@ -46,31 +47,30 @@ impl Began {
             config: facts.to_owned(),
             model,
         };
-        let made = if saved.is_some() {
-            Some(("checkpoints", Made::Trained))
+        let found = if saved.is_some() {
+            Some(("checkpoints", RunProgress::Trained))
         } else {
-            made(out)
+            latest_artifact(out)
         };
-        let Some((what, made)) = made else {
+        let Some((made, progress)) = found else {
             return Ok(Self { model: None, ..now });
         };
-        let path = || out.to_owned();
         let Some(then) = then else {
             return Err(TrainError::UnknownRun {
-                path: path(),
-                made: what,
+                path: out.to_owned(),
+                made,
             });
         };
-        if let Some((setting, then, now)) = difference(&then, facts, made) {
+        if let Some((setting, then, now)) = first_difference(&then, facts, progress) {
             return Err(TrainError::OtherSetting {
-                path: path(),
+                path: out.to_owned(),
                 setting,
                 then,
                 now,
             });
         }
         // The initial model may be made again, and nothing else depends on it yet.
-        if made == Made::Start {
+        if progress == RunProgress::Start {
             Ok(Self { model: None, ..now })
         } else {
             Ok(now)
@@ -101,41 +101,43 @@ impl Began {
 }
 
 /// The latest artefact in the directory that a run resumes from, by its name.
-fn made(out: &Path) -> Option<(&'static str, Made)> {
-    let has_mined = || {
-        let entries = fs_err::read_dir(out.join("mined")).into_iter().flatten().flatten();
-        entries
-            .map(|entry| entry.path())
-            .any(|path| path.extension().is_some_and(|end| end == "jsonl"))
-    };
+fn latest_artifact(out: &Path) -> Option<(&'static str, RunProgress)> {
     let has = |name: &&str| out.join(name).exists();
-    let model_dir = ["final", "best"]
-        .into_iter()
-        .find(has)
-        .map(|name| (name, Made::Trained));
-    let mined = || has_mined().then_some(("mined", Made::Mined));
-    model_dir
-        .or_else(mined)
-        .or_else(|| has(&"start").then_some(("start", Made::Start)))
+    if let Some(name) = ["final", "best"].into_iter().find(has) {
+        return Some((name, RunProgress::Trained));
+    }
+    if has_mined(out) {
+        return Some(("mined", RunProgress::Mined));
+    }
+    has(&"start").then_some(("start", RunProgress::Start))
 }
 
-fn read(out: &Path) -> Result<Option<Began>, TrainError> {
+/// Whether the run has mined negatives for a stage.
+fn has_mined(out: &Path) -> bool {
+    let entries = fs_err::read_dir(out.join("mined")).into_iter().flatten().flatten();
+    entries
+        .map(|entry| entry.path())
+        .any(|path| path.extension().is_some_and(|end| end == "jsonl"))
+}
+
+fn read(out: &Path) -> Result<Option<RunRecord>, TrainError> {
     let path = out.join(FILE);
     if !path.exists() {
         return Ok(None);
     }
-    let refuse = |reason: String| {
-        let reason = format!(
-            "`{}` is not valid: {reason}. Remove the directory, or name another",
-            path.display()
-        );
-        TrainError::Io(io::Error::new(io::ErrorKind::InvalidData, reason))
-    };
-    let began: Began = serde_json::from_slice(&fs_err::read(&path)?).map_err(|error| refuse(error.to_string()))?;
-    let got = began.format;
+    let record: RunRecord = serde_json::from_slice(&fs_err::read(&path)?).map_err(|error| invalid(&path, &error))?;
+    let got = record.format;
     if got == FORMAT {
-        Ok(Some(began))
+        Ok(Some(record))
     } else {
-        Err(refuse(format!("format must be {FORMAT}, got: {got}")))
+        Err(invalid(&path, &format!("format must be {FORMAT}, got: {got}")))
     }
+}
+
+fn invalid(path: &Path, reason: &dyn Display) -> TrainError {
+    let reason = format!(
+        "`{}` is not valid: {reason}. Remove the directory, or name another",
+        path.display()
+    );
+    TrainError::Io(io::Error::new(io::ErrorKind::InvalidData, reason))
 }
