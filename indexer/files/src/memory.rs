@@ -29,7 +29,7 @@ const LIMITS: [&str; 3] = ["memory.max", "memory.high", "memory.limit_in_bytes"]
 
 impl ProcessMemoryLimit {
     /// As the operator says.
-    pub fn given(bytes: u64, option: &str) -> Self {
+    pub fn from_option(bytes: u64, option: &str) -> Self {
         Self {
             bytes,
             source: option.to_owned(),
@@ -54,7 +54,7 @@ impl ProcessMemoryLimit {
             let file = |name: &str| text(&folder.join(name));
             for name in LIMITS {
                 if let Some(bytes) = number(&file(name)) {
-                    let held = held(&file("memory.current"), &file("memory.stat"))
+                    let held = bytes_held(&file("memory.current"), &file("memory.stat"))
                         .max(held_v1(&file("memory.usage_in_bytes"), &file("memory.stat")));
                     let others = held.saturating_sub(own);
                     limits.push(Self {
@@ -151,7 +151,7 @@ fn number(text: &str) -> Option<u64> {
 
 /// Bytes of a cgroup that the kernel cannot take back, of the texts of `memory.current` and `memory.stat`: all but the
 /// pages of files on disks, and caches of the kernel.
-fn held(current: &str, stat: &str) -> u64 {
+fn bytes_held(current: &str, stat: &str) -> u64 {
     let of = |name: &str| {
         stat.lines()
             .find_map(|line| number(line.strip_prefix(name)?.strip_prefix(' ')?))
@@ -179,7 +179,7 @@ fn held_v1(usage: &str, stat: &str) -> u64 {
 pub struct Resident {
     /// Anonymous.
     pub anonymous: u64,
-    /// Of mapped files, those of tmpfs among them.
+    /// Bytes of mapped files, those of tmpfs among them.
     pub file: u64,
 }
 

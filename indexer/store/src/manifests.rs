@@ -48,7 +48,8 @@ impl RemoteStore {
     pub(crate) async fn reserve(
         &self,
         there: Option<&Current>,
-        (name, generation): (&str, u64),
+        name: &str,
+        generation: u64,
         bytes: &[u8],
     ) -> Result<()> {
         if self.is_directory() {

@@ -12,7 +12,8 @@ use dyad_indexer::control::JobControl;
 use dyad_indexer::job::{BuildConfig, build_index};
 use dyad_indexer::source::Corpus;
 
-use crate::fixture::{Fixture, HashSource};
+use crate::fixture::Fixture;
+use crate::hash_source::HashSource;
 use crate::pairs::when_reached;
 
 /// Sentences of two words each, passages of two sentences.

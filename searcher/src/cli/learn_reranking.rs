@@ -27,7 +27,7 @@ const PAIRS: usize = 2_000;
 pub(super) struct RerankMeasurement<'a> {
     pub(super) engine: &'a Engine,
     pub(super) judged: &'a JudgedQuestions,
-    /// By which the rankings are fused.
+    /// The fusion of the rankings.
     pub(super) fusion: Fusion,
     /// Hits that the cross encoder scores.
     pub(super) depth: u32,
@@ -35,7 +35,7 @@ pub(super) struct RerankMeasurement<'a> {
     /// Folder of the questions, for people.
     pub(super) data: String,
     pub(super) split: String,
-    /// Of the model whose vectors are ranked.
+    /// The fingerprint of the model whose vectors are ranked.
     pub(super) fingerprint: String,
 }
 
@@ -155,7 +155,7 @@ impl RerankMeasurement<'_> {
         // By place.
         let ranked: Vec<(String, f32)> = kept.enumerate().map(|(at, key)| (key.clone(), -(at as f32))).collect();
         let judgements = self.judged.qrels.get(&question.key).cloned().unwrap_or_default();
-        METRIC.of(&GradedRanking::new(&ranked, &judgements))
+        METRIC.compute(&GradedRanking::new(&ranked, &judgements))
     }
 }
 

@@ -49,7 +49,7 @@ impl StoredFields {
     }
 
     /// The document without what is not wanted of it.
-    pub fn of(&self, document: StoredDocument) -> StoredDocument {
+    pub fn select(&self, document: StoredDocument) -> StoredDocument {
         let StoredDocument {
             key,
             title,
@@ -137,7 +137,7 @@ mod tests {
         let metadata = r#"{"lang":"en","author":{"name":"a","born":{"year":1815,"place":"x"}},"text":7.50,"a.b":[1]}"#;
         let [key, title, text, metadata_json] = ["k", "the title", "the text", metadata].map(String::from);
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
-        let part = StoredFields::named(&names).of(StoredDocument {
+        let part = StoredFields::named(&names).select(StoredDocument {
             key,
             title,
             text,
@@ -179,7 +179,8 @@ mod tests {
                 metadata_json: json.into(),
                 ..Default::default()
             };
-            serde_json::from_str::<Value>(&StoredFields::named(&names).of(document).metadata_json).unwrap_or_default()
+            serde_json::from_str::<Value>(&StoredFields::named(&names).select(document).metadata_json)
+                .unwrap_or_default()
         };
         assert_eq!(
             of(&["authors.name"]),
@@ -199,7 +200,10 @@ mod tests {
             ..Default::default()
         };
         for json in ["", "7", "[1]", "{"] {
-            assert_eq!(StoredFields::named(&["a".into()]).of(document(json)).metadata_json, "");
+            assert_eq!(
+                StoredFields::named(&["a".into()]).select(document(json)).metadata_json,
+                ""
+            );
         }
     }
 }

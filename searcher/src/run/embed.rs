@@ -41,7 +41,7 @@ impl Engine {
         };
         let embedded = match (asked().map(|item| item.plan.tower_time).min(), tower) {
             (Some(time), Some(one)) => {
-                let time = time.min(batch.cancel.left());
+                let time = time.min(batch.cancel.remaining());
                 let embedded = one
                     .tower
                     .embed(asked().map(|item| item.query.clone()).collect(), time)

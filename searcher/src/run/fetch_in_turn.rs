@@ -20,7 +20,8 @@ impl Engine {
         batch: Arc<QuestionBatch>,
         answers: Answers,
         turn: Turn,
-        class_and_cost: (RequestClass, SearchCost),
+        class: RequestClass,
+        cost: SearchCost,
     ) -> Result<Answers> {
         if !batch.items.iter().any(|item| item.plan.wants_documents()) {
             return Ok(answers);
@@ -28,7 +29,7 @@ impl Engine {
         let cancel = Arc::clone(&batch.cancel);
         turn.come(&cancel).await?;
         let permit = self.pool.admit_many(1, &cancel).await?;
-        let mut jobs = Jobs::new(&self.pool, class_and_cost, permit, cancel);
+        let mut jobs = Jobs::new(&self.pool, class, cost, permit, cancel);
         jobs.choose_threads(&batch.snapshot);
         self.fetch(&batch, answers, &jobs).await
     }

@@ -28,7 +28,7 @@ impl Engine {
         let index = self.index(&request.index, caller)?;
         request.filter = caller.restrict(request.filter);
         let snapshot = index.snapshot();
-        let size = IndexSize::of(&snapshot);
+        let size = IndexSize::from_snapshot(&snapshot);
         let filtering = request
             .filter
             .as_ref()
@@ -37,10 +37,10 @@ impl Engine {
             filter: filtering,
             ..SearchCost::of_documents(request.count as usize)
         };
-        let class = RequestClass::of(cost.total(), size);
+        let class = RequestClass::from_cost(cost.total(), size);
         let permit = self.pool.admit(class, cost.total(), time)?;
         let (cancel, _guard) = SearchCancellation::with_deadline(Instant::now(), time);
-        let mut jobs = Jobs::new(&self.pool, (class, cost), permit, Arc::clone(&cancel));
+        let mut jobs = Jobs::new(&self.pool, class, cost, permit, Arc::clone(&cancel));
         jobs.choose_threads(&snapshot);
         let request = Arc::new(request);
         let read = |budget: ReplyBudget| {
@@ -59,7 +59,7 @@ impl Engine {
                 let (fields, mut documents) = (StoredFields::named(&request.fields), Vec::new());
                 for (shard, node) in snapshot.sample(request.count as usize, request.seed, allowed.as_deref())? {
                     cancel.check()?;
-                    let document = fields.of(snapshot.document(shard, node)?);
+                    let document = fields.select(snapshot.document(shard, node)?);
                     budget.take(&document)?;
                     documents.push(reply_document(document));
                 }

@@ -300,17 +300,25 @@ mod tests {
         assert!(error.contains("`document`"), "{error}");
     }
 
+    fn number_of_word(word: &str) -> usize {
+        let number = word.trim_matches(|letter: char| !letter.is_ascii_digit());
+        number.parse().unwrap()
+    }
+
     proptest! {
         /// Nothing is lost, nothing is too long, only the overlap is repeated, and every passage adds something.
         #[test]
-        fn all_words_are_in_passages(ends in prop::collection::vec("[.!?]? |\n", 0..60), words in 1_usize..12, overlap in 0_usize..11) {
+        fn all_words_are_in_passages(
+            ends in prop::collection::vec("[.!?]? |\n", 0..60),
+            words in 1_usize..12,
+            overlap in 0_usize..11,
+        ) {
             let overlap = overlap.min(words - 1);
             let text: String = ends.iter().enumerate().map(|(number, end)| format!("W{number}{end}")).collect::<Vec<_>>().concat();
             let passages = cut(&text, words, overlap);
             let mut next = 0;
             for passage in passages.iter().filter(|passage| !passage.is_empty()) {
-                let of = |word: &str| word.trim_matches(|letter: char| !letter.is_ascii_digit()).parse::<usize>().unwrap();
-                let own: Vec<usize> = passage.split_whitespace().map(of).collect();
+                let own: Vec<usize> = passage.split_whitespace().map(number_of_word).collect();
                 let (first, last) = (own[0], own[own.len() - 1]);
                 prop_assert!(own.len() <= words && own.windows(2).all(|two| two[1] == two[0] + 1), "{:?}", own);
                 prop_assert!(first <= next && next - first <= overlap && last >= next, "{:?} after {}", own, next);

@@ -58,7 +58,7 @@ impl SearchMode {
 pub struct DenseParams {
     /// Hits wanted.
     pub k: usize,
-    /// By the graph or exact.
+    /// Whether the search is by the graph or exact, and how wide its beams are.
     pub mode: SearchMode,
 }
 

@@ -23,7 +23,7 @@ const TOLD: usize = 10;
 pub struct IndexPath {
     /// The name that requests give, as [`validate::index_name`] accepts it.
     pub name: String,
-    /// Its directory.
+    /// The directory of the index.
     pub path: PathBuf,
     /// Whether it answers requests that name no index; the only one always does.
     pub is_default: bool,

@@ -2,29 +2,24 @@
 //! no shards; nothing here opens them.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+mod place;
+
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use dyad_files::DirLock;
-use dyad_index::TextLanguage;
-use dyad_index::manifest::{self, FileEntry, Manifest, ReaderLock, ShardEntry};
+use dyad_index::manifest;
+use dyad_index::manifest::ReaderLock;
 use dyad_index::storage::WriteLock;
-use dyad_index::{Metric, ModelRecord};
-use dyad_store::{Cache, Error, Mirror, PushOptions, RemoteStore, push};
+use dyad_store::{Cache, Error, Mirror, RemoteStore};
+use object_store::ObjectStoreExt as _;
 use object_store::memory::InMemory;
 use object_store::path::Path as ObjectPath;
-use object_store::{ObjectStore, ObjectStoreExt as _};
-use tempfile::TempDir;
 
-/// Bytes of a shard; a manifest has few in comparison.
-const SHARD: u64 = 100_000;
-
-fn always() -> bool {
-    true
-}
+use place::{Place, SHARD, always};
 
 /// True for the first `steps` calls.
 fn times(steps: usize) -> impl Fn() -> bool + Sync {
@@ -32,90 +27,6 @@ fn times(steps: usize) -> impl Fn() -> bool + Sync {
     move || {
         left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1))
             .is_ok()
-    }
-}
-
-/// An index that is made and pushed generation by generation, and the folder of a cache.
-struct Place {
-    folder: TempDir,
-    store: Arc<InMemory>,
-}
-
-impl Place {
-    fn new() -> Self {
-        let folder = TempDir::new().unwrap();
-        fs_err::create_dir(folder.path().join("index")).unwrap();
-        Self {
-            folder,
-            store: Arc::new(InMemory::new()),
-        }
-    }
-
-    fn remote(&self, url: &str) -> RemoteStore {
-        RemoteStore::of(url, Arc::clone(&self.store) as Arc<dyn ObjectStore>, "wiki")
-    }
-
-    /// Publishes and pushes a generation of these shards.
-    async fn push(&self, generation: u64, shards: &[&str]) {
-        let index = self.folder.path().join("index");
-        let shards = shards.iter().map(|id| shard(&index, id)).collect();
-        let (name, fingerprint) = ("m".to_owned(), "f".to_owned());
-        let model = ModelRecord {
-            name,
-            fingerprint,
-            dim: 1,
-            metric: Metric::Cosine,
-            max_tokens: 1,
-        };
-        let manifest = Manifest {
-            format_version: 2,
-            generation,
-            parent: None,
-            created_unix_s: generation,
-            tool: "test".into(),
-            model,
-            context: None,
-            logit_scale: None,
-            min_recall: None,
-            language: TextLanguage::English,
-            change: None,
-            shards,
-        };
-        manifest::publish(&index, &manifest, &WriteLock::acquire(&index).unwrap()).unwrap();
-        push(&index, &self.remote("memory://wiki"), &PushOptions::default(), &always)
-            .await
-            .unwrap();
-    }
-
-    fn cache(&self) -> PathBuf {
-        self.folder.path().join("cache")
-    }
-
-    /// The mirror in a cache with room for `shards` shards.
-    fn mirror(&self, shards: Option<u64>) -> Mirror {
-        let limit = shards.map(|shards| shards * SHARD + SHARD / 2);
-        Cache::new(&self.cache(), limit).mirror(self.remote("memory://wiki"))
-    }
-}
-
-/// Writes a shard of one file.
-fn shard(index: &Path, id: &str) -> ShardEntry {
-    let folder = index.join("shards").join(id);
-    fs_err::create_dir_all(&folder).unwrap();
-    let bytes: Vec<u8> = id.bytes().cycle().take(SHARD as usize).collect();
-    fs_err::write(folder.join("dense.dyad"), &bytes).unwrap();
-    let file = FileEntry {
-        path: "dense.dyad".into(),
-        bytes: SHARD,
-        crc32c: crc32c::crc32c(&bytes),
-    };
-    ShardEntry {
-        id: id.into(),
-        documents: 1,
-        files: vec![file],
-        deleted: None,
-        metadata: None,
-        calibration: None,
     }
 }
 
@@ -274,7 +185,7 @@ async fn a_restart_fetches_what_is_missing_and_needs_no_store_for_what_it_has() 
     fs_err::remove_file(mirror.directory().join("shards/h/dense.dyad")).unwrap();
     assert_eq!(mirror.refresh(&always).await.unwrap().files, 1);
     // Without the store.
-    let gone = RemoteStore::of("memory://wiki", Arc::new(InMemory::new()), "wiki");
+    let gone = RemoteStore::from_store("memory://wiki", Arc::new(InMemory::new()), "wiki");
     let restarted = Cache::new(&place.cache(), None).mirror(gone);
     assert!(restarted.look().await.unwrap_err().is_transient());
     assert_eq!(
