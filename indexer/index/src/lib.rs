@@ -30,8 +30,8 @@
 //!
 //! Scores are inner products or BM25 sums: larger is better. Ties are broken by document key, ascending.
 //!
-//! An index directory is opened as a [`Snapshot`], which searches vectors and texts; the documentation of `dyad-indexer`
-//! builds one and searches it. The exact scan over rows in memory, by which every search is measured:
+//! An index directory is opened as a [`Snapshot`], which searches vectors and texts; the documentation of
+//! `dyad-indexer` builds one and searches it. The exact scan over rows in memory, by which every search is measured:
 //!
 //! ```
 //! use dyad_index::Metric;

@@ -167,21 +167,10 @@ impl RemoteStore {
     /// All objects below `prefix`, which ends a part of their names; by name.
     pub async fn list(&self, prefix: &str) -> Result<Vec<Object>> {
         let (from, place) = (self.path(prefix), self.path(""));
-        let object = |meta: object_store::ObjectMeta| {
-            let parts = meta.location.prefix_match(&place)?;
-            let parts: Vec<String> = parts.map(|part| part.as_ref().to_owned()).collect();
-            let (modified, version) = (meta.last_modified.into(), meta.e_tag);
-            Some(Object {
-                name: parts.join("/"),
-                bytes: meta.size,
-                modified,
-                version,
-            })
-        };
         let found = self
             .store()
             .list(Some(&from))
-            .try_filter_map(async |meta| Ok(object(meta)));
+            .try_filter_map(async |meta| Ok(object_below(&place, meta)));
         let mut found: Vec<Object> = found.try_collect().await.map_err(self.failed(prefix, "list"))?;
         found.sort_by(|one, other| one.name.cmp(&other.name));
         Ok(found)
@@ -202,6 +191,18 @@ impl RemoteStore {
         }
         Ok(())
     }
+}
+
+/// A listed object by its name below a place.
+fn object_below(place: &Path, meta: object_store::ObjectMeta) -> Option<Object> {
+    let parts = meta.location.prefix_match(place)?;
+    let parts: Vec<String> = parts.map(|part| part.as_ref().to_owned()).collect();
+    Some(Object {
+        name: parts.join("/"),
+        bytes: meta.size,
+        modified: meta.last_modified.into(),
+        version: meta.e_tag,
+    })
 }
 
 /// Whether a path stays below where it is joined to.

@@ -1,6 +1,5 @@
 //! Bulk jobs over directories: the index of one build, whatever is repeated, done at once, or refused.
 
-use std::io::Write as _;
 use std::time::Duration;
 
 use dyad_command::JobCancellation;
@@ -34,7 +33,7 @@ impl Job {
         job
     }
 
-    fn write(&self, name: &str, documents: &[Document]) {
+    pub(crate) fn write(&self, name: &str, documents: &[Document]) {
         fs_err::create_dir_all(self.fixture.path("input")).unwrap();
         let text: Vec<String> = documents
             .iter()

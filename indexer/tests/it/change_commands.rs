@@ -1,9 +1,8 @@
 //! The binary's commands that change an index: what they print.
 
-use std::io::{BufRead as _, Write as _};
 use std::process::Output;
 
-use crate::command_line::{build, dyad_indexer, text, write};
+use crate::command_line::{build, dyad_indexer, text};
 use crate::fixture::{Fixture, document};
 
 #[test]

@@ -10,7 +10,6 @@ use dyad_indexer::control::JobControl;
 use dyad_indexer::source::{RemoteConfig, RemoteSource};
 use dyad_indexer::{Error, job};
 use dyad_proto::client::ClientConfig;
-use dyad_proto::service;
 
 use crate::command_line::{dyad_indexer, text};
 use crate::encoder_service::{Mood, encoder_service, own_encoder, start};

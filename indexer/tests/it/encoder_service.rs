@@ -16,8 +16,7 @@ use tokio_stream::Stream;
 use tonic::service::Routes;
 use tonic::{Request, Response, Status, Streaming};
 
-use crate::command_line::text;
-use crate::fixture::{DIM, Fixture, documents, is_truncated, row_of};
+use crate::fixture::{DIM, Fixture, is_truncated, row_of};
 
 /// What the service does with call number `n` (from 0).
 #[derive(Clone, Copy)]
@@ -149,10 +148,10 @@ pub(crate) fn answer_service() -> Running {
 
 /// A service that ends when it is dropped.
 pub(crate) struct Running {
-    url: String,
+    pub(crate) url: String,
     /// Batches that it was asked for.
-    calls: Arc<AtomicUsize>,
-    die: Arc<Notify>,
+    pub(crate) calls: Arc<AtomicUsize>,
+    pub(crate) die: Arc<Notify>,
 }
 
 impl Drop for Running {

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use dyad_index::Metric;
 use dyad_index::search::{NodeSet, Scored, SearchHits, SearchParams, SearchScratch, ShardView};
-use dyad_index::shard::{self, DenseShard};
+use dyad_index::shard::DenseShard;
 
 use crate::filters::{K, share};
 
@@ -55,7 +55,7 @@ fn measure(shard: &DenseShard, queries: &[&[f32]], allowed: &NodeSet) -> String 
         ..SearchParams::new(K, K)
     };
     let (us, found) = timed(queries, |found| {
-        view.scan_codes(queries, allowed, &plain, &mut scratch, found)
+        view.scan_codes(queries, allowed, &plain, &mut scratch, found);
     });
     let mut line = format!(
         "{:>8}  {exact_us:>8.0}  {us:>8.0} {:.3}",

@@ -1,6 +1,5 @@
 //! Searching through filters of every selectivity, against the exact scan of the nodes that pass.
 
-use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use dyad_index::format::RowType;

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use dyad_index::verify::verify_current;
 use dyad_index::{Snapshot, manifest};
-use dyad_indexer::change::{delete, merge, purge};
+use dyad_indexer::change::{merge, purge};
 use dyad_indexer::control::JobControl;
 use dyad_indexer::gc::gc;
 use dyad_indexer::job::build_index;
 use dyad_indexer::rollback::roll_back;
 
-use crate::fixture::{Fixture, Recorder, document, documents};
+use crate::fixture::{Fixture, Recorder, document};
 use crate::hash_source::HashSource;
 use crate::races::{APPEND, expected, key, keys};
 

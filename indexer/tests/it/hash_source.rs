@@ -1,21 +1,19 @@
 //! Vectors that are a hash of their text.
 
-use std::fmt::Write as _;
-
 use dyad_command::JobCancellation;
 use dyad_indexer::Error;
 use dyad_indexer::source::{EmbeddedDocument, LocatedDocuments, VectorSource};
 
-use crate::fixture::{DIM, document, documents, row_of};
+use crate::fixture::{DIM, row_of};
 
 /// Changes the vector of the document with that number, from 0.
 type RowChange = Box<dyn Fn(usize, &mut Vec<f32>)>;
 
 /// Embeds documents by [`row_of`], and counts them.
 pub(crate) struct HashSource {
-    model: dyad_index::ModelRecord,
-    embedded: usize,
-    change: RowChange,
+    pub(crate) model: dyad_index::ModelRecord,
+    pub(crate) embedded: usize,
+    pub(crate) change: RowChange,
 }
 
 impl Default for HashSource {

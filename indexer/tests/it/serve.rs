@@ -17,10 +17,10 @@ use crate::fixture::{Fixture, document};
 
 /// The program; asked to end when it is dropped.
 pub(crate) struct Serving {
-    child: Child,
-    url: String,
-    runtime: Runtime,
-    _encoder: Running,
+    pub(crate) child: Child,
+    pub(crate) url: String,
+    pub(crate) runtime: Runtime,
+    pub(crate) _encoder: Running,
 }
 
 impl Drop for Serving {
@@ -64,13 +64,13 @@ pub(crate) fn serve_with(index: &str, options: &[&str]) -> Serving {
 }
 
 impl Serving {
-    fn client(&self) -> IndexClient {
+    pub(crate) fn client(&self) -> IndexClient {
         self.runtime
             .block_on(IndexClient::connect(&self.url, ClientConfig::default()))
             .unwrap()
     }
 
-    fn upsert(&self, documents: &[v1::Document]) -> Result<v1::ChangeResponse, ClientError> {
+    pub(crate) fn upsert(&self, documents: &[v1::Document]) -> Result<v1::ChangeResponse, ClientError> {
         self.runtime.block_on(self.client().upsert(documents))
     }
 

@@ -1,6 +1,5 @@
 //! What calls of the service may hold and how long they may be silent.
 
-use std::io::BufRead as _;
 use std::process::Command;
 
 use dyad_proto::client::ClientError;
@@ -8,7 +7,7 @@ use dyad_proto::v1;
 use dyad_proto::v1::index_client::IndexClient as RawClient;
 use tonic::Code;
 
-use crate::fixture::{Fixture, document};
+use crate::fixture::Fixture;
 use crate::serve::{message, serve, serve_with};
 
 #[test]

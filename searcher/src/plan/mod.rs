@@ -210,28 +210,12 @@ impl SearchPlan {
     /// The same search with other such hits.
     #[must_use]
     pub fn with_depth(&self, depth: usize) -> Self {
-        let wider = |mode| match mode {
-            SearchMode::Exact => SearchMode::Exact,
-            SearchMode::Certified {
-                ef,
-                out_of_distribution_ef,
-            } => SearchMode::Certified {
-                ef: ef.max(depth + TIE_SLACK),
-                out_of_distribution_ef: out_of_distribution_ef.max(depth + TIE_SLACK),
-            },
-            SearchMode::Beam { ef } => SearchMode::Beam {
-                ef: ef.max(depth + TIE_SLACK),
-            },
-            SearchMode::Adaptive { ef } => SearchMode::Adaptive {
-                ef: ef.max(depth + TIE_SLACK),
-            },
-        };
         let paged = self
             .paged
             .iter()
             .find(|params| params.k >= depth)
             .map(|params| params.mode);
-        let mode = |mode| paged.unwrap_or_else(|| wider(mode));
+        let mode = |mode| paged.unwrap_or_else(|| wider(mode, depth + TIE_SLACK));
         let dense = self.dense.map(|params| DenseParams {
             k: depth,
             mode: mode(params.mode),
@@ -255,6 +239,22 @@ impl SearchPlan {
     /// Beam width, 0 where no graph is searched.
     pub fn ef(&self) -> u32 {
         self.dense.and_then(|params| params.mode.ef()).unwrap_or_default() as u32
+    }
+}
+
+/// A mode whose beams have at least this width.
+fn wider(mode: SearchMode, least: usize) -> SearchMode {
+    match mode {
+        SearchMode::Exact => SearchMode::Exact,
+        SearchMode::Certified {
+            ef,
+            out_of_distribution_ef,
+        } => SearchMode::Certified {
+            ef: ef.max(least),
+            out_of_distribution_ef: out_of_distribution_ef.max(least),
+        },
+        SearchMode::Beam { ef } => SearchMode::Beam { ef: ef.max(least) },
+        SearchMode::Adaptive { ef } => SearchMode::Adaptive { ef: ef.max(least) },
     }
 }
 

@@ -21,6 +21,14 @@ pub struct ModelTower {
 }
 
 impl ModelTower {
+    /// Its model, for errors.
+    fn describe(&self) -> String {
+        let ModelRecord {
+            name, fingerprint, dim, ..
+        } = self.tower.model();
+        format!("`{name}` (fingerprint {fingerprint}, {dim} values)")
+    }
+
     fn new(tower: QuestionTower, number: usize) -> Self {
         Self {
             tower,
@@ -103,18 +111,10 @@ impl QuestionTowers {
                 index,
                 tower: Box::new(one.tower.model().clone()),
             },
-            all => {
-                let say = |one: &ModelTower| {
-                    let ModelRecord {
-                        name, fingerprint, dim, ..
-                    } = one.tower.model();
-                    format!("`{name}` (fingerprint {fingerprint}, {dim} values)")
-                };
-                Error::NoModel {
-                    index,
-                    towers: all.iter().map(say).collect::<Vec<_>>().join(", "),
-                }
-            }
+            all => Error::NoModel {
+                index,
+                towers: all.iter().map(ModelTower::describe).collect::<Vec<_>>().join(", "),
+            },
         })
     }
 }

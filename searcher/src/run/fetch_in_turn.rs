@@ -27,7 +27,7 @@ impl Engine {
             return Ok(answers);
         }
         let cancel = Arc::clone(&batch.cancel);
-        turn.come(&cancel).await?;
+        turn.wait(&cancel).await?;
         let permit = self.pool.admit_many(1, &cancel).await?;
         let mut jobs = Jobs::new(&self.pool, class, cost, permit, cancel);
         jobs.choose_threads(&batch.snapshot);

@@ -3,13 +3,12 @@
 use std::time::Duration;
 
 use dyad_proto::access::{KeyFile, Role};
-use dyad_proto::v1::filter_value::Value;
 use dyad_proto::v1::{self, Mode};
 use serde_json::json;
 use tonic::Code;
 
 use crate::access::QUERY;
-use crate::fixture::{documents, request};
+use crate::fixture::request;
 use crate::guarded::{code, equals, guarded};
 
 #[tokio::test]

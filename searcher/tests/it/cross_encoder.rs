@@ -15,12 +15,12 @@ use tokio::sync::oneshot;
 use tonic::service::Routes;
 use tonic::{Request, Response, Status, Streaming};
 
-use crate::encoder_service::encoder;
-use crate::fixture::{self, Served, request, serve};
+use crate::encoder_service::{EncoderService, encoder};
+use crate::fixture::{self, Served, serve};
 
 /// The stand-in for a cross encoder: a text's score is minus its number of bytes, so that short ones come first.
 #[derive(Clone, Default)]
-struct Shortest {
+pub(crate) struct Shortest {
     pub(crate) broken: Arc<AtomicBool>,
     pub(crate) slow: Arc<AtomicBool>,
     pub(crate) asked: Arc<AtomicUsize>,

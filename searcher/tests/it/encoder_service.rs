@@ -4,7 +4,6 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use dyad_index::Metric;
 use dyad_proto::pushback::RETRY_PUSHBACK;
 use dyad_proto::service::{self, Health, ServerConfig};
 use dyad_proto::v1::encoder_server::{Encoder, EncoderServer};
@@ -13,7 +12,7 @@ use tokio::sync::{oneshot, watch};
 use tonic::service::Routes;
 use tonic::{Request, Response, Status, Streaming};
 
-use crate::fixture::{DIM, MAX_TOKENS, embed, model, request, serve};
+use crate::fixture::{DIM, MAX_TOKENS, embed};
 
 /// The stand-in for an encoder service.
 struct Words {

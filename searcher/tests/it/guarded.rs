@@ -1,7 +1,6 @@
 //! A searcher with keys, over an index of two tenants.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use dyad_proto::access::{KeyFile, NewKey, Role};
 use dyad_proto::client::{AdminClient, ClientConfig, ClientError, Credentials, SearcherClient};

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use dyad_proto::service::{self, HttpConfig, Security};
 use dyad_searcher::Engine;
 use dyad_searcher::service::RouterConfig;
-use serde_json::{Value, json};
+use serde_json::Value;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 

@@ -4,7 +4,7 @@ use dyad_searcher::run::EngineConfig;
 use serde_json::{Value, json};
 
 use crate::fixture::{searcher, searcher_with};
-use crate::http::{error, expected, over};
+use crate::http::{error, over};
 use crate::http_client::Reply;
 
 #[tokio::test]

@@ -8,7 +8,6 @@ use dyad_proto::v1::{self, Mode};
 use dyad_searcher::question::{QuestionTower, QuestionTowers};
 use dyad_searcher::run::{EngineConfig, IndexPath};
 use dyad_searcher::{Engine, Error};
-use tokio_stream::StreamExt as _;
 
 use crate::encoder_service::encoder;
 use crate::fixture::{Served, keys, request, serve};

@@ -12,9 +12,9 @@ use dyad_searcher::run::EngineConfig;
 use serde_json::json;
 use tokio_stream::StreamExt as _;
 
-use crate::fixture::{US, keys, request};
+use crate::fixture::{US, request};
 use crate::http_client::over_engine;
-use crate::several_indexes::{NAMES, are_of, documents, several, with_index, write, write_all};
+use crate::several_indexes::{NAMES, are_of, several, with_index, write, write_all};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_call_is_answered_from_the_index_that_it_names() {

@@ -9,7 +9,6 @@ use dyad_searcher::reranker::Reranker;
 use tonic::Code;
 
 use crate::cross_encoder::{Running, bytes, searcher};
-use crate::encoder_service::encoder;
 use crate::fixture::{self, keys, request};
 
 #[tokio::test]

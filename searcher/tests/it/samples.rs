@@ -1,9 +1,8 @@
 //! Samples of an index's documents.
 
 use dyad_proto::v1;
-use tokio_stream::StreamExt as _;
 
-use crate::fixture::{documents, keys, request, searcher};
+use crate::fixture::{documents, searcher};
 
 #[tokio::test]
 async fn a_sample_is_that_of_its_seed_and_of_what_its_filter_allows() {

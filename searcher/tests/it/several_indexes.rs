@@ -8,10 +8,9 @@ use dyad_proto::v1;
 use dyad_searcher::Engine;
 use dyad_searcher::question::{QuestionTower, QuestionTowers};
 use dyad_searcher::run::{EngineConfig, IndexPath};
-use tokio_stream::StreamExt as _;
 
 use crate::encoder_service::{EncoderService, encoder};
-use crate::fixture::{Served, keys, request, serve, write_index_of};
+use crate::fixture::{Served, keys, serve, write_index_of};
 
 /// Documents of an index: their keys tell which one.
 pub(crate) fn documents(hundred: usize, count: usize) -> Vec<(String, String)> {
@@ -61,7 +60,7 @@ pub(crate) async fn towers(services: &[&EncoderService]) -> QuestionTowers {
 }
 
 /// A searcher over the indexes `zoo`, which is the default, and `alp` of one directory.
-struct Several {
+pub(crate) struct Several {
     pub(crate) directory: tempfile::TempDir,
     pub(crate) _encoder: EncoderService,
     pub(crate) engine: Arc<Engine>,

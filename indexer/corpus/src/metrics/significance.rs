@@ -61,7 +61,7 @@ pub enum Incomparable {
     Lengths {
         /// Questions of the first system.
         first: usize,
-        /// The number of values of the second system.
+        /// Questions of the second system.
         second: usize,
     },
     /// A question that only one of them has.

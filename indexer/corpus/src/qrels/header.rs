@@ -113,14 +113,12 @@ impl QrelsHeader {
     }
 
     pub(super) fn parse<'a>(&self, line: &'a str) -> Result<Judgement<'a>, CorpusProblem> {
-        let value = |column: &'a str| {
-            if self.quoted {
-                column.trim().trim_matches('"')
-            } else {
-                column
+        let mut columns: Vec<&str> = split(line, self.tabbed).collect();
+        if self.quoted {
+            for column in &mut columns {
+                *column = column.trim().trim_matches('"');
             }
-        };
-        let columns: Vec<&str> = split(line, self.tabbed).map(value).collect();
+        }
         let place = |at: usize| columns.get(at).copied();
         let found = (place(self.query), place(self.key), place(self.grade));
         let (Some(query), Some(key), Some(grade)) = found else {

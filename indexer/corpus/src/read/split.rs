@@ -1,7 +1,7 @@
 //! Documents as passages of whole sentences.
 use std::ops::Range;
 
-use serde_json::{Map, Value};
+use serde_json::Map;
 use unicode_segmentation::UnicodeSegmentation as _;
 
 use super::Split;
@@ -48,25 +48,18 @@ impl Split {
             self.cut_part(&document.text, part)
                 .map(move |bytes| (bytes, &part.path))
         });
-        let passage = |(number, (bytes, heading)): (usize, (Range<usize>, &String))| {
-            let text = document.text.get(bytes.clone()).unwrap_or_default();
-            let of: [(&str, Value); 2] = [(DOCUMENT, document.key.clone().into()), (PASSAGE, number.into())];
-            let heading = (!heading.is_empty()).then(|| (HEADING, Value::from(heading.as_str())));
-            let of = of.into_iter().chain(heading);
-            let of = of.map(|(name, value)| (name.to_owned(), value)).collect::<Map<_, _>>();
-            let metadata = Metadata::with(metadata, &of);
-            let passage = Document {
-                key: format!("{}#{number}", document.key),
-                title: document.title.clone(),
-                text: text.to_owned(),
-                metadata: metadata.map_err(|error| CorpusProblem::Json {
-                    message: error.to_string(),
-                })?,
-                place: whole.part(bytes),
-            };
-            Ok(passage)
-        };
-        texts.enumerate().map(passage).collect()
+        texts
+            .enumerate()
+            .map(|(number, (bytes, heading))| {
+                Ok(Document {
+                    key: format!("{}#{number}", document.key),
+                    title: document.title.clone(),
+                    text: document.text.get(bytes.clone()).unwrap_or_default().to_owned(),
+                    metadata: passage_metadata(document, number, heading)?,
+                    place: whole.part(bytes),
+                })
+            })
+            .collect()
     }
 
     /// The bytes of the passages of a part.
@@ -156,6 +149,19 @@ impl Split {
         }
         pieces
     }
+}
+
+/// The metadata of a passage: those of its document, with the fields that say where it stands.
+fn passage_metadata(document: &Document, number: usize, heading: &str) -> Result<Option<Metadata>, CorpusProblem> {
+    let mut fields = Map::new();
+    fields.insert(DOCUMENT.to_owned(), document.key.clone().into());
+    fields.insert(PASSAGE.to_owned(), number.into());
+    if !heading.is_empty() {
+        fields.insert(HEADING.to_owned(), heading.into());
+    }
+    Metadata::with(document.metadata.as_ref(), &fields).map_err(|error| CorpusProblem::Json {
+        message: error.to_string(),
+    })
 }
 
 /// The bytes of a part of a text without white space around it.

@@ -185,24 +185,24 @@ pub(super) fn unclosed(why: &str) -> CorpusProblem {
     }
 }
 
+/// The contents of the elements of a name; `upper` is the document in capitals.
+fn contents<'a>(document: &'a str, upper: &str, name: &str) -> Result<Vec<&'a str>, CorpusProblem> {
+    let found = elements(upper, name);
+    if !found.is_closed {
+        return Err(CorpusProblem::Record {
+            message: format!("no </{name}> after <{name}>"),
+        });
+    }
+    let places = found.places.into_iter();
+    Ok(places.filter_map(|(content, _)| document.get(content)).collect())
+}
+
 /// A `<DOC>` after its name: attributes, and content.
 fn parse(document: &str) -> Result<Document, CorpusProblem> {
     let Tag { attributes, end } = tag(document)?;
     let document = document.get(end..).unwrap_or_default();
     let upper = document.to_ascii_uppercase();
-    let of = |name: &str| -> Result<Vec<&str>, CorpusProblem> {
-        let found = elements(&upper, name);
-        if !found.is_closed {
-            return Err(CorpusProblem::Record {
-                message: format!("no </{name}> after <{name}>"),
-            });
-        }
-        Ok(found
-            .places
-            .into_iter()
-            .filter_map(|(content, _)| document.get(content))
-            .collect())
-    };
+    let of = |name: &str| contents(document, &upper, name);
     let missing = || CorpusProblem::MissingField {
         expected: "<DOCNO>, or an attribute `id` of <DOC>".to_owned(),
     };

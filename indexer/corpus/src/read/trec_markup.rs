@@ -82,17 +82,17 @@ pub(super) fn plain(text: &str) -> String {
 
 /// Where a tag of this name begins: `<DOC>` or `<DOC attribute>`, and not `<DOCNO>`.
 pub(super) fn find(line: &str, tag: &str) -> Option<usize> {
-    let bytes = line.as_bytes();
-    let is_tag = |at: &usize| {
-        let named = bytes
-            .get(*at..at + tag.len())
-            .is_some_and(|name| name.eq_ignore_ascii_case(tag.as_bytes()));
-        named
-            && bytes
-                .get(at + tag.len())
-                .is_none_or(|next| matches!(next, b'>' | b' ' | b'\t' | b'\r' | b'\n'))
-    };
-    line.match_indices('<').map(|(at, _)| at).find(is_tag)
+    let mut places = line.match_indices('<').map(|(at, _)| at);
+    places.find(|at| is_tag_at(line.as_bytes(), *at, tag))
+}
+
+fn is_tag_at(line: &[u8], at: usize, tag: &str) -> bool {
+    let end = at + tag.len();
+    let is_named = line
+        .get(at..end)
+        .is_some_and(|name| name.eq_ignore_ascii_case(tag.as_bytes()));
+    let next = line.get(end);
+    is_named && next.is_none_or(|next| matches!(next, b'>' | b' ' | b'\t' | b'\r' | b'\n'))
 }
 
 /// The place after a tag that begins at `at`.

@@ -59,14 +59,15 @@ fn is_zero(value: &f64) -> bool {
 pub struct ExpansionPoint {
     /// Beam width.
     pub ef: usize,
-    /// The expansions of half of the questions are at most these.
+    /// Half of the questions take at most this many expansions.
     pub p50: u64,
-    /// Of 90 %; searches for at most ten hits end there. 0 in shards of earlier releases, whose searches are beams.
+    /// 90 % of the questions take at most this many; searches for at most ten hits end there. 0 in shards of earlier
+    /// releases, whose searches are beams.
     #[serde(default)]
     pub p90: u64,
-    /// Of 95 %, if they did not.
+    /// 95 % of the questions would take at most this many, if searches did not end before.
     pub p95: u64,
-    /// The expansions of 99 % of the questions are at most these.
+    /// 99 % of the questions would take at most this many.
     pub p99: u64,
 }
 

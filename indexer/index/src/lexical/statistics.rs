@@ -44,6 +44,18 @@ pub(super) struct CountedShard {
     lengths: Option<DocumentLengths>,
 }
 
+impl CountedShard {
+    fn new(shard: &TextShard) -> Self {
+        Self {
+            path: shard.path().to_owned(),
+            searcher: shard.searcher.clone(),
+            body: shard.fields.body,
+            analyzer: shard.analyzer,
+            lengths: shard.lengths.clone(),
+        }
+    }
+}
+
 /// The documents that are counted, where they are not all.
 #[derive(Clone)]
 struct CountedDocuments {
@@ -65,14 +77,7 @@ impl std::fmt::Debug for CorpusStatistics {
 impl CorpusStatistics {
     /// Over these shards.
     pub fn new<'a>(shards: impl IntoIterator<Item = &'a TextShard>) -> Self {
-        let counted = |shard: &TextShard| CountedShard {
-            path: shard.path().to_owned(),
-            searcher: shard.searcher.clone(),
-            body: shard.fields.body,
-            analyzer: shard.analyzer,
-            lengths: shard.lengths.clone(),
-        };
-        let shards = shards.into_iter().map(counted).collect();
+        let shards = shards.into_iter().map(CountedShard::new).collect();
         Self {
             shards,
             deleted: Vec::new(),

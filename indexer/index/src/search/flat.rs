@@ -63,20 +63,24 @@ pub fn exact_scan(
                 .filter(|node| (*node as usize) < rows.count())
                 .all(&mut offer),
         };
-    let found = |scan: Scan| SearchHits {
-        hits: if whole { scan.finish() } else { Vec::new() },
-        cost: Cost {
-            scored: compared,
-            scans: 1,
-            ..Cost::default()
-        },
-        completeness: match (whole, damaged) {
-            (false, _) => Completeness::Cancelled,
-            (true, true) => Completeness::Damaged,
-            (true, false) => Completeness::Complete,
-        },
+    let completeness = match (whole, damaged) {
+        (false, _) => Completeness::Cancelled,
+        (true, true) => Completeness::Damaged,
+        (true, false) => Completeness::Complete,
     };
-    scans.into_iter().map(found).collect()
+    let cost = Cost {
+        scored: compared,
+        scans: 1,
+        ..Cost::default()
+    };
+    let scans = scans.into_iter();
+    scans
+        .map(|scan| SearchHits {
+            hits: if whole { scan.finish() } else { Vec::new() },
+            cost,
+            completeness,
+        })
+        .collect()
 }
 
 /// The best hits so far, and more that may be among them.

@@ -205,15 +205,15 @@ type CommonChecksums = BTreeMap<(String, String), u32>;
 fn read_noted(index: &Path) -> Result<CommonChecksums> {
     let text = read(index, NOTED)?.unwrap_or_default();
     let text = String::from_utf8_lossy(&text).into_owned();
-    let line = |line: &str| {
-        let mut parts = line.split('\t');
-        let (url, name, checksum) = (parts.next()?, parts.next()?, parts.next()?);
-        Some((
-            (url.to_owned(), name.to_owned()),
-            u32::from_str_radix(checksum, 16).ok()?,
-        ))
-    };
-    Ok(text.lines().filter_map(line).collect())
+    Ok(text.lines().filter_map(noted_checksum).collect())
+}
+
+/// URL, name and checksum of a line.
+fn noted_checksum(line: &str) -> Option<((String, String), u32)> {
+    let mut parts = line.split('\t');
+    let (url, name, checksum) = (parts.next()?, parts.next()?, parts.next()?);
+    let checksum = u32::from_str_radix(checksum, 16).ok()?;
+    Some(((url.to_owned(), name.to_owned()), checksum))
 }
 
 /// Notes what both sides have now. Under the lock of the directory: another push, to another URL, may note its own.

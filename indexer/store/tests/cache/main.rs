@@ -49,7 +49,7 @@ fn kept(mirror: &Mirror) -> (Vec<u64>, String) {
     )
 }
 
-fn is(generations: &[u64], shards: &str) -> (Vec<u64>, String) {
+fn expected(generations: &[u64], shards: &str) -> (Vec<u64>, String) {
     (generations.to_vec(), shards.to_owned())
 }
 
@@ -61,18 +61,21 @@ async fn the_oldest_generations_make_room_and_what_is_read_stays() {
         place.push(generation, &ids).await;
         mirror.refresh(&always).await.unwrap();
     }
-    assert_eq!(kept(&mirror), is(&[1, 2], "a b c"));
+    assert_eq!(kept(&mirror), expected(&[1, 2], "a b c"));
     // The next generation needs one shard more: only `a` goes, for another generation names `b`.
     place.push(3, &["c", "d"]).await;
     let reading = ReaderLock::acquire(mirror.directory(), 2).unwrap();
     let pulled = mirror.refresh(&always).await.unwrap();
     assert_eq!((pulled.generation, pulled.files, pulled.present), (3, 1, 1));
-    assert_eq!(kept(&mirror), is(&[2, 3], "b c d"));
+    assert_eq!(kept(&mirror), expected(&[2, 3], "b c d"));
     // A generation that is read is not removed for the next one; once nobody reads it, it is.
     place.push(4, &["d", "e"]).await;
     let error = mirror.refresh(&always).await.unwrap_err();
     assert!(matches!(error, Error::NoRoom { generation: 4, .. }), "{error}");
-    assert_eq!((kept(&mirror), mirror.generation()), (is(&[2, 3], "b c d"), Some(3)));
+    assert_eq!(
+        (kept(&mirror), mirror.generation()),
+        (expected(&[2, 3], "b c d"), Some(3))
+    );
     drop(reading);
     // Nor is anything of a neighbour that cannot be read.
     let damaged = place.cache().join("damaged");
@@ -82,12 +85,12 @@ async fn the_oldest_generations_make_room_and_what_is_read_stays() {
     mirror.refresh(&always).await.unwrap();
     assert_eq!(
         (kept(&mirror), names(&damaged.join("shards"))),
-        (is(&[3, 4], "c d e"), "x".to_owned())
+        (expected(&[3, 4], "c d e"), "x".to_owned())
     );
     // A generation of files that are there: nothing is fetched, nor removed.
     place.push(5, &["c", "d"]).await;
     assert_eq!(mirror.refresh(&always).await.unwrap().files, 0);
-    assert_eq!(kept(&mirror), is(&[3, 4, 5], "c d e"));
+    assert_eq!(kept(&mirror), expected(&[3, 4, 5], "c d e"));
 }
 
 #[tokio::test]
@@ -117,7 +120,7 @@ async fn what_does_not_fit_is_refused_with_the_figures() {
         assert!(text.contains(part), "{part}: {text}");
     }
     assert!(!error.is_transient());
-    assert_eq!((kept(&mirror), mirror.generation()), (is(&[1], "a"), Some(1)));
+    assert_eq!((kept(&mirror), mirror.generation()), (expected(&[1], "a"), Some(1)));
     // Another index of the cache counts, and what it has no use for any more makes room for this one.
     let other = Cache::new(&place.cache(), None).mirror(place.remote("memory://news"));
     assert!(other.directory() != mirror.directory());
@@ -129,9 +132,12 @@ async fn what_does_not_fit_is_refused_with_the_figures() {
     );
     place.push(3, &["c"]).await;
     other.refresh(&always).await.unwrap();
-    assert_eq!(kept(&other), is(&[2, 3], "b c"));
+    assert_eq!(kept(&other), expected(&[2, 3], "b c"));
     place.mirror(Some(3)).refresh(&always).await.unwrap();
-    assert_eq!((kept(&other), kept(&mirror)), (is(&[3], "c"), is(&[1, 3], "a c")));
+    assert_eq!(
+        (kept(&other), kept(&mirror)),
+        (expected(&[3], "c"), expected(&[1, 3], "a c"))
+    );
 }
 
 #[tokio::test]
@@ -155,7 +161,10 @@ async fn a_restart_fetches_what_is_missing_and_needs_no_store_for_what_it_has() 
     drop(other);
     let pulled = mirror.refresh(&always).await.unwrap();
     assert!(pulled.files >= 1 && pulled.files <= 4 && pulled.is_new, "{pulled:?}");
-    assert_eq!((kept(&mirror), mirror.generation()), (is(&[1], "a b c d e f"), Some(1)));
+    assert_eq!(
+        (kept(&mirror), mirror.generation()),
+        (expected(&[1], "a b c d e f"), Some(1))
+    );
     let pointer = mirror.look().await.unwrap();
     assert_eq!(
         pointer,
@@ -172,7 +181,7 @@ async fn a_restart_fetches_what_is_missing_and_needs_no_store_for_what_it_has() 
     assert_eq!((pulled.generation, pulled.files), (3, 1));
     assert_eq!(
         (kept(&mirror), names(&staged)),
-        (is(&[1, 3], "a b c d e f h i"), String::new())
+        (expected(&[1, 3], "a b c d e f h i"), String::new())
     );
     // Back to the generation before, which a refresh ends.
     let back = || manifest::point_to(mirror.directory(), 1, &WriteLock::acquire(mirror.directory()).unwrap());
@@ -257,7 +266,7 @@ async fn one_generation_before_the_current_one_is_kept_and_leftovers_go() {
     }
     let reading = ReaderLock::acquire(mirror.directory(), 1).unwrap();
     assert_eq!(mirror.tidy(Some(2)).unwrap(), [3]);
-    assert_eq!(kept(&mirror), is(&[1, 2, 4], "a b d"));
+    assert_eq!(kept(&mirror), expected(&[1, 2, 4], "a b d"));
     drop(reading);
     // As a process leaves them that was killed while it pulled, or removed.
     for left in ["shards/x", "shards/y", ".removed/shards/x"] {
@@ -266,7 +275,7 @@ async fn one_generation_before_the_current_one_is_kept_and_leftovers_go() {
         fs_err::write(left.join("dense.dyad"), "x").unwrap();
     }
     assert_eq!(mirror.tidy(None).unwrap(), [1]);
-    assert_eq!(kept(&mirror), is(&[2, 4], "b d"));
+    assert_eq!(kept(&mirror), expected(&[2, 4], "b d"));
     assert!(!mirror.directory().join(".removed").exists());
 }
 
@@ -293,7 +302,7 @@ async fn another_index_under_the_same_url_is_told() {
         error.to_string().contains(&mirror.directory().display().to_string()),
         "{error}"
     );
-    assert_eq!((kept(&mirror), mirror.generation()), (is(&[1], "a"), Some(1)));
+    assert_eq!((kept(&mirror), mirror.generation()), (expected(&[1], "a"), Some(1)));
 }
 
 #[test]

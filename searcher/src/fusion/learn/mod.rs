@@ -164,21 +164,7 @@ impl Trials {
             bm25,
             default,
         } = self;
-        let cross_validated: Vec<f64> = {
-            let chosen: Vec<Option<&(Fusion, Vec<f64>)>> = (0..FOLDS)
-                .map(|fold| best(&tried, |number| number % FOLDS != fold))
-                .collect();
-            let value = |number: usize| {
-                chosen
-                    .get(number % FOLDS)
-                    .copied()
-                    .flatten()
-                    .and_then(|(_, values)| values.get(number))
-            };
-            (0..default.len())
-                .map(|number| value(number).copied().unwrap_or_default())
-                .collect()
-        };
+        let cross_validated = cross_validated(&tried, default.len());
         let better = cross_validated.iter().sum::<f64>() > default.iter().sum::<f64>();
         let fusion = best(&tried, |_| true)
             .filter(|_| better)
@@ -193,25 +179,41 @@ impl Trials {
     }
 }
 
+/// The value of each question by what was best on the other folds.
+fn cross_validated(tried: &[(Fusion, Vec<f64>)], questions: usize) -> Vec<f64> {
+    let mut values = vec![0.0; questions];
+    for fold in 0..FOLDS {
+        let Some((_, of_best)) = best(tried, |number| number % FOLDS != fold) else {
+            continue;
+        };
+        for (number, value) in values.iter_mut().enumerate().skip(fold).step_by(FOLDS) {
+            *value = of_best.get(number).copied().unwrap_or_default();
+        }
+    }
+    values
+}
+
 /// All that is tried in an index whose default this is, what is to be preferred first.
 fn grid(own: Fusion) -> Vec<Fusion> {
-    let of = |method| {
-        let default = own.by(method);
-        let mut weights: Vec<f64> = (1..STEPS).map(|step| f64::from(step) / f64::from(STEPS)).collect();
-        weights.retain(|weight| method != FusionMethod::LogOdds || *weight <= MOST_OF_LOG_ODDS);
-        let distance = |weight: &f64| (weight - default.dense_weight).abs();
-        weights.sort_by(|one, other| distance(one).total_cmp(&distance(other)));
-        weights.into_iter().map(move |dense_weight| Fusion {
-            dense_weight,
-            ..default
-        })
-    };
     let log_odds = own.logit_scale.map(|_| FusionMethod::LogOdds);
     log_odds
         .into_iter()
         .chain([FusionMethod::WeightedSum, FusionMethod::MinMax])
-        .flat_map(of)
+        .flat_map(|method| weighted(own.by(method)))
         .collect()
+}
+
+/// A method with all weights that are tried, the nearest to its default first.
+fn weighted(default: Fusion) -> Vec<Fusion> {
+    let mut weights: Vec<f64> = (1..STEPS).map(|step| f64::from(step) / f64::from(STEPS)).collect();
+    weights.retain(|weight| default.method != FusionMethod::LogOdds || *weight <= MOST_OF_LOG_ODDS);
+    let distance = |weight: &f64| (weight - default.dense_weight).abs();
+    weights.sort_by(|one, other| distance(one).total_cmp(&distance(other)));
+    let weighted = weights.into_iter().map(|dense_weight| Fusion {
+        dense_weight,
+        ..default
+    });
+    weighted.collect()
 }
 
 /// The first with the highest sum over some of the questions.

@@ -62,6 +62,23 @@ pub(in crate::run) struct Chunk {
     pub(in crate::run) has_dense: bool,
 }
 
+impl Chunk {
+    /// Some of the groups of questions with equal filters.
+    fn new(numbers: Range<usize>, groups: &[Vec<usize>], items: &[BatchItem]) -> Self {
+        let members = groups.get(numbers.clone()).unwrap_or_default().iter().flatten();
+        let plans: Vec<&SearchPlan> = members
+            .filter_map(|number| items.get(*number))
+            .map(|item| &item.plan)
+            .collect();
+        Self {
+            groups: numbers,
+            has_filter: plans.iter().any(|plan| plan.filter.is_some()),
+            has_text: plans.iter().any(|plan| plan.text_depth.is_some()),
+            has_dense: plans.iter().any(|plan| plan.dense.is_some()),
+        }
+    }
+}
+
 /// The generation of an index that answers the questions of a call.
 #[derive(Debug)]
 pub(in crate::run) struct SearchedIndex {
@@ -121,21 +138,11 @@ impl QuestionBatch {
                 .map(|(number, item)| (item.filter.as_deref(), number)),
         );
         let groups: Vec<Vec<usize>> = groups.into_iter().map(|(_, group)| group).collect();
-        let chunk = |start: usize| {
-            let groups_of = start..groups.len().min(start + filters_at_once.max(1));
-            let numbers = groups.get(groups_of.clone()).unwrap_or_default().iter().flatten();
-            let plans: Vec<&SearchPlan> = numbers
-                .filter_map(|number| items.get(*number))
-                .map(|item| &item.plan)
-                .collect();
-            Chunk {
-                groups: groups_of,
-                has_filter: plans.iter().any(|plan| plan.filter.is_some()),
-                has_text: plans.iter().any(|plan| plan.text_depth.is_some()),
-                has_dense: plans.iter().any(|plan| plan.dense.is_some()),
-            }
-        };
-        let chunks: Vec<Chunk> = (0..groups.len()).step_by(filters_at_once.max(1)).map(chunk).collect();
+        let at_once = filters_at_once.max(1);
+        let chunks: Vec<Chunk> = (0..groups.len())
+            .step_by(at_once)
+            .map(|start| Chunk::new(start..groups.len().min(start + at_once), &groups, &items))
+            .collect();
         let open = chunks
             .iter()
             .map(|chunk| usize::from(chunk.has_text) + usize::from(chunk.has_dense))
@@ -195,37 +202,41 @@ impl QuestionBatch {
 
     /// The nodes that each filter of the chunk allows, in order.
     pub(in crate::run) fn filter(&self, chunk: &Chunk) -> Result<Vec<Allowed>> {
-        let one = |(members, _): &(Vec<BatchMember<'_>>, Option<&[NodeSet]>)| {
-            let Some(item) = members.first().map(|first| first.item) else {
-                return Ok(None);
-            };
-            let (Some(filter), Some(encoded)) = (&item.plan.filter, &item.filter) else {
-                return Ok(None);
-            };
-            let started = Instant::now();
-            let (cache, cancel) = (self.filters.as_deref(), &*self.cancel);
-            let (allowed, cached) =
-                AllowedNodes::find(filter, encoded, self.scope.is_some(), &self.snapshot, cache, cancel)?;
-            // Which fields other documents have is theirs.
-            let notes = if self.scope.is_some() {
-                Vec::new()
-            } else {
-                allowed.notes.clone()
-            };
-            let (documents, nodes) = (allowed.len(), Some(Arc::clone(&allowed)));
-            let filtered = FilteredNodes {
-                notes,
-                documents,
-                took_us: micros(started),
-                cached,
-                allowed: nodes,
-            };
-            for member in members {
-                member.found.filter.get_or_init(|| filtered.clone());
-            }
-            Ok(Some(allowed))
+        self.members(chunk, &[])
+            .par_iter()
+            .map(|(members, _)| self.filter_for(members))
+            .collect()
+    }
+
+    /// The nodes that the filter of these questions allows; none where they have no filter.
+    fn filter_for(&self, members: &[BatchMember<'_>]) -> Result<Allowed> {
+        let Some(item) = members.first().map(|first| first.item) else {
+            return Ok(None);
         };
-        self.members(chunk, &[]).par_iter().map(one).collect()
+        let (Some(filter), Some(encoded)) = (&item.plan.filter, &item.filter) else {
+            return Ok(None);
+        };
+        let started = Instant::now();
+        let (cache, cancel) = (self.filters.as_deref(), &*self.cancel);
+        let (allowed, cached) =
+            AllowedNodes::find(filter, encoded, self.scope.is_some(), &self.snapshot, cache, cancel)?;
+        // Which fields other documents have is theirs.
+        let notes = if self.scope.is_some() {
+            Vec::new()
+        } else {
+            allowed.notes.clone()
+        };
+        let filtered = FilteredNodes {
+            notes,
+            documents: allowed.len(),
+            took_us: micros(started),
+            cached,
+            allowed: Some(Arc::clone(&allowed)),
+        };
+        for member in members {
+            member.found.filter.get_or_init(|| filtered.clone());
+        }
+        Ok(Some(allowed))
     }
 
     /// BM25 for the questions that want it.

@@ -233,34 +233,24 @@ impl Bm25Scorer<'_> {
         key: &str,
         cancel: &SearchCancellation,
     ) -> Result<v1::Placement> {
-        let pass = |at: usize, searched: &Shard, take: &mut dyn FnMut(u32, f32)| -> Result<()> {
-            let allowed = nodes(self.allowed, at, searched);
-            let one = |other, score| {
-                if (at, other) == (shard, node) || allowed.is_none_or(|nodes| nodes.contains(other)) {
-                    take(other, score);
-                }
-            };
-            let text = &searched.text;
-            let is_whole = match self.documents.map(|documents| documents.of_shard(at, text)) {
-                Some(scores) => self.weighed.each_in_documents(scores, one, cancel)?,
-                None => self.weighed.each(text, one, cancel)?,
-            };
-            if is_whole { Ok(()) } else { Err(cancel.deadline_error()) }
-        };
         let mut score = 0.0;
         if let Some(own) = snapshot.shards().get(shard) {
-            pass(shard, own, &mut |other, sum| {
+            let take = |other, sum| {
                 if other == node {
                     score = sum;
                 }
-            })?;
+            };
+            self.each_match(shard, own, cancel, take)?;
         }
-        let ahead = |(at, shard): (usize, &Shard)| -> Result<u32> {
-            let (keys, mut ahead) = (shard.dense.keys(), 0);
+        let ahead = |(at, other): (usize, &Shard)| -> Result<u32> {
+            let (keys, allowed, mut ahead) = (other.dense.keys(), nodes(self.allowed, at, other), 0);
             // A score with a smaller key wins ties.
-            pass(at, shard, &mut |other, sum| {
-                ahead += u32::from(sum > score || (sum.total_cmp(&score).is_eq() && keys.key(other) < key));
-            })?;
+            let take = |other, sum: f32| {
+                let counts = (at, other) == (shard, node) || allowed.is_none_or(|nodes| nodes.contains(other));
+                let is_ahead = sum > score || (sum.total_cmp(&score).is_eq() && keys.key(other) < key);
+                ahead += u32::from(counts && is_ahead);
+            };
+            self.each_match(at, other, cancel, take)?;
             Ok(ahead)
         };
         let ahead: u32 = snapshot
@@ -270,6 +260,21 @@ impl Bm25Scorer<'_> {
             .map(ahead)
             .sum::<Result<u32>>()?;
         Ok(v1::Placement { rank: ahead + 1, score })
+    }
+
+    /// Calls `take` for every matching document of a shard, with its score.
+    fn each_match(
+        &self,
+        number: usize,
+        shard: &Shard,
+        cancel: &SearchCancellation,
+        take: impl FnMut(u32, f32),
+    ) -> Result<()> {
+        let is_whole = match self.documents.map(|documents| documents.of_shard(number, &shard.text)) {
+            Some(scores) => self.weighed.each_in_documents(scores, take, cancel)?,
+            None => self.weighed.each(&shard.text, take, cancel)?,
+        };
+        if is_whole { Ok(()) } else { Err(cancel.deadline_error()) }
     }
 }
 

@@ -9,7 +9,7 @@ use dyad_proto::v1;
 use super::answer::{Answer, AnswerHit, reply_document};
 use super::batch::{BatchItem, QuestionBatch, micros};
 use super::surrounding::Surroundings;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::plan::StoredFields;
 use crate::run::resources::reply_memory::ReplyBudget;
 
@@ -44,7 +44,7 @@ pub(super) fn fetch(batch: &QuestionBatch, item: &BatchItem, answer: &mut Answer
     if !plan.wants_documents() {
         return Ok(());
     }
-    let (fetching, has_fields) = (Instant::now(), plan.fields != StoredFields::None);
+    let fetching = Instant::now();
     let question = (plan.snippet_bytes > 0).then(|| snapshot.question(&item.query));
     let weighed = question.as_ref().map(|question| {
         question
@@ -54,48 +54,67 @@ pub(super) fn fetch(batch: &QuestionBatch, item: &BatchItem, answer: &mut Answer
     let snippets = weighed
         .transpose()?
         .map(|weighed| Snippets::new(&weighed, plan.snippet_bytes));
-    let surroundings = |bytes| {
-        Ok::<_, Error>(Surroundings::new(
-            snapshot,
-            bytes,
-            batch.allowed_to_caller()?.map(|allowed| Arc::clone(&allowed.shards)),
-        ))
+    let surroundings = if plan.surrounding_bytes > 0 {
+        let scope = batch.allowed_to_caller()?.map(|allowed| Arc::clone(&allowed.shards));
+        Some(Surroundings::new(snapshot, plan.surrounding_bytes, scope))
+    } else {
+        None
     };
-    let mut surroundings = Some(plan.surrounding_bytes)
-        .filter(|bytes| *bytes > 0)
-        .map(surroundings)
-        .transpose()?;
-    let mut fill = |AnswerHit { hit, shard, node, .. }: &mut AnswerHit| -> Result<()> {
-        cancel.check()?;
-        let document = snapshot.document(*shard, *node)?;
-        if let Some(surroundings) = &mut surroundings {
-            hit.surrounding = surroundings.read(*shard, *node, &document.text)?;
-            let shown = hit.surrounding.as_ref();
-            budget.take_bytes(shown.map_or(0, |shown| shown.before.len() + shown.after.len()))?;
-        }
-        if let Some(snippets) = &snippets {
-            let snippet = snippets.extract(&document.text);
-            budget.take_bytes(snippet.text.len() + size_of_val(&*snippet.highlights))?;
-            hit.snippet = Some(reply_snippet(snippet));
-        }
-        if has_fields {
-            let document = plan.fields.select(document);
-            budget.take(&document)?;
-            hit.document = Some(reply_document(document));
-        }
-        Ok(())
+    let mut filler = HitFiller {
+        batch,
+        fields: &plan.fields,
+        snippets,
+        surroundings,
+        budget,
     };
     let lists = answer
         .compared
         .as_mut()
         .map(|all| [&mut all.dense, &mut all.bm25, &mut all.hybrid]);
     for hit in answer.hits.iter_mut().chain(lists.into_iter().flatten().flatten()) {
-        fill(hit)?;
-        hit.members.iter_mut().try_for_each(&mut fill)?;
+        filler.fill(hit)?;
+        hit.members.iter_mut().try_for_each(|member| filler.fill(member))?;
     }
     let timings = answer.timings();
     (timings.fetch_us, timings.total_us) = (micros(fetching), micros(batch.started));
     Ok(())
+}
+
+/// Fills hits with what a plan wants of their documents.
+struct HitFiller<'a> {
+    batch: &'a QuestionBatch,
+    fields: &'a StoredFields,
+    /// Makes the snippets, where they are wanted.
+    snippets: Option<Snippets>,
+    /// Reads the text around passages, where it is wanted.
+    surroundings: Option<Surroundings<'a>>,
+    budget: &'a ReplyBudget,
+}
+
+impl HitFiller<'_> {
+    fn fill(&mut self, filled: &mut AnswerHit) -> Result<()> {
+        let AnswerHit { hit, shard, node, .. } = filled;
+        self.batch.cancel.check()?;
+        let document = self.batch.snapshot.document(*shard, *node)?;
+        if let Some(surroundings) = &mut self.surroundings {
+            hit.surrounding = surroundings.read(*shard, *node, &document.text)?;
+            let shown = hit.surrounding.as_ref();
+            self.budget
+                .take_bytes(shown.map_or(0, |shown| shown.before.len() + shown.after.len()))?;
+        }
+        if let Some(snippets) = &self.snippets {
+            let snippet = snippets.extract(&document.text);
+            self.budget
+                .take_bytes(snippet.text.len() + size_of_val(&*snippet.highlights))?;
+            hit.snippet = Some(reply_snippet(snippet));
+        }
+        if *self.fields != StoredFields::None {
+            let document = self.fields.select(document);
+            self.budget.take(&document)?;
+            hit.document = Some(reply_document(document));
+        }
+        Ok(())
+    }
 }
 
 /// A snippet as replies have it.

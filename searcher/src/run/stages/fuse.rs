@@ -195,21 +195,25 @@ fn union(dense: &[DocumentHit], text: &[DocumentHit]) -> Vec<DocumentHit> {
 /// distance)`. A document whose vector is damaged has none.
 fn bounded_dense(snapshot: &Snapshot, values: &[f32], hits: Vec<DocumentHit>) -> Vec<DocumentHit> {
     let metric = snapshot.manifest().model.metric;
-    let bounded = |hit: DocumentHit| {
+    let bounded = hits.into_iter().filter_map(|hit| {
         let score = snapshot.shards().get(hit.shard)?.dense.score(hit.node, values)?;
-        let score = match metric {
-            Metric::Cosine => 0.5 * (1.0 + score),
-            Metric::Dot => 0.5 + score.atan() * std::f32::consts::FRAC_1_PI,
-            // The score is minus half the squared distance.
-            Metric::L2 => 1.0 / (1.0 - 2.0 * score),
-        };
-        // Rounding, and vectors of a length near 1.
         Some(DocumentHit {
-            score: score.clamp(0.0, 1.0),
+            score: bounded_score(score, metric),
             ..hit
         })
+    });
+    bounded.collect()
+}
+
+fn bounded_score(score: f32, metric: Metric) -> f32 {
+    let score = match metric {
+        Metric::Cosine => 0.5 * (1.0 + score),
+        Metric::Dot => 0.5 + score.atan() * std::f32::consts::FRAC_1_PI,
+        // The score is minus half the squared distance.
+        Metric::L2 => 1.0 / (1.0 - 2.0 * score),
     };
-    hits.into_iter().filter_map(bounded).collect()
+    // Rounding, and vectors of a length near 1.
+    score.clamp(0.0, 1.0)
 }
 
 #[cfg(test)]

@@ -1,9 +1,5 @@
 //! The judged questions of a BEIR folder.
 
-use std::io::Write as _;
-
-use proptest::prelude::*;
-
 use super::super::*;
 use super::{passage, read_with};
 

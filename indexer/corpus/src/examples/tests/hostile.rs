@@ -1,12 +1,11 @@
 //! Whatever a file holds, it is read or refused.
 
-use std::io::Write as _;
 use std::path::Path;
 
 use proptest::prelude::*;
 
 use super::super::*;
-use super::{example, file, read_with, skipping};
+use super::{file, read_with, skipping};
 
 /// What is read asks something and is answered; what is refused names its file.
 fn is_valid(path: &Path, options: &ExampleOptions) {

@@ -1,7 +1,5 @@
 //! SQuAD's articles, and the collection of sentences that is made of them.
 
-use std::io::Write as _;
-
 use super::super::*;
 use super::{file, passage, read_with, refusal, skipping};
 use crate::error::Error;

@@ -118,7 +118,7 @@ proptest! {
         let mut next = 0;
         let mut source = String::new();
         for (mark, count) in &blocks {
-            let end = |number: usize| if number % 3 == 0 { "." } else { "" };
+            let end = |number: usize| if number.is_multiple_of(3) { "." } else { "" };
             let block: Vec<String> = (next..next + count).map(|number| format!("w{number}{}", end(number))).collect();
             next += count;
             source.extend([mark, block.join(" ").as_str(), "\n\n"]);

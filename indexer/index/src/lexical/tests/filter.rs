@@ -6,12 +6,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::filter_oracle::{documents, exactly, exists, passes, shard, values};
+use super::filter_oracle::{documents, exactly, passes, shard};
 use crate::language::TextLanguage;
 use crate::lexical::analyzer::Analyzer;
-use crate::lexical::facts;
 use crate::lexical::schema::schema;
-use crate::lexical::{DocumentFilter, FieldValue, TextShard};
+use crate::lexical::{DocumentFilter, FieldValue, TextShard, facts};
 
 const NUMBERS: [&str; 20] = [
     "-3",

@@ -1,12 +1,9 @@
 //! Documents to filter, and what a filter allows of them by its definition.
 
 use std::ops::Bound;
-use std::sync::atomic::Ordering;
 
-use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::filter::{filter, value};
 use crate::language::TextLanguage;
 use crate::lexical::{DocumentFilter, ExactNumber, FieldValue, TextDocument, TextShard, TextWriter};
 

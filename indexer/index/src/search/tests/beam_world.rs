@@ -73,10 +73,10 @@ fn graph(rows: &DenseRows<'_>, metric: Metric) -> Graph {
 }
 
 pub(super) struct World {
-    values: Vec<f32>,
+    pub(super) values: Vec<f32>,
     pub(super) queries: Vec<f32>,
     pub(super) arranged: Arranged,
-    metric: Metric,
+    pub(super) metric: Metric,
 }
 
 impl World {
@@ -102,7 +102,7 @@ impl World {
 
     pub(super) fn search(&self, queries: &[&[f32]], params: &SearchParams<'_>) -> Vec<SearchHits<Scored>> {
         self.answers(queries, |shard, found| {
-            shard.search(queries, params, &mut SearchScratch::default(), found)
+            shard.search(queries, params, &mut SearchScratch::default(), found);
         })
     }
 
@@ -114,7 +114,7 @@ impl World {
         })
     }
 
-    fn answers(
+    pub(super) fn answers(
         &self,
         queries: &[&[f32]],
         search: impl FnOnce(&ShardView<'_, LinksView<'_>, DenseRows<'_>>, &mut dyn FnMut(usize, SearchHits<Scored>)),
@@ -141,7 +141,7 @@ impl World {
             .collect()
     }
 
-    fn recall(&self, params: &SearchParams<'_>) -> f64 {
+    pub(super) fn recall(&self, params: &SearchParams<'_>) -> f64 {
         let queries: Vec<&[f32]> = self.queries.chunks(DIM).collect();
         self.recall_of(&self.search(&queries, params), params)
     }

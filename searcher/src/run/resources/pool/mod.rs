@@ -95,6 +95,14 @@ impl Slots {
             count,
         }
     }
+
+    fn load(&self, class: &'static str) -> SlotLoad {
+        SlotLoad {
+            class,
+            taken: self.count.saturating_sub(self.free.available_permits()),
+            limit: self.count,
+        }
+    }
 }
 
 /// A thread pool and its load.
@@ -140,18 +148,10 @@ impl SearchPools {
 
     /// Request slots by class: how many are taken, and how many there are.
     pub(in crate::run) fn load(&self) -> [SlotLoad; 3] {
-        let load = |class, slots: &Slots| {
-            let taken = slots.count.saturating_sub(slots.free.available_permits());
-            SlotLoad {
-                class,
-                taken,
-                limit: slots.count,
-            }
-        };
         [
-            load("single", &self.single),
-            load("bulk", &self.single_bulk),
-            load("many", &self.many),
+            self.single.load("single"),
+            self.single_bulk.load("bulk"),
+            self.many.load("many"),
         ]
     }
 

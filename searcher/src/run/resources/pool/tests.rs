@@ -150,7 +150,7 @@ async fn a_panic_is_an_error_and_the_deadline_holds() {
     at_rest(&pool).await;
     let (cancel, _guard) = SearchCancellation::with_deadline(Instant::now(), Duration::from_millis(10));
     let slow = pool.spawn(RequestClass::Interactive, MS, || {
-        std::thread::sleep(Duration::from_millis(200))
+        std::thread::sleep(Duration::from_millis(200));
     });
     let late = finish(slow, &cancel).await;
     assert!(matches!(late, Err(Error::Deadline(_))));

@@ -110,51 +110,69 @@ impl GroupValues<'_> {
     ) -> Result<bool> {
         let snapshot = self.snapshot;
         let key = |group: &HitGroup| Some(GroupKey::new(group.value.as_ref(), group.hits.first()?));
-        let found: HashSet<GroupKey> = groups.iter().filter_map(key).collect();
-        let mut left = MOST_LOOKED_AT;
+        let mut others = OtherDocuments {
+            known: groups.iter().filter_map(key).collect(),
+            left: MOST_LOOKED_AT,
+            looked_at: Vec::new(),
+        };
         for (at, shard) in snapshot.shards().iter().enumerate() {
-            let mut looked_at = Vec::new();
-            let mut is_other = |node: u32| -> Result<bool> {
-                if node.is_multiple_of(NODES_BETWEEN_CHECKS) {
-                    cancel.check()?;
-                }
-                match self.columns.as_ref().map(|columns| columns.value(at, node)) {
-                    Some(ColumnValue::Shared(number)) => {
-                        let number = number as usize;
-                        if looked_at.get(number).copied().unwrap_or(false) {
-                            return Ok(false);
-                        }
-                        looked_at.resize(looked_at.len().max(number + 1), false);
-                        looked_at.get_mut(number).into_iter().for_each(|place| *place = true);
-                    }
-                    Some(ColumnValue::Absent) => return Ok(!found.contains(&GroupKey::Alone(at, node))),
-                    Some(ColumnValue::Stored) => {}
-                    None => return Ok(true),
-                }
-                if left == 0 {
-                    return Ok(true);
-                }
-                left -= 1;
-                let hit = DocumentHit {
-                    score: 0.0,
-                    shard: at,
-                    node,
-                };
-                let value = self.read(at, node)?;
-                Ok(!found.contains(&GroupKey::new(value.as_ref(), &hit)))
-            };
+            others.looked_at.clear();
             let nodes = allowed.and_then(|all| all.get(at)).or(shard.live());
             let all: &mut dyn Iterator<Item = u32> = match nodes {
                 Some(nodes) => &mut nodes.iter(),
                 None => &mut (0..shard.dense.len() as u32),
             };
             for node in all {
-                if is_other(node)? {
+                if node.is_multiple_of(NODES_BETWEEN_CHECKS) {
+                    cancel.check()?;
+                }
+                if others.may_have(self, at, node)? {
                     return Ok(true);
                 }
             }
         }
         Ok(false)
+    }
+}
+
+/// The documents that are in none of some groups.
+struct OtherDocuments {
+    /// The keys of the groups.
+    known: HashSet<GroupKey>,
+    /// How many stored documents may still be read.
+    left: usize,
+    /// Which values of the shard's column were looked at, by their numbers.
+    looked_at: Vec<bool>,
+}
+
+impl OtherDocuments {
+    /// Whether a document is in none of the groups, or may be, as nothing tells it.
+    fn may_have(&mut self, values: &mut GroupValues<'_>, shard: usize, node: u32) -> Result<bool> {
+        match values.columns.as_ref().map(|columns| columns.value(shard, node)) {
+            Some(ColumnValue::Shared(number)) => {
+                let number = number as usize;
+                if self.looked_at.get(number).copied().unwrap_or(false) {
+                    return Ok(false);
+                }
+                self.looked_at.resize(self.looked_at.len().max(number + 1), false);
+                self.looked_at
+                    .get_mut(number)
+                    .into_iter()
+                    .for_each(|place| *place = true);
+            }
+            Some(ColumnValue::Absent) => return Ok(!self.known.contains(&GroupKey::Alone(shard, node))),
+            Some(ColumnValue::Stored) => {}
+            None => return Ok(true),
+        }
+        if self.left == 0 {
+            return Ok(true);
+        }
+        self.left -= 1;
+        let score = 0.0;
+        let value = values.read(shard, node)?;
+        Ok(!self
+            .known
+            .contains(&GroupKey::new(value.as_ref(), &DocumentHit { score, shard, node })))
     }
 }
 
