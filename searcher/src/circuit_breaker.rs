@@ -32,7 +32,7 @@ pub(crate) struct CircuitBreaker(Arc<Mutex<BreakerState>>);
 
 #[derive(Debug, Default)]
 struct BreakerState {
-    /// Since the last call that ended in time.
+    /// The calls that were late since the last one that ended in time.
     late: u32,
     /// When the first and the last of these began.
     began: Option<(Instant, Instant)>,
@@ -115,7 +115,8 @@ impl CircuitBreaker {
     /// another may be is the error; `probe` is started, on a task of its own, where one is due.
     pub(crate) async fn call<R, P: Send>(
         &self,
-        (texts, time): (usize, Duration),
+        texts: usize,
+        time: Duration,
         call: impl Future<Output = Result<R, ClientError>>,
         probe: impl Future<Output = Result<P, ClientError>> + Send + 'static,
     ) -> Result<Result<R, ClientError>, Duration> {
@@ -123,14 +124,14 @@ impl CircuitBreaker {
         let (next, is_due) = match admitted {
             Ok(()) => {
                 let least = LEAST_TIME + LEAST_TIME_PER_TEXT.saturating_mul(u32::try_from(texts).unwrap_or(u32::MAX));
-                return Ok(self.watch((time, least), call).await);
+                return Ok(self.watch(time, least, call).await);
             }
             Err(open) => open,
         };
         if is_due {
             let breaker = self.clone();
             drop(tokio::spawn(async move {
-                let probed = tokio::time::timeout(PROBE_TIME, breaker.watch((PROBE_TIME, LEAST_TIME), probe)).await;
+                let probed = tokio::time::timeout(PROBE_TIME, breaker.watch(PROBE_TIME, LEAST_TIME, probe)).await;
                 tracing::debug!(is_answered = matches!(probed, Ok(Ok(_))), "probe of an encoder service");
             }));
         }
@@ -139,7 +140,8 @@ impl CircuitBreaker {
 
     async fn watch<R>(
         &self,
-        (time, least): (Duration, Duration),
+        time: Duration,
+        least: Duration,
         call: impl Future<Output = Result<R, ClientError>>,
     ) -> Result<R, ClientError> {
         let mut watched = Call {
@@ -264,7 +266,7 @@ mod tests {
         let began = Instant::now();
         // With its client, before its time.
         for _ in 0..100 {
-            let left = breaker.call((1, Duration::from_hours(1)), never(), never());
+            let left = breaker.call(1, Duration::from_hours(1), never(), never());
             assert!(tokio::time::timeout(Duration::from_millis(11), left).await.is_err());
         }
         assert!(breaker.is_open().is_none() && breaker.state().late == 0);
@@ -276,7 +278,7 @@ mod tests {
                 std::thread::sleep(Duration::from_millis(110));
                 if is_dropped { never().await } else { Err(deadline()) }
             };
-            let made = tokio::time::timeout(Duration::from_millis(1), breaker.call((1, time), call, never())).await;
+            let made = tokio::time::timeout(Duration::from_millis(1), breaker.call(1, time, call, never())).await;
             assert!(if is_dropped {
                 made.is_err()
             } else {
@@ -293,7 +295,7 @@ mod tests {
                 Ok::<_, ClientError>(())
             };
             let call = async { panic!("the circuit is open") };
-            if let Ok(made) = breaker.call((1, time), call, probe).await {
+            if let Ok(made) = breaker.call(1, time, call, probe).await {
                 let (): () = made.unwrap();
             }
             std::thread::sleep(Duration::from_millis(10));
@@ -303,7 +305,7 @@ mod tests {
         assert!(was_probed.try_recv().is_ok());
         assert!(
             breaker
-                .call((1, time), async { Ok::<_, ClientError>(()) }, never())
+                .call(1, time, async { Ok::<_, ClientError>(()) }, never())
                 .await
                 .unwrap()
                 .is_ok()

@@ -184,11 +184,7 @@ impl Reranker {
                         prober.score_within(request(GOLDEN.to_owned(), texts), PROBE_TIME).await
                     };
                     let called = breaker
-                        .call(
-                            (count, time),
-                            client.score_within(request(question, texts), time),
-                            probe,
-                        )
+                        .call(count, time, client.score_within(request(question, texts), time), probe)
                         .await;
                     let reply = called.map_err(is_silent)?.map_err(|error| of_client(&error))?;
                     self.check_fingerprint(&reply.fingerprint)?;

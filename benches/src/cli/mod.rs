@@ -93,7 +93,7 @@ pub fn main() -> ExitCode {
 
 impl BenchArguments {
     fn run(self) -> anyhow::Result<()> {
-        kernels::choose(kernels::asked().as_deref())?;
+        kernels::choose(kernels::requested_set().as_deref())?;
         match self.command {
             BenchCommand::Quality(arguments) => arguments.run(),
             BenchCommand::Metrics(arguments) => arguments.run(),

@@ -192,7 +192,7 @@ mod tests {
     fn example(score: f32) -> TrainingExample {
         let positive = Passage {
             score: Some(score),
-            ..Passage::of("a")
+            ..Passage::from_text("a")
         };
         TrainingExample {
             question: "q".into(),
@@ -214,11 +214,11 @@ mod tests {
         ];
         let candidates = texts.map(|text| Passage {
             key: Some(text.len().to_string()),
-            ..Passage::of(text)
+            ..Passage::from_text(text)
         });
         let positive = Passage {
             score: Some(0.9),
-            ..Passage::of("Oslo is the capital.")
+            ..Passage::from_text("Oslo is the capital.")
         };
         let mut example = TrainingExample {
             question: "q".into(),
@@ -249,7 +249,7 @@ mod tests {
         // A positive without text is in none.
         example.positives = vec![Passage {
             score: Some(0.9),
-            ..Passage::of("")
+            ..Passage::from_text("")
         }];
         add_negatives(
             &mut example,
@@ -283,13 +283,13 @@ mod tests {
     fn a_mined_example_has_scores_of_one_scale() {
         let kept = Passage {
             score: Some(11.5),
-            ..Passage::of("kept")
+            ..Passage::from_text("kept")
         };
         let candidates = [
-            Passage::of("a"),
+            Passage::from_text("a"),
             Passage {
                 score: Some(7.0),
-                ..Passage::of("found")
+                ..Passage::from_text("found")
             },
         ];
         let options = MineOptions {

@@ -47,7 +47,10 @@ mod tests {
 
     fn examples(count: usize) -> impl Iterator<Item = Result<TrainingExample, Infallible>> {
         (0..count).map(|number| {
-            let positives = vec![Passage::of(format!("a{}", number / 2 * 2)), Passage::of("never")];
+            let positives = vec![
+                Passage::from_text(format!("a{}", number / 2 * 2)),
+                Passage::from_text("never"),
+            ];
             Ok(TrainingExample {
                 question: format!("q{number}"),
                 positives,

@@ -124,7 +124,7 @@ fn examples() -> Vec<TrainingExample> {
     let answer = |number: usize| format!("the answer is {} of the king {number}", "water ".repeat(number % 5));
     let one = |number: usize| TrainingExample {
         question: format!("what is number {number}"),
-        positives: vec![Passage::of(answer(number - usize::from(number % 4 == 3)))],
+        positives: vec![Passage::from_text(answer(number - usize::from(number % 4 == 3)))],
         ..TrainingExample::default()
     };
     (0..40).map(one).collect()

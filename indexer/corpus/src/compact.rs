@@ -38,7 +38,7 @@ struct Compactor<'a> {
 
 /// A field of an object that is being written.
 struct WrittenField {
-    /// Of its name, colon and value in the text that is written.
+    /// The place of name, colon and value in the text that is written.
     place: Range<usize>,
     /// The number of a later field of the same name.
     replaced_by: Option<usize>,

@@ -20,7 +20,7 @@ const MOST_LATE: f64 = 1_000.0;
 #[serde(try_from = "String", into = "String")]
 pub struct PassageContext {
     title: bool,
-    /// In hundredths; 0 where the document is not read.
+    /// The share of late pooling in hundredths; 0 where the document is not read.
     late: u16,
 }
 

@@ -50,7 +50,7 @@ pub(crate) fn joined<'a>(title: &'a str, text: &'a str) -> Cow<'a, str> {
 /// A value and the line (from 1) on which it was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Located<T> {
-    /// What was read.
+    /// The value that was read.
     pub value: T,
     /// Counted from 1, blank lines and header included.
     pub line: u64,

@@ -17,6 +17,37 @@
 //! | [`embeddings`] | a directory of vectors and their keys: resumable writer, verifying reader |
 //! | [`examples`] | questions with their answers, and passages that do not answer: the training data of dual encoders |
 //!
+//! A corpus of JSON lines is read one document at a time:
+//!
+//! ```
+//! use dyad_corpus::{CorpusReader, ReadOptions};
+//!
+//! let folder = tempfile::tempdir()?;
+//! let path = folder.path().join("corpus.jsonl");
+//! std::fs::write(&path, r#"{"_id": "d1", "title": "Rivers", "text": "The Rhine flows north.", "lang": "en"}"#)?;
+//! for document in CorpusReader::open(&path, &ReadOptions::default())? {
+//!     let document = document?.value;
+//!     assert_eq!((document.key.as_str(), document.title.as_str()), ("d1", "Rivers"));
+//!     assert_eq!(document.metadata.map(|fields| fields.as_json().to_owned()).as_deref(), Some(r#"{"lang":"en"}"#));
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! A ranking is judged under trec_eval's rules:
+//!
+//! ```
+//! use std::collections::BTreeMap;
+//!
+//! use dyad_corpus::metrics::{GradedRanking, RankingMetric};
+//!
+//! let judgements = BTreeMap::from([("d1".to_owned(), 1)]);
+//! let hits = [("d2".to_owned(), 0.9), ("d1".to_owned(), 0.7)];
+//! let ranking = GradedRanking::new(&hits, &judgements);
+//! assert_eq!(ranking.grades, [0, 1]);
+//! assert!((RankingMetric::ReciprocalRank.compute(&ranking) - 0.5).abs() < 1e-9);
+//! assert!((RankingMetric::Ndcg(10).compute(&ranking) - 1.0 / 3f64.log2()).abs() < 1e-9);
+//! ```
+//!
 //! Everything streams where a corpus can be large. Errors name the file and line, what was expected, what was found,
 //! and the fix.
 #![forbid(unsafe_code)]

@@ -64,7 +64,7 @@ pub fn read(path: &Path) -> Result<Vec<KeyedQuery>, Error> {
 #[derive(Debug)]
 pub struct QuestionTexts {
     lines: InputLines,
-    /// None where each line is a question.
+    /// The form of the lines; none where each line is a question.
     format: Option<LineFormat>,
     columns: Option<Columns>,
 }

@@ -18,7 +18,7 @@ pub(crate) struct RawFields<'a>(pub(crate) Vec<(RawName<'a>, &'a RawValue)>);
 
 impl<'a> RawFields<'a> {
     /// Those with a name that is wanted; the values of others are not kept.
-    pub(crate) fn wanted(json: &'a str, is_wanted: impl Fn(&str) -> bool) -> serde_json::Result<Self> {
+    pub(crate) fn parse_wanted(json: &'a str, is_wanted: impl Fn(&str) -> bool) -> serde_json::Result<Self> {
         WantedFields(is_wanted).deserialize(&mut serde_json::Deserializer::from_str(json))
     }
 

@@ -12,6 +12,25 @@
 //! | [`space`] | check of the free disk space before a job |
 //!
 //! Errors name the path.
+//!
+//! A reader of a file that is replaced sees the whole old content, or the whole new one:
+//!
+//! ```
+//! use dyad_files::{AtomicFile, crc32c_of_file, write_atomic};
+//! use std::io::Write;
+//!
+//! let folder = tempfile::tempdir()?;
+//! let path = folder.path().join("CURRENT");
+//! write_atomic(&path, b"first")?;
+//! let mut file = AtomicFile::create(&path)?;
+//! file.write_all(b"second")?;
+//! assert_eq!(std::fs::read(&path)?, b"first", "until it is committed");
+//! file.commit()?;
+//! assert_eq!(std::fs::read(&path)?, b"second");
+//! let (bytes, _checksum) = crc32c_of_file(&path)?;
+//! assert_eq!(bytes, 6);
+//! # Ok::<(), std::io::Error>(())
+//! ```
 #![forbid(unsafe_code)]
 
 mod atomic;

@@ -29,7 +29,7 @@ const LIMITS: [&str; 3] = ["memory.max", "memory.high", "memory.limit_in_bytes"]
 
 impl ProcessMemoryLimit {
     /// As the operator says.
-    pub fn given(bytes: u64, option: &str) -> Self {
+    pub fn from_option(bytes: u64, option: &str) -> Self {
         Self {
             bytes,
             source: option.to_owned(),
@@ -54,7 +54,7 @@ impl ProcessMemoryLimit {
             let file = |name: &str| text(&folder.join(name));
             for name in LIMITS {
                 if let Some(bytes) = number(&file(name)) {
-                    let held = held(&file("memory.current"), &file("memory.stat"))
+                    let held = bytes_held(&file("memory.current"), &file("memory.stat"))
                         .max(held_v1(&file("memory.usage_in_bytes"), &file("memory.stat")));
                     let others = held.saturating_sub(own);
                     limits.push(Self {
@@ -99,17 +99,22 @@ fn cgroups(cgroup: &str, mountinfo: &str) -> Vec<PathBuf> {
         let inside = below.components().all(|part| matches!(part, Component::Normal(_)));
         Some((if inside { below } else { PathBuf::new() }, mounted))
     });
-    let folders = |(below, mounted): (PathBuf, PathBuf)| -> Vec<PathBuf> {
-        let at = |below: &Path| {
-            if below.as_os_str().is_empty() {
-                mounted.clone()
-            } else {
-                mounted.join(below)
-            }
-        };
-        below.ancestors().map(at).collect()
-    };
-    hierarchies.flat_map(folders).collect()
+    hierarchies
+        .flat_map(|(below, mounted)| folders_above(&below, &mounted))
+        .collect()
+}
+
+/// The folder `below` a mounted one, and all between the two.
+fn folders_above(below: &Path, mounted: &Path) -> Vec<PathBuf> {
+    let mut folders = Vec::new();
+    for above in below.ancestors() {
+        folders.push(if above.as_os_str().is_empty() {
+            mounted.to_owned()
+        } else {
+            mounted.join(above)
+        });
+    }
+    folders
 }
 
 /// How `/proc/self/cgroup` names what a line of `/proc/self/mountinfo` mounts: `memory`, or nothing for the hierarchy
@@ -151,24 +156,22 @@ fn number(text: &str) -> Option<u64> {
 
 /// Bytes of a cgroup that the kernel cannot take back, of the texts of `memory.current` and `memory.stat`: all but the
 /// pages of files on disks, and caches of the kernel.
-fn held(current: &str, stat: &str) -> u64 {
-    let of = |name: &str| {
-        stat.lines()
-            .find_map(|line| number(line.strip_prefix(name)?.strip_prefix(' ')?))
-    };
-    let bytes = |name| of(name).unwrap_or_default();
+fn bytes_held(current: &str, stat: &str) -> u64 {
+    let bytes = |name| stat_value(stat, name).unwrap_or_default();
     let files = bytes("file").saturating_sub(bytes("shmem"));
     let all = number(current).unwrap_or_default();
     all.saturating_sub(files).saturating_sub(bytes("slab_reclaimable"))
 }
 
+/// The value of a name in the text of `memory.stat`.
+fn stat_value(stat: &str, name: &str) -> Option<u64> {
+    stat.lines()
+        .find_map(|line| number(line.strip_prefix(name)?.strip_prefix(' ')?))
+}
+
 /// The same of version 1, which counts a cgroup's own descendants in fields named `total_`.
 fn held_v1(usage: &str, stat: &str) -> u64 {
-    let of = |name: &str| {
-        stat.lines()
-            .find_map(|line| number(line.strip_prefix(name)?.strip_prefix(' ')?))
-    };
-    let bytes = |name| of(name).unwrap_or_default();
+    let bytes = |name| stat_value(stat, name).unwrap_or_default();
     number(usage)
         .unwrap_or_default()
         .saturating_sub(bytes("total_cache").saturating_sub(bytes("total_shmem")))
@@ -179,7 +182,7 @@ fn held_v1(usage: &str, stat: &str) -> u64 {
 pub struct Resident {
     /// Anonymous.
     pub anonymous: u64,
-    /// Of mapped files, those of tmpfs among them.
+    /// Bytes of mapped files, those of tmpfs among them.
     pub file: u64,
 }
 

@@ -26,7 +26,7 @@ pub enum Error {
         expected: String,
         /// The content of this file.
         got: String,
-        /// What to do.
+        /// What the user can do about it.
         hint: &'static str,
     },
     /// Written by a later release.

@@ -76,9 +76,9 @@ pub struct FusionRecord {
 pub struct LearnedFrom {
     /// Folder of the questions.
     pub data: String,
-    /// Their split.
+    /// The split of the judgements.
     pub split: String,
-    /// Their number.
+    /// The number of judged questions.
     pub questions: usize,
     /// The dense ranking alone.
     pub dense: f64,

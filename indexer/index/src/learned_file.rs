@@ -12,11 +12,11 @@ use crate::storage::WriteLock;
 /// One kind of such files.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LearnedFile {
-    /// Its name in the index.
+    /// The name of the file in the index.
     pub(crate) name: &'static str,
     /// The version that this build writes, and the newest that it reads.
     pub(crate) version: u32,
-    /// What it holds, for errors.
+    /// What the file holds, for errors.
     pub(crate) holds: &'static str,
 }
 

@@ -29,6 +29,22 @@
 //! | [`verify`] | every byte of a generation read and checked |
 //!
 //! Scores are inner products or BM25 sums: larger is better. Ties are broken by document key, ascending.
+//!
+//! An index directory is opened as a [`Snapshot`], which searches vectors and texts; the documentation of
+//! `dyad-indexer` builds one and searches it. The exact scan over rows in memory, by which every search is measured:
+//!
+//! ```
+//! use dyad_index::Metric;
+//! use dyad_index::search::{DenseRows, exact_scan};
+//!
+//! let values = [1.0, 0.0, 0.6, 0.8, 0.0, 1.0];
+//! let rows = DenseRows::new(&values, 2);
+//! let question: &[f32] = &[0.8, 0.6];
+//! let found = exact_scan(&rows, &[question], 2, Metric::Cosine, None, |_| true);
+//! let nodes: Vec<u32> = found[0].hits.iter().map(|hit| hit.node).collect();
+//! assert_eq!(nodes, [1, 0]);
+//! assert!((found[0].hits[0].score - 0.96).abs() < 1e-6);
+//! ```
 
 pub mod calibration;
 pub mod cancel;

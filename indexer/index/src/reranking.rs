@@ -28,11 +28,11 @@ pub struct RerankRecord {
     pub fingerprint: String,
     /// Fingerprint of the cross encoder.
     pub reranker_fingerprint: String,
-    /// Its name, for people.
+    /// The name of the cross encoder, for people.
     pub reranker: String,
     /// Hits that it scored of each question.
     pub depth: usize,
-    /// By what the hits were fused. Files of earlier releases do not have it.
+    /// The fusion of the hits that were scored again. Files of earlier releases do not have it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fusion: Option<FusionMethod>,
     /// Weight of its scores in the order of these hits, 0 to 1: fused scores have the rest. Files of earlier releases
@@ -52,15 +52,15 @@ fn alone() -> f64 {
 pub struct RerankMeasured {
     /// Folder of the questions.
     pub data: String,
-    /// Their split.
+    /// The split of the judgements.
     pub split: String,
-    /// Their number.
+    /// The number of judged questions.
     pub questions: usize,
     /// The hybrid ranking.
     pub before: f64,
-    /// The same with its best hits scored again by the cross encoder.
+    /// Mean nDCG@10 with the best hits scored again by the cross encoder.
     pub after: f64,
-    /// Of the difference, by a paired randomisation test.
+    /// The p-value of the difference, by a paired randomisation test.
     pub p: f64,
 }
 

@@ -38,7 +38,7 @@ impl LastDocument {
         purged: &PurgedOfShard<'_>,
     ) -> Result<Option<PassagePlace>, dyad_index::Error> {
         let Some(places) = &shard.places else { return Ok(None) };
-        let Some(PlaceInDocument { document, bytes }) = places.of(node) else {
+        let Some(PlaceInDocument { document, bytes }) = places.get(node) else {
             return Ok(None);
         };
         let Some(document) = document else {

@@ -50,7 +50,7 @@ impl PurgedTexts {
                 let Some(PlaceInDocument {
                     document: Some(document),
                     bytes,
-                }) = places.of(node)
+                }) = places.get(node)
                 else {
                     continue;
                 };

@@ -113,7 +113,7 @@ pub(crate) fn run() -> ExitCode {
 }
 
 fn command(arguments: IndexerArguments, follower: Follower) -> anyhow::Result<ExitCode> {
-    kernels::choose(kernels::asked().as_deref())?;
+    kernels::choose(kernels::requested_set().as_deref())?;
     match arguments.command {
         IndexerCommand::Build(arguments) => build::run(*arguments),
         IndexerCommand::Append(arguments) => change::append(&arguments),

@@ -320,7 +320,7 @@ fn filtered(
                 true
             })
             .pop();
-            found(left.number, left.found(hits.unwrap_or_default()));
+            found(left.number, left.finish(hits.unwrap_or_default()));
         }
         all
     };

@@ -34,7 +34,7 @@ pub async fn commit(remote: &RemoteStore, base: Option<&str>, bytes: &[u8]) -> R
     refuse_others(remote, base, there.as_ref())?;
     check_files(remote, &manifest).await?;
     let name = manifest::manifest_name(generation);
-    remote.reserve(there.as_ref(), (&name, generation), bytes).await?;
+    remote.reserve(there.as_ref(), &name, generation, bytes).await?;
     if remote.point(there.as_ref(), &pointer).await? {
         remote.published(generation).await?;
         return Ok(Committed::Now);
@@ -48,7 +48,7 @@ pub async fn commit(remote: &RemoteStore, base: Option<&str>, bytes: &[u8]) -> R
             refuse_others(remote, base, now.as_ref())?;
             Err(Error::Raced {
                 url: remote.url().to_owned(),
-                generation: now.as_ref().map_or(0, of),
+                generation: now.as_ref().map_or(0, generation_of),
             })
         }
     }
@@ -63,7 +63,7 @@ pub async fn is_published(remote: &RemoteStore, bytes: &[u8]) -> Result<bool> {
     Ok(there.pointer == manifest::pointer_to(generation, bytes) || follows(remote, &there, generation, bytes).await?)
 }
 
-fn of(current: &Current) -> u64 {
+fn generation_of(current: &Current) -> u64 {
     current.manifest.generation
 }
 

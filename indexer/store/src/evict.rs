@@ -75,7 +75,7 @@ pub(crate) fn remove(index: &Path, generation: u64, spared: &[IndexFile]) -> Res
 /// Removes the files that no generation, nor `spared`, names: also those that a killed pull or removal has left.
 pub(crate) fn sweep(index: &Path, spared: &[IndexFile]) -> Result<()> {
     let removed = index.join(REMOVED);
-    gone(fs_err::remove_dir_all(&removed))?;
+    ignore_missing(fs_err::remove_dir_all(&removed))?;
     let lock = WriteLock::acquire(index)?;
     manifest::settle(index, &lock)?;
     let mut named: BTreeSet<PathBuf> = spared.iter().map(place_of).collect();
@@ -94,7 +94,7 @@ pub(crate) fn sweep(index: &Path, spared: &[IndexFile]) -> Result<()> {
     }
     // Removing large files takes time, and needs no lock.
     drop(lock);
-    gone(fs_err::remove_dir_all(removed)).map(drop)
+    ignore_missing(fs_err::remove_dir_all(removed)).map(drop)
 }
 
 /// What a file is moved with: a directory of the index's folders, or itself.
@@ -107,7 +107,7 @@ pub(crate) fn bytes_below(path: &Path, other: &Path) -> Result<u64> {
     if path == other {
         return Ok(0);
     }
-    let Some(found) = gone(fs_err::symlink_metadata(path))? else {
+    let Some(found) = ignore_missing(fs_err::symlink_metadata(path))? else {
         return Ok(0);
     };
     if !found.is_dir() {
@@ -118,14 +118,14 @@ pub(crate) fn bytes_below(path: &Path, other: &Path) -> Result<u64> {
 
 /// What is in a folder; nothing where there is none.
 fn entries(folder: &Path) -> Result<Vec<PathBuf>> {
-    let Some(found) = gone(fs_err::read_dir(folder))? else {
+    let Some(found) = ignore_missing(fs_err::read_dir(folder))? else {
         return Ok(Vec::new());
     };
     found.map(|entry| Ok(entry?.path())).collect()
 }
 
 /// None for what is not there, or not any more.
-fn gone<T>(result: std::io::Result<T>) -> Result<Option<T>> {
+fn ignore_missing<T>(result: std::io::Result<T>) -> Result<Option<T>> {
     match result {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         result => Ok(Some(result?)),

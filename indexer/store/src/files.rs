@@ -9,9 +9,9 @@ use crate::error::{Error, Result};
 /// A file, and what its manifest says of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct IndexFile {
-    /// Its path is below the index.
+    /// The file, with its path below the index.
     pub(crate) entry: FileEntry,
-    /// Its name holds a digest of the content of its directory.
+    /// Whether its name holds a digest of the content of its directory.
     pub(crate) is_named_by_content: bool,
 }
 

@@ -9,9 +9,9 @@ use dyad_index::{Metric, ModelRecord};
 use tempfile::TempDir;
 
 use crate::error::Result;
-use crate::objects::PushOptions;
 use crate::push::{Pushed, complete_current, push};
 use crate::remote::RemoteStore;
+use crate::transfers::PushOptions;
 
 /// The index.
 pub(crate) struct Pushing(TempDir);

@@ -167,7 +167,7 @@ mod tests {
     #[tokio::test]
     async fn what_a_push_has_taken_up_meanwhile_is_not_removed() {
         let store: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
-        let remote = RemoteStore::of("memory://wiki", store, "wiki");
+        let remote = RemoteStore::from_store("memory://wiki", store, "wiki");
         let index = Pushing::new();
         index.publish(1, &["a"]);
         index.push(&remote).await.unwrap();
@@ -203,7 +203,7 @@ mod tests {
     #[tokio::test]
     async fn a_push_puts_again_what_was_removed_under_it() {
         let store: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
-        let remote = RemoteStore::of("memory://wiki", store, "wiki");
+        let remote = RemoteStore::from_store("memory://wiki", store, "wiki");
         let index = Pushing::new();
         index.publish(1, &["a", "b"]);
         index.push(&remote).await.unwrap();
@@ -225,7 +225,7 @@ mod tests {
     /// It looks too late to keep the files, and a push that is made again puts them.
     #[tokio::test]
     async fn files_that_went_under_a_push_are_put_when_it_is_made_again() {
-        let remote = RemoteStore::of("memory://wiki", Arc::new(InMemory::new()), "wiki");
+        let remote = RemoteStore::from_store("memory://wiki", Arc::new(InMemory::new()), "wiki");
         let index = Pushing::new();
         index.publish(1, &["a"]);
         index.push(&remote).await.unwrap();

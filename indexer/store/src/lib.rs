@@ -14,7 +14,8 @@
 //! | file | contents |
 //! |---|---|
 //! | `remote.rs` | a place in a store: opened by URL, its current generation |
-//! | `objects.rs` | its objects: read, put where absent, transferred, listed, removed |
+//! | `objects.rs` | its objects: read, put where absent, listed, removed |
+//! | `transfers.rs` | files to objects and back, several at once, verified |
 //! | `manifests.rs` | its manifests: listed, put where absent |
 //! | `pattern.rs` | the objects that a pattern names |
 //! | `files.rs` | the files of a generation |
@@ -44,14 +45,16 @@ mod pattern;
 mod pull;
 mod push;
 mod remote;
+mod transfers;
 
 pub use cache::{Cache, Mirror};
 pub use commit::{Committed, commit, is_published};
 pub use error::Error;
 pub use gc::{CollectedObjects, gc};
 pub use learned::{LearnedMove, LearnedOutcome};
-pub use objects::{Object, PushOptions, is_plain};
+pub use objects::{Object, is_plain};
 pub use pattern::find;
 pub use pull::{PullOptions, Pulled, pull};
 pub use push::{Pushed, push};
 pub use remote::{Current, RemoteStore, without_secrets};
+pub use transfers::PushOptions;

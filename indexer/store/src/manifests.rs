@@ -25,19 +25,7 @@ impl RemoteStore {
             .list_with_delimiter(Some(&place))
             .await
             .map_err(self.failed("", "list"))?;
-        let one = |meta: object_store::ObjectMeta| {
-            let name = meta.location.filename()?.to_owned();
-            let number: u64 = name.strip_prefix("manifest-")?.strip_suffix(".json")?.parse().ok()?;
-            let version = meta.e_tag.or(meta.version);
-            let object = Object {
-                name,
-                bytes: meta.size,
-                modified: meta.last_modified.into(),
-                version,
-            };
-            (manifest::manifest_name(number) == object.name).then_some((number, object))
-        };
-        let mut all: Vec<(u64, Object)> = found.objects.into_iter().filter_map(one).collect();
+        let mut all: Vec<(u64, Object)> = found.objects.into_iter().filter_map(manifest_object).collect();
         all.sort_unstable_by_key(|(number, _)| *number);
         Ok(all)
     }
@@ -48,7 +36,8 @@ impl RemoteStore {
     pub(crate) async fn reserve(
         &self,
         there: Option<&Current>,
-        (name, generation): (&str, u64),
+        name: &str,
+        generation: u64,
         bytes: &[u8],
     ) -> Result<()> {
         if self.is_directory() {
@@ -81,4 +70,17 @@ impl RemoteStore {
             Ok(())
         }
     }
+}
+
+/// A listed object with the number of its generation, if it is a manifest.
+fn manifest_object(meta: object_store::ObjectMeta) -> Option<(u64, Object)> {
+    let name = meta.location.filename()?.to_owned();
+    let number: u64 = name.strip_prefix("manifest-")?.strip_suffix(".json")?.parse().ok()?;
+    let object = Object {
+        name,
+        bytes: meta.size,
+        modified: meta.last_modified.into(),
+        version: meta.e_tag.or(meta.version),
+    };
+    (manifest::manifest_name(number) == object.name).then_some((number, object))
 }

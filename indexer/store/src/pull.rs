@@ -13,8 +13,8 @@ use dyad_index::storage::WriteLock;
 use crate::error::{Error, Result};
 use crate::files::{IndexFile, files_of};
 use crate::learned::{Direction, LearnedMove, move_learned};
-use crate::objects::{PARTIAL, all};
 use crate::remote::{Current, RemoteStore};
+use crate::transfers::{PARTIAL, all};
 
 /// Folder of what is fetched, below the index.
 pub(crate) const STAGING: &str = ".pull";

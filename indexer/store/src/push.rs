@@ -10,8 +10,8 @@ use dyad_index::storage::WriteLock;
 use crate::error::{Error, Result};
 use crate::files::{IndexFile, files_of};
 use crate::learned::{Direction, LearnedMove, move_learned};
-use crate::objects::{PushOptions, all};
 use crate::remote::RemoteStore;
+use crate::transfers::{PushOptions, all};
 
 /// File of an index that says what it has pushed where: a `CURRENT` for each URL, between tabs.
 const PUSHED: &str = ".pushed";
@@ -69,20 +69,24 @@ pub async fn push(
             });
         }
     }
+    let manifest = NamedManifest {
+        name: &name,
+        bytes: &bytes,
+    };
     // Before `CURRENT`, by which others look for what is new.
     let learned = move_learned(index, remote, Direction::Push).await;
     if there.as_ref().is_some_and(|there| there.pointer == pointer) {
         let found: Vec<&IndexFile> = files.iter().collect();
-        let put = complete(index, remote, (&name, &bytes), &found, (options, go_on)).await?;
+        let put = complete(index, remote, manifest, &found, options, go_on).await?;
         note(index, remote, &pointer)?;
         return Ok(Pushed {
             is_new: false,
             learned,
-            ..Pushed::of(generation, &files, &put)
+            ..Pushed::from_files(generation, &files, &put)
         });
     }
     remote
-        .reserve(there.as_ref(), (&name, generation), &bytes)
+        .reserve(there.as_ref(), &name, generation, &bytes)
         .await
         .map_err(|error| match error {
             Error::Taken { url, .. } => Error::OtherLineage {
@@ -118,17 +122,17 @@ pub async fn push(
         .filter(|(_, put)| !**put)
         .map(|(file, _)| file)
         .collect();
-    complete(index, remote, (&name, &bytes), &found, (options, go_on)).await?;
+    complete(index, remote, manifest, &found, options, go_on).await?;
     note(index, remote, &pointer)?;
     Ok(Pushed {
         learned,
-        ..Pushed::of(generation, &files, &done)
+        ..Pushed::from_files(generation, &files, &done)
     })
 }
 
 impl Pushed {
     /// Of files, and whether each was put.
-    fn of(generation: u64, files: &[IndexFile], was_put: &[bool]) -> Self {
+    fn from_files(generation: u64, files: &[IndexFile], was_put: &[bool]) -> Self {
         let put = files
             .iter()
             .zip(was_put)
@@ -182,16 +186,26 @@ fn has(index: &Path, generation: u64, bytes: &[u8]) -> Result<bool> {
     }
 }
 
+/// A manifest as its file.
+#[derive(Debug, Clone, Copy)]
+struct NamedManifest<'a> {
+    /// The name of the file.
+    name: &'a str,
+    /// The content of the file.
+    bytes: &'a [u8],
+}
+
 /// Puts the manifest and the files that were `found` there, and are not any more: a `gc` that began before them may
 /// have taken them away. Says of each file whether it was put.
 async fn complete(
     index: &Path,
     remote: &RemoteStore,
-    (name, bytes): (&str, &[u8]),
+    manifest: NamedManifest<'_>,
     found: &[&IndexFile],
-    (options, go_on): (&PushOptions, &(dyn Fn() -> bool + Sync)),
+    options: &PushOptions,
+    go_on: &(dyn Fn() -> bool + Sync),
 ) -> Result<Vec<bool>> {
-    remote.put_new(name, bytes.to_vec()).await?;
+    remote.put_new(manifest.name, manifest.bytes.to_vec()).await?;
     let one = async |file: &&IndexFile, go_on: &(dyn Fn() -> bool + Sync)| {
         let is_there = remote.has(&file.entry.path, file.entry.bytes).await?;
         if !is_there {
@@ -247,9 +261,13 @@ pub(crate) async fn complete_current(index: &Path, remote: &RemoteStore) -> Resu
     complete(
         index,
         remote,
-        (&name, &bytes),
+        NamedManifest {
+            name: &name,
+            bytes: &bytes,
+        },
         &found,
-        (&PushOptions::default(), &|| true),
+        &PushOptions::default(),
+        &|| true,
     )
     .await
 }
@@ -270,7 +288,7 @@ mod tests {
             for url in &urls {
                 let index = index.path();
                 scope.spawn(move || {
-                    let remote = RemoteStore::of(url, Arc::new(InMemory::new()), "x");
+                    let remote = RemoteStore::from_store(url, Arc::new(InMemory::new()), "x");
                     for generation in 1..=5 {
                         note(index, &remote, &format!("manifest-{generation:06}.json 00000000\n")).unwrap();
                     }

@@ -24,7 +24,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// An opened place.
 #[derive(Debug, Clone)]
 pub struct RemoteStore {
-    /// As it was given, without a `/` at its end.
+    /// The URL as it was given, without a `/` at its end.
     url: String,
     store: Arc<dyn ObjectStore>,
     prefix: Path,
@@ -35,9 +35,9 @@ pub struct RemoteStore {
 /// The current generation of a place.
 #[derive(Debug, Clone)]
 pub struct Current {
-    /// What it consists of.
+    /// The manifest of the current generation.
     pub manifest: Manifest,
-    /// Its manifest, byte for byte.
+    /// The manifest, byte for byte.
     pub bytes: Vec<u8>,
     /// The text of `CURRENT`.
     pub pointer: String,
@@ -89,7 +89,7 @@ impl RemoteStore {
     }
 
     /// A place in a store that is open.
-    pub fn of(url: &str, store: Arc<dyn ObjectStore>, prefix: &str) -> Self {
+    pub fn from_store(url: &str, store: Arc<dyn ObjectStore>, prefix: &str) -> Self {
         Self {
             url: url.to_owned(),
             store,
@@ -312,7 +312,7 @@ mod tests {
     async fn of_two_that_replace_an_object_one_does() {
         let folder = tempfile::TempDir::new().unwrap();
         let directory = RemoteStore::open(&format!("file://{}", folder.path().display())).unwrap();
-        let store = RemoteStore::of("memory://x", Arc::new(InMemory::new()), "x");
+        let store = RemoteStore::from_store("memory://x", Arc::new(InMemory::new()), "x");
         for remote in [directory, store] {
             let replace = async |was: &str, by: &str| remote.replace("done", was.as_bytes(), by.into()).await.unwrap();
             assert!(!replace("old", "new").await, "there is none");

@@ -2,7 +2,6 @@
 
 use dyad_corpus::ReadOptions;
 use dyad_corpus::embeddings::VectorType;
-
 use dyad_index::search::SearchHits;
 use dyad_index::snapshot::{DenseParams, DocumentHit, SearchMode};
 use dyad_index::verify::verify_current as verify;
@@ -14,7 +13,8 @@ use dyad_indexer::inspect::inspect;
 use dyad_indexer::job::{BuildConfig, build_index};
 use dyad_indexer::source::{Corpus, FileSource};
 
-use crate::fixture::{DIM, Fixture, HashSource, Recorder, document, header, row_of};
+use crate::fixture::{DIM, Fixture, Recorder, document, header, row_of};
+use crate::hash_source::HashSource;
 
 #[test]
 fn every_document_is_found_by_its_vector_and_by_its_words() {

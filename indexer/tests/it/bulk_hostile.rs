@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::bulk::{Job, model_of, some};
 use crate::command_line::{dyad_indexer, text};
-use crate::encoder::own_encoder;
+use crate::encoder_service::own_encoder;
 use crate::fixture::documents;
 use crate::life::{APPEND, check};
 

@@ -7,7 +7,7 @@ use dyad_corpus::Document;
 use serde_json::Value;
 
 use crate::bulk::{model_of, some};
-use crate::encoder::encoder_service;
+use crate::encoder_service::encoder_service;
 use crate::fixture::{Fixture, line_of};
 use crate::life::check;
 use crate::store_s3::S3;

@@ -11,7 +11,7 @@ use dyad_indexer::gc::gc;
 
 use crate::certificate::write_npy;
 use crate::command_line::{build, dyad_indexer, text};
-use crate::encoder::{encoder_service, own_encoder};
+use crate::encoder_service::{encoder_service, own_encoder};
 use crate::fixture::{DIM, Fixture, documents, header, row_of};
 
 fn certificates(fixture: &Fixture) -> Vec<Certificate> {

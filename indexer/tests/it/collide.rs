@@ -11,9 +11,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use dyad_corpus::{Document, Metadata, ReadOptions};
-use dyad_index::manifest::Manifest;
+use dyad_index::manifest::{self, Manifest};
 use dyad_index::verify::verify;
-use dyad_index::{Never, Snapshot, manifest};
+use dyad_index::{Never, Snapshot};
 use dyad_indexer::Error;
 use dyad_indexer::change::{ChangeOutcome, MetadataConfig, Operation, delete, merge, purge, update_metadata, upsert};
 use dyad_indexer::control::JobControl;
@@ -22,7 +22,8 @@ use dyad_indexer::job::{BuildConfig, build_index};
 use dyad_indexer::rollback::roll_back;
 use dyad_indexer::source::Corpus;
 
-use crate::fixture::{Fixture, HashSource};
+use crate::fixture::Fixture;
+use crate::hash_source::HashSource;
 use crate::life::{Model, Random, document};
 
 /// Keys of all writers.

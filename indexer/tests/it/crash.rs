@@ -19,7 +19,8 @@ use dyad_indexer::inspect::inspect;
 use dyad_indexer::job::build_index;
 use dyad_indexer::rollback::roll_back;
 
-use crate::fixture::{Fixture, HashSource, document, documents};
+use crate::fixture::{Fixture, document, documents};
+use crate::hash_source::HashSource;
 
 const POINTS: [&str; 8] = [
     "file-write",

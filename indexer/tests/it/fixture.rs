@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::Duration;
 
-use dyad_command::JobCancellation;
 use dyad_corpus::embeddings::{EmbeddingsHeader, EmbeddingsModel, EmbeddingsWriter, VectorType};
 use dyad_corpus::{Document, Metadata, ReadOptions};
 use dyad_files::space::boundless;
@@ -19,8 +18,10 @@ use dyad_indexer::change::{
 use dyad_indexer::control::{JobControl, JobProgress, Unit};
 use dyad_indexer::graph_build::{BuildParams, BuilderKind};
 use dyad_indexer::job::{BuildConfig, BuildSummary, build_index};
-use dyad_indexer::source::{Corpus, EmbeddedDocument, FileSource, LocatedDocuments, VectorSource};
+use dyad_indexer::source::{Corpus, FileSource, VectorSource};
 use tempfile::TempDir;
+
+use crate::hash_source::HashSource;
 
 pub(crate) const DIM: usize = 24;
 
@@ -299,75 +300,6 @@ fn collect(dir: &Path, files: &mut BTreeMap<PathBuf, Vec<u8>>) {
         } else {
             files.insert(path.clone(), fs_err::read(&path).unwrap());
         }
-    }
-}
-
-/// Changes the vector of the document with that number, from 0.
-type RowChange = Box<dyn Fn(usize, &mut Vec<f32>)>;
-
-/// Embeds documents by [`row_of`], and counts them.
-pub(crate) struct HashSource {
-    model: dyad_index::ModelRecord,
-    pub(crate) embedded: usize,
-    pub(crate) change: RowChange,
-}
-
-impl Default for HashSource {
-    fn default() -> Self {
-        let (name, fingerprint, metric) = ("hash".into(), "f00d".into(), dyad_index::Metric::Cosine);
-        let model = dyad_index::ModelRecord {
-            name,
-            fingerprint,
-            dim: DIM,
-            metric,
-            max_tokens: 64,
-        };
-        Self {
-            model,
-            embedded: 0,
-            change: Box::new(|_, _| {}),
-        }
-    }
-}
-
-impl HashSource {
-    /// Of another model, whose vectors are the same.
-    pub(crate) fn of(fingerprint: &str) -> Self {
-        let mut source = Self::default();
-        fingerprint.clone_into(&mut source.model.fingerprint);
-        source
-    }
-}
-
-impl VectorSource for HashSource {
-    fn model(&self) -> &dyad_index::ModelRecord {
-        &self.model
-    }
-
-    fn is_in_step(&self) -> bool {
-        false
-    }
-
-    fn documents(&self) -> Option<u64> {
-        None
-    }
-
-    fn pull(
-        &mut self,
-        corpus: &mut LocatedDocuments<'_>,
-        _: &JobCancellation,
-    ) -> Result<Option<EmbeddedDocument>, Error> {
-        let Some(document) = corpus.next().transpose()? else {
-            return Ok(None);
-        };
-        let mut row = row_of(&document.value.passage());
-        (self.change)(self.embedded, &mut row);
-        self.embedded += 1;
-        Ok(Some(EmbeddedDocument {
-            document: document.value,
-            row,
-            truncated: None,
-        }))
     }
 }
 

@@ -14,7 +14,8 @@ use dyad_indexer::job::build_index;
 use dyad_indexer::source::{EmbeddedDocument, KeptSource, LocatedDocuments, LongTexts, OnLong, VectorSource};
 
 use crate::bulk::{model_of, some};
-use crate::fixture::{DIM, Fixture, HashSource, row_of};
+use crate::fixture::{DIM, Fixture, row_of};
+use crate::hash_source::HashSource;
 use crate::life::{Life, check};
 
 /// As many documents as three parts hold and a few more.
@@ -182,7 +183,7 @@ fn what_is_damaged_of_another_model_or_in_use_is_embedded_again() {
     assert!(built.is_ok() && embedded == PART + 10 && !dir.exists());
     check(&fixture, &model_of(&all));
     // Of another model, which is not published: what is left goes with `gc`.
-    let mut other = KeptSource::new(HashSource::of("beef"), &fixture.index());
+    let mut other = KeptSource::new(HashSource::with_fingerprint("beef"), &fixture.index());
     let mut documents = all
         .iter()
         .cloned()
@@ -207,7 +208,7 @@ fn a_reembedding_that_is_repeated_embeds_what_is_left() {
     let run = |after: usize| {
         let embedded = AtomicUsize::new(0);
         let failing = Failing {
-            inner: HashSource::of("beef"),
+            inner: HashSource::with_fingerprint("beef"),
             embedded: &embedded,
             after,
             tells_long: false,

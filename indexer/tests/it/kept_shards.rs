@@ -9,9 +9,8 @@ use dyad_command::JobCancellation;
 use dyad_corpus::Document;
 use dyad_files::space::SpaceError;
 use dyad_files::{DirLock, npy};
-use dyad_index::Snapshot;
-use dyad_index::TextLanguage;
 use dyad_index::format::RowType;
+use dyad_index::{Snapshot, TextLanguage};
 use dyad_indexer::Error;
 use dyad_indexer::change::reembed;
 use dyad_indexer::control::JobControl;
@@ -20,7 +19,8 @@ use dyad_indexer::graph_build::{BuildParams, RecallTarget};
 use dyad_indexer::job::{BuildConfig, build_index};
 use dyad_indexer::source::{FileSource, KeptSource};
 
-use crate::fixture::{DIM, Fixture, HashSource, Recorder, documents};
+use crate::fixture::{DIM, Fixture, Recorder, documents};
+use crate::hash_source::HashSource;
 use crate::life::{Life, check};
 
 const ALL: usize = 120;
@@ -237,7 +237,7 @@ fn only_the_same_shards_are_taken() {
         ..base()
     };
     let built = cancelled_at("none", |control| {
-        build_index(&other_model, &mut HashSource::of("beef"), control).map(drop)
+        build_index(&other_model, &mut HashSource::with_fingerprint("beef"), control).map(drop)
     });
     assert_eq!(built, (false, 4, 0));
     assert_eq!(kept(&fixture).len(), 0);
@@ -325,7 +325,7 @@ fn a_reembedding_that_is_repeated_builds_what_is_left() {
     let life = Life::begin(10, ALL);
     let config = crate::reembed::config(&life.fixture, 40);
     let run = |at: &str| {
-        let mut source = KeptSource::new(HashSource::of("beef"), &life.fixture.index());
+        let mut source = KeptSource::new(HashSource::with_fingerprint("beef"), &life.fixture.index());
         let (ended, built, taken) = cancelled_at(at, |control| reembed(&config, &mut source, control).map(drop));
         (ended, built, taken, source.reused())
     };

@@ -3,9 +3,8 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use dyad_corpus::Document;
-use dyad_index::TextLanguage;
 use dyad_index::verify::verify_current;
-use dyad_index::{Never, Snapshot, manifest};
+use dyad_index::{Never, Snapshot, TextLanguage, manifest};
 use dyad_indexer::change::{MergeConfig, Operation, merge, reembed};
 use dyad_indexer::control::JobControl;
 use dyad_indexer::inspect::inspect;
@@ -13,7 +12,8 @@ use dyad_indexer::job::{BuildConfig, build_index};
 use dyad_indexer::{Error, bulk};
 
 use crate::bulk::Job;
-use crate::fixture::{Fixture, HashSource, Recorder};
+use crate::fixture::{Fixture, Recorder};
+use crate::hash_source::HashSource;
 use crate::reembed::config as reembed_config;
 
 const TOWNS: [&str; 8] = [
@@ -104,7 +104,7 @@ fn texts_tell_their_language_and_every_change_keeps_it() {
     );
     reembed(
         &reembed_config(&fixture, 1_000),
-        &mut HashSource::of("beef"),
+        &mut HashSource::with_fingerprint("beef"),
         JobControl::silent(),
     )
     .unwrap();

@@ -15,7 +15,8 @@ use dyad_indexer::control::JobControl;
 use dyad_indexer::job::build_index;
 use dyad_indexer::rollback::roll_back;
 
-use crate::fixture::{Fixture, HashSource, row_of};
+use crate::fixture::{Fixture, row_of};
+use crate::hash_source::HashSource;
 
 pub(crate) const APPEND: Operation = Operation::Append { skip_existing: false };
 

@@ -7,8 +7,10 @@ use dyad_indexer::change::{Operation, merge, reembed};
 use dyad_indexer::control::JobControl;
 use dyad_indexer::source::FileSource;
 
-use crate::encoder::{answer_service, connect, encoder_service, tower_row};
-use crate::fixture::{DIM, Fixture, HashSource, document, documents, header};
+use crate::encoder::connect;
+use crate::encoder_service::{answer_service, encoder_service, tower_row};
+use crate::fixture::{DIM, Fixture, document, documents, header};
+use crate::hash_source::HashSource;
 use crate::reembed::config;
 
 fn scale_of(fixture: &Fixture) -> Option<f64> {
@@ -44,7 +46,7 @@ fn a_service_is_asked_once_and_the_index_keeps_the_answer() {
     // Another model's is another one.
     reembed(
         &config(&fixture, 1_000),
-        &mut HashSource::of("beef"),
+        &mut HashSource::with_fingerprint("beef"),
         JobControl::silent(),
     )
     .unwrap();

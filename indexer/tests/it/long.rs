@@ -11,7 +11,8 @@ use dyad_indexer::control::JobControl;
 use dyad_indexer::job::build_index;
 use dyad_indexer::source::{EmbeddedDocument, LocatedDocuments, LongTexts, OnLong, VectorSource};
 
-use crate::fixture::{Fixture, HashSource};
+use crate::fixture::Fixture;
+use crate::hash_source::HashSource;
 
 /// Reads as many words as the model of fixtures says tokens, but of words of more than ten letters none.
 struct Words(HashSource);

@@ -8,7 +8,7 @@ use dyad_index::Snapshot;
 use dyad_index::verify::verify_current;
 
 use crate::command_line::{build, dyad_indexer, text};
-use crate::encoder::encoder_service;
+use crate::encoder_service::encoder_service;
 use crate::fixture::{Fixture, document, header};
 
 const DIM: usize = 384;

@@ -12,7 +12,8 @@ use dyad_indexer::control::JobControl;
 use dyad_indexer::job::{BuildConfig, build_index};
 use dyad_indexer::source::Corpus;
 
-use crate::fixture::{Fixture, HashSource};
+use crate::fixture::Fixture;
+use crate::hash_source::HashSource;
 use crate::pairs::when_reached;
 
 /// Sentences of two words each, passages of two sentences.
@@ -235,7 +236,7 @@ fn passages_that_others_change_meanwhile_are_those_of_the_generation_that_is_cha
     // One becomes longer while it is deleted, and while it is purged.
     let path = dir.clone();
     when_reached("publish-begin", move || {
-        drop(replace(&Fixture::at(&path), &[("a", 9)], false))
+        drop(replace(&Fixture::at(&path), &[("a", 9)], false));
     });
     let config = DeleteConfig {
         index: &index,
@@ -247,7 +248,7 @@ fn passages_that_others_change_meanwhile_are_those_of_the_generation_that_is_cha
     all(&[("b", 4), ("c", 4)]);
     let path = dir.clone();
     when_reached("generations-remove", move || {
-        drop(replace(&Fixture::at(&path), &[("b", 9)], false))
+        drop(replace(&Fixture::at(&path), &[("b", 9)], false));
     });
     let config = PurgeConfig {
         passages: true,
@@ -268,13 +269,13 @@ fn passages_that_others_change_meanwhile_are_those_of_the_generation_that_is_cha
         ..Document::default()
     };
     when_reached("publish-begin", move || {
-        drop(Fixture::at(&path).upsert(Operation::Upsert, &[whole]).unwrap())
+        drop(Fixture::at(&path).upsert(Operation::Upsert, &[whole]).unwrap());
     });
     replace(&fixture, &[("c", 4), ("d", 2)], false);
     all(&[("c", 4), ("d", 2)]);
     let deleted = document("c#1");
     when_reached("publish-begin", move || {
-        drop(delete(&index, &deleted, false, JobControl::silent()).unwrap())
+        drop(delete(&index, &deleted, false, JobControl::silent()).unwrap());
     });
     replace(&fixture, &[("c", 4), ("e", 2)], false);
     all(&[("c", 4), ("d", 2), ("e", 2)]);
@@ -286,7 +287,7 @@ fn passages_that_others_change_meanwhile_are_those_of_the_generation_that_is_cha
     };
     let path = dir.clone();
     when_reached("publish-begin", move || {
-        drop(replace(&Fixture::at(&path), &[("d", 9)], false))
+        drop(replace(&Fixture::at(&path), &[("d", 9)], false));
     });
     fixture.upsert(Operation::Upsert, &[whole]).unwrap();
     assert_eq!(

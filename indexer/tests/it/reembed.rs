@@ -13,7 +13,8 @@ use dyad_indexer::compare::{GenerationQuestions, METRICS, compare_generations};
 use dyad_indexer::control::JobControl;
 use dyad_indexer::rollback::roll_back;
 
-use crate::fixture::{Fixture, HashSource, Recorder, documents, header};
+use crate::fixture::{Fixture, Recorder, documents, header};
+use crate::hash_source::HashSource;
 use crate::life::{APPEND, Life, check, document};
 
 pub(crate) fn config(fixture: &Fixture, max_documents: u64) -> ReembedConfig {
@@ -35,7 +36,7 @@ fn every_document_gets_a_vector_of_the_new_model() {
         let gone = ["k0003", "k0007", "k0049"].map(str::to_owned);
         life.fixture.delete(&gone).unwrap();
         life.model.retain(|key, _| !gone.contains(key));
-        let mut source = HashSource::of("beef");
+        let mut source = HashSource::with_fingerprint("beef");
         let outcome = reembed(&config(&life.fixture, most), &mut source, JobControl::silent()).unwrap();
         assert_eq!(
             (source.embedded, outcome.change.indexed, outcome.documents_after),
@@ -94,7 +95,7 @@ fn what_comes_meanwhile_is_in_it() {
         }
     };
     let recorder = Recorder::new(&stage);
-    let mut source = HashSource::of("beef");
+    let mut source = HashSource::with_fingerprint("beef");
     let outcome = reembed(&config(fixture, 1_000), &mut source, recorder.control()).unwrap();
     assert!(
         rounds.load(Ordering::Relaxed) >= 3,
@@ -125,7 +126,7 @@ fn a_sample_tells_what_it_would_take_and_failures_change_nothing() {
     let fixture = Fixture::new(600);
     fixture.build().unwrap();
     let before = fixture.files();
-    let mut source = HashSource::of("beef");
+    let mut source = HashSource::with_fingerprint("beef");
     let told = estimate(&config(&fixture, 1_000), &mut source, JobControl::silent()).unwrap();
     assert_eq!((told.documents, told.sampled, source.embedded), (600, 256, 256));
     let text: usize = documents(600)
@@ -146,7 +147,7 @@ fn a_sample_tells_what_it_would_take_and_failures_change_nothing() {
     .unwrap_err();
     assert!(matches!(error, Error::SameModel { generation: 1, .. }), "{error}");
     // A vector that is none.
-    let mut source = HashSource::of("beef");
+    let mut source = HashSource::with_fingerprint("beef");
     source.change = Box::new(|number, row| {
         if number == 300 {
             row.fill(f32::NAN);
@@ -159,7 +160,7 @@ fn a_sample_tells_what_it_would_take_and_failures_change_nothing() {
         if stage == "graph" {
             reembed(
                 &config(&fixture, 1_000),
-                &mut HashSource::of("cafe"),
+                &mut HashSource::with_fingerprint("cafe"),
                 JobControl::silent(),
             )
             .unwrap();
@@ -168,7 +169,7 @@ fn a_sample_tells_what_it_would_take_and_failures_change_nothing() {
     let recorder = Recorder::new(&stage);
     let error = reembed(
         &config(&fixture, 1_000),
-        &mut HashSource::of("beef"),
+        &mut HashSource::with_fingerprint("beef"),
         recorder.control(),
     )
     .unwrap_err();
@@ -180,7 +181,7 @@ fn a_sample_tells_what_it_would_take_and_failures_change_nothing() {
 fn generations_are_compared_by_what_they_find() {
     let fixture = Fixture::new(60);
     fixture.build().unwrap();
-    let mut source = HashSource::of("beef");
+    let mut source = HashSource::with_fingerprint("beef");
     // Of every third document the vector points away from where it was.
     source.change = Box::new(|number, row| {
         if number % 3 == 0 {

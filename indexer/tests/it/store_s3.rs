@@ -10,7 +10,7 @@ use dyad_index::verify::verify_current;
 
 use crate::fixture::Fixture;
 use crate::life::{APPEND, Life, check, document};
-use crate::store::{copy, relative};
+use crate::store_fixture::{copy, relative};
 
 /// An S3 server with a bucket, and its environment for our binary: moto's, or the program `s3s-fs` (crates.io,
 /// `--features binary`) that `DYAD_S3S_FS` names. None where there is no Python to run it.

@@ -11,7 +11,8 @@ use dyad_indexer::change::{Operation, merge, reembed};
 use dyad_indexer::control::JobControl;
 use dyad_indexer::job::build_index;
 
-use crate::fixture::{Fixture, HashSource};
+use crate::fixture::Fixture;
+use crate::hash_source::HashSource;
 use crate::reembed::config;
 
 /// Texts of numbers: random doubles of all exponents by their shortest digits and by 17, floats of 32 bits as doubles,
@@ -119,7 +120,7 @@ fn numbers_are_stored_as_they_are_written_and_found_by_their_values() {
     assert_eq!(stored(&fixture), written);
     reembed(
         &config(&fixture, 10_000),
-        &mut HashSource::of("beef"),
+        &mut HashSource::with_fingerprint("beef"),
         JobControl::silent(),
     )
     .unwrap();

@@ -24,14 +24,14 @@ pub(super) fn parse(argument: &str) -> Result<v1::Filter, String> {
             .into_iter()
             .map(|text| value(&field, text))
             .collect::<Result<_, _>>()?;
-        return Ok(of(Condition::OneOf(v1::FieldOneOf { field, values })));
+        return Ok(from_condition(Condition::OneOf(v1::FieldOneOf { field, values })));
     }
     if let Some(field) = argument
         .strip_suffix(" exists")
         .filter(|field| !field.contains(['=', '<', '>', '!']))
     {
         let field = name(field).ok_or_else(|| wrong("there is no field before `exists`"))?;
-        return Ok(of(Condition::Exists(v1::FieldExists { field })));
+        return Ok(from_condition(Condition::Exists(v1::FieldExists { field })));
     }
     let at = argument
         .find(['=', '<', '>', '!'])
@@ -49,7 +49,7 @@ pub(super) fn parse(argument: &str) -> Result<v1::Filter, String> {
         field: field.clone(),
         ..v1::FieldRange::default()
     };
-    Ok(of(match operator {
+    Ok(from_condition(match operator {
         ">=" => Condition::Range(v1::FieldRange {
             min: Some(value),
             ..range
@@ -66,7 +66,7 @@ pub(super) fn parse(argument: &str) -> Result<v1::Filter, String> {
             below: Some(value),
             ..range
         }),
-        "!=" => Condition::Not(Box::new(of(equals(&field, value)))),
+        "!=" => Condition::Not(Box::new(from_condition(equals(&field, value)))),
         _ => equals(&field, value),
     }))
 }
@@ -76,11 +76,11 @@ pub(super) fn all(mut filters: Vec<v1::Filter>) -> Option<v1::Filter> {
     match filters.len() {
         0 => None,
         1 => filters.pop(),
-        _ => Some(of(Condition::All(v1::FilterList { filters }))),
+        _ => Some(from_condition(Condition::All(v1::FilterList { filters }))),
     }
 }
 
-fn of(condition: Condition) -> v1::Filter {
+fn from_condition(condition: Condition) -> v1::Filter {
     v1::Filter {
         condition: Some(condition),
     }
@@ -193,7 +193,10 @@ mod tests {
         let flag = v1::FilterValue {
             value: Some(Value::Flag(true)),
         };
-        assert_eq!(parsed("open!=true"), Condition::Not(Box::new(of(equals("open", flag)))));
+        assert_eq!(
+            parsed("open!=true"),
+            Condition::Not(Box::new(from_condition(equals("open", flag))))
+        );
         assert_eq!(
             parsed("author exists"),
             Condition::Exists(v1::FieldExists { field: "author".into() })
@@ -262,6 +265,6 @@ mod tests {
         let both = Condition::All(v1::FilterList {
             filters: vec![a.clone(), b.clone()],
         });
-        assert_eq!(all(vec![a, b]), Some(of(both)));
+        assert_eq!(all(vec![a, b]), Some(from_condition(both)));
     }
 }

@@ -44,7 +44,7 @@ pub(super) struct IndexOptions {
 pub(super) struct ServedChoice {
     /// Names and directories; of mirrored ones, those of their mirrors.
     pub(super) paths: Vec<IndexPath>,
-    /// Those that are in stores.
+    /// The indexes that are in stores.
     pub(super) mirrored: Vec<MirroredIndex>,
 }
 

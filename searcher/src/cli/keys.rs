@@ -36,7 +36,7 @@ enum KeysAction {
     List,
     /// Revoke a key: running servers refuse it within seconds.
     Revoke {
-        /// Its id, or its name where no other key has it.
+        /// The id of the key, or its name where no other key has it.
         key: String,
     },
 }

@@ -20,7 +20,7 @@ use super::judged_answers::answers;
 use super::learn_reranking::RerankMeasurement;
 use super::tower::TowerOptions;
 use crate::fusion::Fusion;
-use crate::fusion::learn::{DOCUMENT_WEIGHTS, Example, FOLDS, Trials};
+use crate::fusion::learn::{DOCUMENT_WEIGHTS, Example, FOLDS, Learned, Trials};
 use crate::plan::DEFAULT_FUSION_DEPTH;
 use crate::run::{AnswerHit, Engine, EngineConfig, IndexPath, no_gain};
 
@@ -68,22 +68,11 @@ impl Learn {
                 self.split
             );
         }
-        let towers = self.tower.open().await?;
-        if towers.iter().len() == 0 {
-            let expected = "--question-tower: expected a directory or a URL, got `none`: judged questions are texts";
-            return Err(UsageError(expected.to_owned()).into());
-        }
-        // Each question is asked several times.
-        let config = EngineConfig {
-            question_cache: CACHE,
-            ..EngineConfig::default()
-        };
-        let engine = Engine::open_all(vec![IndexPath::new(&self.index)], towers, config)?;
-        let engine = engine.with_reranker(self.tower.open_reranker().await?);
+        let engine = self.open_engine().await?;
         self.check_judged(&engine, &judged)?;
         let snapshot = engine.index("", &Caller::default())?.snapshot();
         let (has_documents, default) = (snapshot.has_documents()?, Fusion::default_of(snapshot.manifest()));
-        let trials = self.trials(&engine, &judged, (has_documents, default)).await?;
+        let trials = self.trials(&engine, &judged, has_documents, default).await?;
         let learned = tokio::task::spawn_blocking(move || trials.learned()).await?;
         let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len().max(1) as f64;
         let found = LearnedFrom {
@@ -99,21 +88,7 @@ impl Learn {
                 &learned.cross_validated
             }),
         };
-        let compared = compare_values(&learned.default, &learned.cross_validated, Sampling::default())?;
-        let mut out = std::io::stdout().lock();
-        writeln!(
-            out,
-            "nDCG@10 of {questions} questions of {} ({})",
-            found.data, found.split
-        )?;
-        writeln!(out, "dense    {:.4}", found.dense)?;
-        writeln!(out, "BM25     {:.4}", found.bm25)?;
-        writeln!(out, "default  {:.4}  {}", found.default, named(&default, has_documents))?;
-        writeln!(
-            out,
-            "learned  {:.4}  by {FOLDS}-fold cross-validation; {:+.4} against the default, p = {:.3} (paired randomisation test)",
-            compared.second, compared.difference, compared.p_randomisation
-        )?;
+        print_learned(&learned, &found, default, has_documents)?;
         let fingerprint = engine
             .index("", &Caller::default())?
             .snapshot()
@@ -127,18 +102,8 @@ impl Learn {
             document_weight,
             ..
         } = learned.fusion;
-        if learned.fusion == default {
-            writeln!(out, "The default is as good: {}", named(&learned.fusion, has_documents))?;
-        } else {
-            writeln!(
-                out,
-                "On all questions the best is: {}",
-                named(&learned.fusion, has_documents)
-            )?;
-        }
-        drop(out);
         let reranking = self
-            .reranking(&engine, &judged, (learned.fusion, &found), &fingerprint)
+            .reranking(&engine, &judged, learned.fusion, &found, &fingerprint)
             .await?;
         if self.dry_run {
             return Ok(ExitCode::SUCCESS);
@@ -164,14 +129,31 @@ impl Learn {
         Ok(ExitCode::SUCCESS)
     }
 
+    /// Opens the index with the question tower, and with the cross encoder where one is named.
+    async fn open_engine(&self) -> anyhow::Result<Engine> {
+        let towers = self.tower.open().await?;
+        if towers.iter().len() == 0 {
+            let expected = "--question-tower: expected a directory or a URL, got `none`: judged questions are texts";
+            return Err(UsageError(expected.to_owned()).into());
+        }
+        // Each question is asked several times.
+        let config = EngineConfig {
+            question_cache: CACHE,
+            ..EngineConfig::default()
+        };
+        let engine = Engine::open_all(vec![IndexPath::new(&self.index)], towers, config)?;
+        Ok(engine.with_reranker(self.tower.open_reranker().await?))
+    }
+
     /// Tries fusions, and where the index has documents, each with several weights of theirs.
     async fn trials(
         &self,
         engine: &Engine,
         judged: &JudgedQuestions,
-        (has_documents, default): (bool, Fusion),
+        has_documents: bool,
+        default: Fusion,
     ) -> anyhow::Result<Trials> {
-        let mut trials = Trials::of(default);
+        let mut trials = Trials::new(default);
         let tried = if has_documents { DOCUMENT_WEIGHTS.len() } else { 1 };
         for weight in DOCUMENT_WEIGHTS.into_iter().take(tried) {
             let examples = self.examples(engine, judged, weight).await?;
@@ -199,7 +181,8 @@ impl Learn {
         &self,
         engine: &Engine,
         judged: &JudgedQuestions,
-        (fusion, found): (Fusion, &LearnedFrom),
+        fusion: Fusion,
+        found: &LearnedFrom,
         fingerprint: &str,
     ) -> anyhow::Result<Option<RerankRecord>> {
         let Some(reranker) = engine.reranker() else {
@@ -324,6 +307,32 @@ impl Learn {
         }
         Ok(examples)
     }
+}
+
+/// Prints what the rankings and their fusions reach on the judged questions.
+fn print_learned(learned: &Learned, found: &LearnedFrom, default: Fusion, has_documents: bool) -> anyhow::Result<()> {
+    let compared = compare_values(&learned.default, &learned.cross_validated, Sampling::default())?;
+    let mut out = std::io::stdout().lock();
+    writeln!(
+        out,
+        "nDCG@10 of {} questions of {} ({})",
+        found.questions, found.data, found.split
+    )?;
+    writeln!(out, "dense    {:.4}", found.dense)?;
+    writeln!(out, "BM25     {:.4}", found.bm25)?;
+    writeln!(out, "default  {:.4}  {}", found.default, named(&default, has_documents))?;
+    writeln!(
+        out,
+        "learned  {:.4}  by {FOLDS}-fold cross-validation; {:+.4} against the default, p = {:.3} (paired randomisation test)",
+        compared.second, compared.difference, compared.p_randomisation
+    )?;
+    let best = named(&learned.fusion, has_documents);
+    if learned.fusion == default {
+        writeln!(out, "The default is as good: {best}")?;
+    } else {
+        writeln!(out, "On all questions the best is: {best}")?;
+    }
+    Ok(())
 }
 
 /// The last part of a folder's path, for people.

@@ -27,7 +27,7 @@ const PAIRS: usize = 2_000;
 pub(super) struct RerankMeasurement<'a> {
     pub(super) engine: &'a Engine,
     pub(super) judged: &'a JudgedQuestions,
-    /// By which the rankings are fused.
+    /// The fusion of the rankings.
     pub(super) fusion: Fusion,
     /// Hits that the cross encoder scores.
     pub(super) depth: u32,
@@ -35,7 +35,7 @@ pub(super) struct RerankMeasurement<'a> {
     /// Folder of the questions, for people.
     pub(super) data: String,
     pub(super) split: String,
-    /// Of the model whose vectors are ranked.
+    /// The fingerprint of the model whose vectors are ranked.
     pub(super) fingerprint: String,
 }
 
@@ -155,7 +155,7 @@ impl RerankMeasurement<'_> {
         // By place.
         let ranked: Vec<(String, f32)> = kept.enumerate().map(|(at, key)| (key.clone(), -(at as f32))).collect();
         let judgements = self.judged.qrels.get(&question.key).cloned().unwrap_or_default();
-        METRIC.of(&GradedRanking::new(&ranked, &judgements))
+        METRIC.compute(&GradedRanking::new(&ranked, &judgements))
     }
 }
 
@@ -165,33 +165,44 @@ fn learned(tried: &[TriedWeight]) -> (f64, Vec<f64>) {
     let Some(default) = tried.first() else {
         return (LOGITS_ALONE, Vec::new());
     };
-    let best = |counts: &dyn Fn(usize) -> bool| -> &TriedWeight {
-        let sum = |one: &TriedWeight| -> f64 {
-            one.values
-                .iter()
-                .enumerate()
-                .filter(|(number, _)| counts(*number))
-                .map(|(_, value)| value)
-                .sum()
-        };
-        let mut best = default;
-        for one in tried {
-            if sum(one) > sum(best) {
-                best = one;
-            }
-        }
-        best
-    };
-    let of_folds: Vec<&TriedWeight> = (0..FOLDS).map(|fold| best(&|number| number % FOLDS != fold)).collect();
+    let of_folds: Vec<&TriedWeight> = (0..FOLDS)
+        .map(|fold| best_weight(tried, default, |number| number % FOLDS != fold))
+        .collect();
     let cross_validated = |number: usize| -> f64 {
         let chosen = of_folds.get(number % FOLDS).and_then(|one| one.values.get(number));
         chosen.copied().unwrap_or_default()
     };
     let values: Vec<f64> = (0..default.values.len()).map(cross_validated).collect();
     if values.iter().sum::<f64>() > default.values.iter().sum::<f64>() {
-        (best(&|_| true).weight, values)
+        (best_weight(tried, default, |_| true).weight, values)
     } else {
         (default.weight, default.values.clone())
+    }
+}
+
+/// The weight with the highest sum over some of the questions; of equal ones `default`, or the first that was tried.
+fn best_weight<'a>(
+    tried: &'a [TriedWeight],
+    default: &'a TriedWeight,
+    counts: impl Fn(usize) -> bool,
+) -> &'a TriedWeight {
+    let mut best = default;
+    for one in tried {
+        if one.sum(&counts) > best.sum(&counts) {
+            best = one;
+        }
+    }
+    best
+}
+
+impl TriedWeight {
+    /// The sum of its values over some of the questions.
+    fn sum(&self, counts: impl Fn(usize) -> bool) -> f64 {
+        let values = self.values.iter().enumerate();
+        values
+            .filter(|(number, _)| counts(*number))
+            .map(|(_, value)| value)
+            .sum()
     }
 }
 

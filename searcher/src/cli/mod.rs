@@ -76,7 +76,7 @@ pub fn main() -> ExitCode {
 }
 
 fn command(arguments: SearcherArguments, follower: Follower) -> anyhow::Result<ExitCode> {
-    kernels::choose(kernels::asked().as_deref())?;
+    kernels::choose(kernels::requested_set().as_deref())?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
         match arguments.command {

@@ -127,11 +127,6 @@ impl Explain {
             return Ok(ExitCode::SUCCESS);
         }
         let mut out = std::io::stdout().lock();
-        let place = |placement: Option<v1::Placement>| {
-            placement.map_or("-".to_owned(), |place| {
-                format!("rank {} (score {:.4})", place.rank, place.score)
-            })
-        };
         writeln!(
             out,
             "`{}` for \"{question}\", generation {}",
@@ -140,7 +135,7 @@ impl Explain {
         writeln!(
             out,
             "  hit            {}",
-            reply.hit.map_or("no".to_owned(), |hit| place(Some(hit)))
+            reply.hit.map_or("no".to_owned(), |hit| placement_text(Some(hit)))
         )?;
         for reason in &reply.reasons {
             writeln!(out, "                 {reason}")?;
@@ -150,10 +145,17 @@ impl Explain {
         } else {
             String::new()
         };
-        writeln!(out, "  dense          {}{of}", place(reply.dense))?;
-        writeln!(out, "  dense, exact   {}", place(reply.dense_exact))?;
-        writeln!(out, "  bm25           {}", place(reply.bm25))?;
+        writeln!(out, "  dense          {}{of}", placement_text(reply.dense))?;
+        writeln!(out, "  dense, exact   {}", placement_text(reply.dense_exact))?;
+        writeln!(out, "  bm25           {}", placement_text(reply.bm25))?;
         writeln!(out, "  terms asked    {}", reply.terms.join(" "))?;
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// A placement, for people.
+fn placement_text(placement: Option<v1::Placement>) -> String {
+    placement.map_or("-".to_owned(), |place| {
+        format!("rank {} (score {:.4})", place.rank, place.score)
+    })
 }

@@ -128,16 +128,7 @@ impl Serve {
             }
         };
         open_files::raise_limit();
-        let config = EngineConfig {
-            max_requests: self.max_requests.max(1),
-            default_time: self.default_time(),
-            question_cache: (self.question_cache_mb as usize) << 20,
-            filter_cache: (self.filter_cache_mb as usize) << 20,
-            generation: self.generation,
-            memory: self.memory(),
-            live_recall_share: self.live_recall_share.clamp(0.0, 1.0),
-        };
-        let engine = Engine::open_all(indexes, towers, config)?;
+        let engine = Engine::open_all(indexes, towers, self.engine_config())?;
         let engine = Arc::new(engine.with_reranker(reranker).with_mirrors(mirrors));
         log(&engine);
         engine.warm_up().await;
@@ -151,17 +142,10 @@ impl Serve {
         } = listeners;
         let configured = Arc::clone(&engine);
         follower.spawn(&["default-timeout-ms"], move |now: &Self| {
-            configured.set_default_time(now.default_time())
+            configured.set_default_time(now.default_time());
         });
         let (drain, lame_duck) = (Duration::from_secs(self.drain_s), Duration::from_secs(self.lame_duck_s));
-        let config = ServerConfig {
-            lame_duck,
-            drain,
-            connections: self.max_connections,
-            security: security.clone(),
-            observer: Some(Arc::clone(engine.metrics()) as _),
-            ..ServerConfig::default()
-        };
+        let config = self.server_config(&security, &engine);
         let services = services(&listener, admin_listener.is_some())?;
         let grpc = serve_some(
             listener,
@@ -212,6 +196,29 @@ impl Serve {
         Ok(ExitCode::SUCCESS)
     }
 
+    fn engine_config(&self) -> EngineConfig {
+        EngineConfig {
+            max_requests: self.max_requests.max(1),
+            default_time: self.default_time(),
+            question_cache: (self.question_cache_mb as usize) << 20,
+            filter_cache: (self.filter_cache_mb as usize) << 20,
+            generation: self.generation,
+            memory: self.memory(),
+            live_recall_share: self.live_recall_share.clamp(0.0, 1.0),
+        }
+    }
+
+    fn server_config(&self, security: &Security, engine: &Engine) -> ServerConfig {
+        ServerConfig {
+            lame_duck: Duration::from_secs(self.lame_duck_s),
+            drain: Duration::from_secs(self.drain_s),
+            connections: self.max_connections,
+            security: security.clone(),
+            observer: Some(Arc::clone(engine.metrics()) as _),
+            ..ServerConfig::default()
+        }
+    }
+
     /// What is to be served.
     fn choose(&self) -> anyhow::Result<ServedChoice> {
         let chosen = self.indexes.choose()?;
@@ -243,7 +250,7 @@ impl Serve {
     fn memory(&self) -> ProcessMemory {
         let limit = match self.memory_limit_mb {
             None => ProcessMemoryLimit::of_system(),
-            Some(mib) => (mib > 0).then(|| ProcessMemoryLimit::given(mib << 20, "--memory-limit-mb")),
+            Some(mib) => (mib > 0).then(|| ProcessMemoryLimit::from_option(mib << 20, "--memory-limit-mb")),
         };
         let Resident { anonymous, file } = Resident::now();
         let http = if self.http.is_some() { HTTP_BYTES } else { 0 };

@@ -8,7 +8,7 @@
 //!
 //! The constants were found on 77 sets of questions (20 collections, 8 languages; questions as they were written,
 //! shortened, misspelt, of rare words alone) with all-MiniLM-L6-v2, and tried on 16 other sets and six other models:
-//! `benches/README.md`, "The default fusion".
+//! `benches/records/fusion/README.md`, "The default fusion".
 
 use dyad_index::snapshot::DocumentHit;
 
@@ -54,10 +54,12 @@ impl LogOdds {
     /// the fusion, cosines count `min(1, w / (1 - w))` and BM25 `min(1, (1 - w) / w)` of what they do at `w = 0.5`.
     /// What a hit counts for its exactness does not depend on `w`, so that every learned weight finds rare words; with
     /// all the weight on one ranking, which keeps its order, it is left out.
-    pub(super) fn of(scale: f64, dense_weight: f64, dense: &[DocumentHit]) -> Self {
+    pub(super) fn new(scale: f64, dense_weight: f64, dense: &[DocumentHit]) -> Self {
         let (sureness, weights) = match dense.get(..SPREAD_HITS) {
             Some(best) => (
-                (scale * Spread::of(best, best.len()).deviation / SURE).powi(2).min(1.0),
+                (scale * Spread::measure(best, best.len()).deviation / SURE)
+                    .powi(2)
+                    .min(1.0),
                 BM25,
             ),
             None => (1.0, BM25_NEXT_TO_FEW),

@@ -33,11 +33,11 @@ const DEFAULT_EVEN_WEIGHT: f64 = 0.5;
 /// less. `dyad-bench quality --systems dense,bm25,hybrid`.
 const DEFAULT_SUM_WEIGHT: f64 = 0.7;
 /// The sum of a passage's BM25 and its document's, without judgements: +.010 to +.062 MRR on five sets,
-/// `benches/README.md`.
+/// `benches/records/fusion/README.md`, "BM25 of passages and of their documents".
 const DEFAULT_DOCUMENT_WEIGHT: f64 = 1.0;
 /// Weight of the BM25 score of the only document that holds the words of the question, in addition to that of the
 /// ranking. Chosen on a half of reqa-squad, scifact (train), nq-oracle (dev) and rare words of the first two:
-/// `benches/README.md`.
+/// `benches/records/fusion/README.md`, "Rare words".
 const EXACT: f64 = 5.0;
 
 /// The BM25 ranking of a question.
@@ -61,7 +61,7 @@ impl Bm25Ranking<'_> {
 /// How the dense and the BM25 ranking are fused, and how BM25 ranks passages.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Fusion {
-    /// What is added.
+    /// What is added up.
     pub method: FusionMethod,
     /// Weight of the dense ranking, 0 to 1; BM25 has the rest.
     pub dense_weight: f64,
@@ -188,10 +188,13 @@ impl Fusion {
         take: usize,
         key: impl Fn(&DocumentHit) -> &'k str,
     ) -> Vec<DocumentHit> {
-        let (dense_spread, bm25_spread) = (Spread::of(dense, dense.len()), Spread::of(bm25.hits, dense.len()));
+        let (dense_spread, bm25_spread) = (
+            Spread::measure(dense, dense.len()),
+            Spread::measure(bm25.hits, dense.len()),
+        );
         let mut sums = FusedSums::with_capacity(dense.len() + bm25.hits.len());
         if self.method == FusionMethod::LogOdds {
-            let odds = LogOdds::of(self.logit_scale.unwrap_or_default(), self.dense_weight, dense);
+            let odds = LogOdds::new(self.logit_scale.unwrap_or_default(), self.dense_weight, dense);
             let absent = (odds.dense(dense_spread.lowest), odds.bm25(bm25_spread.lowest, 0.0));
             sums.of_absent = absent.0 + absent.1;
             sums.add(dense, |_, place| odds.dense(f64::from(place.score)) - absent.0);

@@ -12,7 +12,7 @@ pub(super) struct Spread {
 
 impl Spread {
     /// Of a ranking, best first, continued with zeros to `documents`.
-    pub(super) fn of(ranking: &[DocumentHit], documents: usize) -> Self {
+    pub(super) fn measure(ranking: &[DocumentHit], documents: usize) -> Self {
         let zeros = documents.saturating_sub(ranking.len());
         let count = (ranking.len() + zeros).max(1) as f64;
         let mean = ranking.iter().map(|hit| f64::from(hit.score)).sum::<f64>() / count;

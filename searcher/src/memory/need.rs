@@ -30,7 +30,7 @@ pub struct IndexMemory {
 
 impl IndexMemory {
     /// Of a generation that is open.
-    pub fn of(snapshot: &Snapshot) -> Self {
+    pub fn from_snapshot(snapshot: &Snapshot) -> Self {
         let entries = snapshot.manifest().shards.iter().zip(snapshot.shards());
         entries
             .map(|(entry, shard)| Self::of_shard(entry, shard.dense.header()))
@@ -143,11 +143,11 @@ impl fmt::Display for MemoryNeed {
     mib(index.hot)
 )]
 pub struct DoesNotFit {
-    /// Its name.
+    /// The name of the index.
     pub name: String,
-    /// What it needs.
+    /// The memory that the index needs.
     pub index: IndexMemory,
-    /// What the searcher needs with it.
+    /// The memory that the searcher needs with the index.
     pub need: MemoryNeed,
     /// What there is.
     pub limit: ProcessMemoryLimit,
@@ -197,7 +197,7 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_is_refused_with_figures_and_the_way_out() {
-        let limit = Some(ProcessMemoryLimit::given(100 * MIB, "--memory-limit-mb"));
+        let limit = Some(ProcessMemoryLimit::from_option(100 * MIB, "--memory-limit-mb"));
         let memory = ProcessMemory {
             limit,
             program: 20 * MIB,

@@ -15,7 +15,7 @@ const LOOK: Duration = Duration::from_secs(15);
 pub struct MirroredIndex {
     /// The name that requests give.
     pub name: String,
-    /// Its directory, and where it comes from.
+    /// The directory of the mirror, and where it comes from.
     pub mirror: Mirror,
 }
 

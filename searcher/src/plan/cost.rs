@@ -81,7 +81,7 @@ pub struct SearchCost {
 
 impl IndexSize {
     /// Of an open generation.
-    pub fn of(snapshot: &Snapshot) -> Self {
+    pub fn from_snapshot(snapshot: &Snapshot) -> Self {
         let (shards, dim) = (snapshot.shards().len() as u64, snapshot.manifest().model.dim as u64);
         Self {
             shards: shards.max(1),
@@ -159,7 +159,7 @@ impl IndexSize {
 
 impl SearchCost {
     /// Of a plan for a question; its filter is known already where `filter_is_known`.
-    pub fn of(plan: &SearchPlan, query: &str, size: IndexSize, filter_is_known: bool) -> Self {
+    pub fn estimate(plan: &SearchPlan, query: &str, size: IndexSize, filter_is_known: bool) -> Self {
         let depth = plan.depth() as u64;
         let rankings = u64::from(plan.dense.is_some()) + u64::from(plan.text_depth.is_some());
         let filter = plan.filter.as_ref().filter(|_| !filter_is_known);
@@ -287,7 +287,7 @@ mod tests {
         };
         change(&mut request);
         let plan = SearchPlan::new(&request, Duration::from_secs(10), &[], Fusion::default());
-        SearchCost::of(&plan, &request.query, SIZE, false)
+        SearchCost::estimate(&plan, &request.query, SIZE, false)
     }
 
     fn is_costly(change: impl FnOnce(&mut v1::SearchRequest)) -> bool {
@@ -362,7 +362,7 @@ mod tests {
                 ..Default::default()
             };
             let plan = SearchPlan::new(&request, Duration::from_secs(10), &[], Fusion::default());
-            size.is_costly(SearchCost::of(&plan, "q", size, false).total())
+            size.is_costly(SearchCost::estimate(&plan, "q", size, false).total())
         };
         assert_eq!(
             [100, 10_000, 1_000_000, 100_000_000].map(exact),
@@ -383,7 +383,7 @@ mod tests {
             ..Default::default()
         };
         let plan = SearchPlan::new(&request, Duration::from_secs(10), &[], Fusion::default());
-        let [unknown, known] = [false, true].map(|known| SearchCost::of(&plan, "q", SIZE, known));
+        let [unknown, known] = [false, true].map(|known| SearchCost::estimate(&plan, "q", SIZE, known));
         assert!(unknown.filter > Duration::ZERO);
         assert_eq!(
             known,

@@ -25,7 +25,8 @@ pub(crate) fn filter(filter: &v1::Filter) -> DocumentFilter {
             values: one_of.values.iter().filter_map(value).collect(),
         },
         Some(Condition::Range(range)) => {
-            let [min, max] = [(&range.min, &range.above), (&range.max, &range.below)].map(end);
+            let min = end(range.min.as_ref(), range.above.as_ref());
+            let max = end(range.max.as_ref(), range.below.as_ref());
             match (min, max) {
                 (Some(min), Some(max)) => DocumentFilter::Range {
                     field: range.field.clone(),
@@ -43,7 +44,7 @@ pub(crate) fn filter(filter: &v1::Filter) -> DocumentFilter {
 }
 
 /// The end of a range, which is included or excluded; none where its value is none.
-fn end((included, excluded): (&Option<v1::FilterValue>, &Option<v1::FilterValue>)) -> Option<Bound<FieldValue>> {
+fn end(included: Option<&v1::FilterValue>, excluded: Option<&v1::FilterValue>) -> Option<Bound<FieldValue>> {
     match (included, excluded) {
         (_, Some(excluded)) => value(excluded).map(Bound::Excluded),
         (Some(included), None) => value(included).map(Bound::Included),

@@ -17,7 +17,7 @@ const MEASURED_HITS: usize = 100;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ChosenBeam {
     pub(super) ef: usize,
-    /// For questions that are out of distribution.
+    /// The beam width for questions that are out of distribution.
     pub(super) out_of_distribution_ef: usize,
     pub(super) note: Option<String>,
 }

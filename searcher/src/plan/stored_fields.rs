@@ -1,6 +1,6 @@
 //! Which stored fields of a document are wanted.
 
-use dyad_index::lexical::{MetadataFieldName, MetadataFields, StoredDocument};
+use dyad_index::lexical::{MetadataFields, StoredDocument};
 use serde_json::value::RawValue;
 
 /// What the path of a metadata field may start with, as in filters.
@@ -49,7 +49,7 @@ impl StoredFields {
     }
 
     /// The document without what is not wanted of it.
-    pub fn of(&self, document: StoredDocument) -> StoredDocument {
+    pub fn select(&self, document: StoredDocument) -> StoredDocument {
         let StoredDocument {
             key,
             title,
@@ -94,21 +94,27 @@ fn part_of(json: &str, paths: &[String]) -> String {
 /// Recursion is as deep as the paths are long, and arrays within arrays, up to [`DEPTH`].
 fn part(object: &str, at: &str, paths: &[String], depth: usize) -> Option<String> {
     let MetadataFields(fields) = serde_json::from_str(object).ok()?;
-    let wanted = |(name, value): (MetadataFieldName<'_>, &RawValue)| {
+    let mut parts = Vec::new();
+    for (name, value) in fields {
         let path = format!("{at}{}", name.0);
-        let value = if paths.contains(&path) {
-            value.get().to_owned()
-        } else {
-            let inside = format!("{path}.");
-            paths
-                .iter()
-                .any(|wanted| wanted.starts_with(&inside))
-                .then(|| part_within(value.get(), &inside, paths, depth))??
-        };
-        Some(format!("{}:{value}", serde_json::to_string(&name.0).ok()?))
-    };
-    let parts: Vec<String> = fields.into_iter().filter_map(wanted).collect();
+        if let (Some(value), Ok(name)) = (
+            wanted_value(value.get(), &path, paths, depth),
+            serde_json::to_string(&name.0),
+        ) {
+            parts.push(format!("{name}:{value}"));
+        }
+    }
     (!parts.is_empty()).then(|| format!("{{{}}}", parts.join(",")))
+}
+
+/// The value at a path, or the part of it that is at longer paths; none where nothing of it is wanted.
+fn wanted_value(value: &str, path: &String, paths: &[String], depth: usize) -> Option<String> {
+    if paths.contains(path) {
+        return Some(value.to_owned());
+    }
+    let inside = format!("{path}.");
+    let is_wanted = paths.iter().any(|wanted| wanted.starts_with(&inside));
+    is_wanted.then(|| part_within(value, &inside, paths, depth)).flatten()
 }
 
 /// The same of a value; of an array those of its objects, as a filter by such a path matches each of them.
@@ -133,11 +139,11 @@ mod tests {
 
     use super::*;
 
-    fn of(names: &[&str]) -> [String; 4] {
+    fn selected(names: &[&str]) -> [String; 4] {
         let metadata = r#"{"lang":"en","author":{"name":"a","born":{"year":1815,"place":"x"}},"text":7.50,"a.b":[1]}"#;
         let [key, title, text, metadata_json] = ["k", "the title", "the text", metadata].map(String::from);
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
-        let part = StoredFields::named(&names).of(StoredDocument {
+        let part = StoredFields::named(&names).select(StoredDocument {
             key,
             title,
             text,
@@ -148,16 +154,16 @@ mod tests {
 
     #[test]
     fn only_what_is_named_is_kept() {
-        assert!(of(&[]).iter().all(|field| !field.is_empty()));
-        assert_eq!(of(&["key"]), ["k", "", "", ""]);
-        assert_eq!(of(&["title", "lang"]), ["k", "the title", "", r#"{"lang":"en"}"#]);
-        assert_eq!(of(&["text"]), ["k", "", "the text", ""]);
-        assert_eq!(of(&["metadata.text"]), ["k", "", "", r#"{"text":7.50}"#]);
+        assert!(selected(&[]).iter().all(|field| !field.is_empty()));
+        assert_eq!(selected(&["key"]), ["k", "", "", ""]);
+        assert_eq!(selected(&["title", "lang"]), ["k", "the title", "", r#"{"lang":"en"}"#]);
+        assert_eq!(selected(&["text"]), ["k", "", "the text", ""]);
+        assert_eq!(selected(&["metadata.text"]), ["k", "", "", r#"{"text":7.50}"#]);
         assert_eq!(
-            of(&["author.born.year"]),
+            selected(&["author.born.year"]),
             ["k", "", "", r#"{"author":{"born":{"year":1815}}}"#]
         );
-        let metadata = |names: &[&str]| serde_json::from_str::<Value>(&of(names)[3]).unwrap();
+        let metadata = |names: &[&str]| serde_json::from_str::<Value>(&selected(names)[3]).unwrap();
         assert_eq!(
             metadata(&["author.name", "a.b"]),
             json!({"a.b": [1], "author": {"name": "a"}})
@@ -166,7 +172,7 @@ mod tests {
             metadata(&["author.born"]),
             json!({"author": {"born": {"place": "x", "year": 1815}}})
         );
-        assert_eq!(of(&["auth", "author.nam", "lang.x", "none"]), ["k", "", "", ""]);
+        assert_eq!(selected(&["auth", "author.nam", "lang.x", "none"]), ["k", "", "", ""]);
     }
 
     #[test]
@@ -179,7 +185,8 @@ mod tests {
                 metadata_json: json.into(),
                 ..Default::default()
             };
-            serde_json::from_str::<Value>(&StoredFields::named(&names).of(document).metadata_json).unwrap_or_default()
+            serde_json::from_str::<Value>(&StoredFields::named(&names).select(document).metadata_json)
+                .unwrap_or_default()
         };
         assert_eq!(
             of(&["authors.name"]),
@@ -199,7 +206,10 @@ mod tests {
             ..Default::default()
         };
         for json in ["", "7", "[1]", "{"] {
-            assert_eq!(StoredFields::named(&["a".into()]).of(document(json)).metadata_json, "");
+            assert_eq!(
+                StoredFields::named(&["a".into()]).select(document(json)).metadata_json,
+                ""
+            );
         }
     }
 }

@@ -27,7 +27,8 @@ struct QuestionBytes;
 const OVERHEAD: usize = 128;
 
 impl Weighter<QuestionCacheKey, Arc<CachedQuestion>> for QuestionBytes {
-    fn weight(&self, (_, text): &QuestionCacheKey, question: &Arc<CachedQuestion>) -> u64 {
+    fn weight(&self, key: &QuestionCacheKey, question: &Arc<CachedQuestion>) -> u64 {
+        let (_, text) = key;
         (text.len() + size_of_val(question.values.as_slice()) + OVERHEAD) as u64
     }
 }

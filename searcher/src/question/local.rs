@@ -39,7 +39,7 @@ impl LocalOptions {
 pub struct Local {
     handle: Handle,
     model: ModelRecord,
-    /// Of this machine's cores.
+    /// Whether the tower takes all cores of this machine.
     pub(super) takes_all_cores: bool,
 }
 

@@ -80,7 +80,7 @@ impl Remote {
         let client = self.client.clone();
         let probe = async move { client.encode_within(request(vec![GOLDEN.to_owned()]), PROBE_TIME).await };
         let call = self.client.encode_within(request(questions), time);
-        let called = Box::pin(self.breaker.call((count, time), call, probe)).await;
+        let called = Box::pin(self.breaker.call(count, time, call, probe)).await;
         let reply = called
             .map_err(|next| Error::TowerSilent { next })?
             .map_err(|error| match error {

@@ -21,6 +21,14 @@ pub struct ModelTower {
 }
 
 impl ModelTower {
+    /// Its model, for errors.
+    fn describe(&self) -> String {
+        let ModelRecord {
+            name, fingerprint, dim, ..
+        } = self.tower.model();
+        format!("`{name}` (fingerprint {fingerprint}, {dim} values)")
+    }
+
     fn new(tower: QuestionTower, number: usize) -> Self {
         Self {
             tower,
@@ -86,15 +94,15 @@ impl QuestionTowers {
     }
 
     /// The tower of a model.
-    pub fn of(&self, model: &ModelRecord) -> Option<&ModelTower> {
+    pub fn find(&self, model: &ModelRecord) -> Option<&ModelTower> {
         self.all.iter().find(|one| fits(&one.tower, model))
     }
 
     /// Refuses an index of a model that no tower is of, even at the same dimension. `before` is the model of the
     /// generation that is served now, where there is one: an index that has a tower keeps one.
     pub fn check(&self, model: &ModelRecord, before: Option<&ModelRecord>) -> Result<()> {
-        let has_one = before.is_some_and(|before| self.of(before).is_some());
-        if self.of(model).is_some() || ((self.or_none || self.all.is_empty()) && !has_one) {
+        let has_one = before.is_some_and(|before| self.find(before).is_some());
+        if self.find(model).is_some() || ((self.or_none || self.all.is_empty()) && !has_one) {
             return Ok(());
         }
         let index = Box::new(model.clone());
@@ -103,18 +111,10 @@ impl QuestionTowers {
                 index,
                 tower: Box::new(one.tower.model().clone()),
             },
-            all => {
-                let say = |one: &ModelTower| {
-                    let ModelRecord {
-                        name, fingerprint, dim, ..
-                    } = one.tower.model();
-                    format!("`{name}` (fingerprint {fingerprint}, {dim} values)")
-                };
-                Error::NoModel {
-                    index,
-                    towers: all.iter().map(say).collect::<Vec<_>>().join(", "),
-                }
-            }
+            all => Error::NoModel {
+                index,
+                towers: all.iter().map(ModelTower::describe).collect::<Vec<_>>().join(", "),
+            },
         })
     }
 }

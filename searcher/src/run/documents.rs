@@ -28,12 +28,16 @@ impl Engine {
         let index = self.index(&request.index, caller)?;
         let snapshot = index.snapshot();
         let cost = SearchCost::of_documents(request.keys.len());
-        let class = RequestClass::of(cost.total(), IndexSize::of(&snapshot));
+        let class = RequestClass::from_cost(cost.total(), IndexSize::from_snapshot(&snapshot));
         let permit = self.pool.admit(class, cost.total(), time)?;
         let (cancel, _guard) = SearchCancellation::with_deadline(Instant::now(), time);
-        let mut jobs = Jobs::new(&self.pool, (class, cost), permit, Arc::clone(&cancel));
+        let mut jobs = Jobs::new(&self.pool, class, cost, permit, Arc::clone(&cancel));
         jobs.choose_threads(&snapshot);
-        let wanted = Arc::new((request.keys, StoredFields::named(&request.fields), Scope::of(caller)));
+        let wanted = Arc::new((
+            request.keys,
+            StoredFields::named(&request.fields),
+            Scope::from_caller(caller),
+        ));
         let read = |budget: ReplyBudget| {
             let (snapshot, wanted, cancel) = (Arc::clone(&snapshot), Arc::clone(&wanted), Arc::clone(&cancel));
             let filters = self.filters.clone();
@@ -52,7 +56,7 @@ impl Engine {
                     };
                     match snapshot.find(key)?.filter(is_callers) {
                         Some((shard, node)) => {
-                            let document = fields.of(snapshot.document(shard, node)?);
+                            let document = fields.select(snapshot.document(shard, node)?);
                             budget.take(&document)?;
                             reply.documents.push(reply_document(document));
                         }

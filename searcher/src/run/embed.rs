@@ -41,7 +41,7 @@ impl Engine {
         };
         let embedded = match (asked().map(|item| item.plan.tower_time).min(), tower) {
             (Some(time), Some(one)) => {
-                let time = time.min(batch.cancel.left());
+                let time = time.min(batch.cancel.remaining());
                 let embedded = one
                     .tower
                     .embed(asked().map(|item| item.query.clone()).collect(), time)
@@ -78,22 +78,24 @@ impl Engine {
                 }
                 vector
             }
-            (None, Err(error)) => {
-                // The error may name machines; it is in the log.
-                let reason = if batch.scope.is_some() {
-                    String::new()
-                } else {
-                    format!(": {error}")
-                };
-                let degraded = Some(format!("no question vector, answered by BM25 alone{reason}"));
-                QuestionVector {
-                    degraded,
-                    ..QuestionVector::default()
-                }
-            }
+            (None, Err(error)) => without_vector(batch, error),
         };
         let vectors = all().map(vector).collect();
         batch.vectors.set(vectors).map_err(|_| Error::Internal)
+    }
+}
+
+/// The vector of a question that is answered by BM25 alone, since it could not be embedded.
+fn without_vector(batch: &QuestionBatch, error: &Error) -> QuestionVector {
+    // The error may name machines; it is in the log.
+    let reason = if batch.scope.is_some() {
+        String::new()
+    } else {
+        format!(": {error}")
+    };
+    QuestionVector {
+        degraded: Some(format!("no question vector, answered by BM25 alone{reason}")),
+        ..QuestionVector::default()
     }
 }
 

@@ -1,6 +1,5 @@
 //! The engine: what all indexes of a searcher share, and the handling of requests.
 
-use std::future::Future;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,11 +9,10 @@ use dyad_index::Certificate;
 use dyad_index::snapshot::{Shard, Snapshot};
 use dyad_proto::access::Caller;
 use dyad_proto::v1;
-use futures_util::future::Either;
 use tokio::sync::Semaphore;
 
 use super::config::EngineConfig;
-use super::gather::{DenseSearch, Gather};
+use super::gather::Gather;
 use super::live_recall::LiveRecall;
 use super::parts::Jobs;
 use super::resources::cancellation::SearchCancellation;
@@ -27,7 +25,7 @@ use super::served::readiness::ReadinessState;
 use super::served::scope::Scope;
 use super::served::served_index::{IndexPath, Indexes, ServedIndex};
 use super::stages::answer::{Answer, Answers};
-use super::stages::batch::{Allowed, BatchItem, Chunk, QuestionBatch};
+use super::stages::batch::{BatchItem, QuestionBatch, SearchedIndex};
 use super::stages::explain::explain;
 use super::stages::fuse::check_units;
 use super::stages::question_vector::question_vector;
@@ -57,8 +55,8 @@ pub struct Engine {
     pub(super) readiness: ReadinessState,
     pub(super) metrics: Arc<SearcherMetrics>,
     recall: Option<LiveRecall>,
-    gather: Arc<Gather>,
-    gather_single_shard: Arc<Gather>,
+    pub(super) gather: Arc<Gather>,
+    pub(super) gather_single_shard: Arc<Gather>,
     /// Milliseconds.
     default_time: AtomicU64,
 }
@@ -70,6 +68,13 @@ pub enum QueuePolicy {
     Refused,
     /// It queues with batches, until its deadline. Its documents are read in its turn.
     Queued(Turn),
+}
+
+/// The requests of one call.
+struct CallRequests {
+    requests: Vec<v1::SearchRequest>,
+    /// The path of a request in the call, before the names of its fields, by its number.
+    path_of: fn(usize) -> String,
 }
 
 impl Engine {
@@ -159,20 +164,19 @@ impl Engine {
             QueuePolicy::Refused => (None, None),
             QueuePolicy::Queued(turn) => (Some(self.pool.admit_many(1, &cancel).await?), Some(turn)),
         };
-        let batch = self.batch(
-            (vec![request], |_| String::new()),
-            caller,
-            (started, &cancel),
-            turn.is_some(),
-        )?;
+        let requests = CallRequests {
+            requests: vec![request],
+            path_of: |_| String::new(),
+        };
+        let batch = self.batch(requests, caller, started, &cancel, turn.is_some())?;
         let cost = batch.cost();
-        let class = RequestClass::of(cost.total(), IndexSize::of(&batch.snapshot));
+        let class = RequestClass::from_cost(cost.total(), IndexSize::from_snapshot(&batch.snapshot));
         batch.read_deeper_from_now_on(class == RequestClass::Bulk);
         let permit = match queued {
             Some(permit) => permit,
             None => self.pool.admit(class, cost.total(), time)?,
         };
-        let mut jobs = Jobs::new(&self.pool, (class, cost), permit, cancel);
+        let mut jobs = Jobs::new(&self.pool, class, cost, permit, cancel);
         jobs.is_queued = turn.is_some();
         jobs.choose_threads(&batch.snapshot);
         let mut answers = Box::pin(self.answer(&batch, &jobs)).await?;
@@ -189,7 +193,7 @@ impl Engine {
             recall.offer(&batch);
         }
         if let Some(turn) = turn {
-            answers = Box::pin(self.fetch_in_turn(batch, answers, turn, (class, cost))).await?;
+            answers = Box::pin(self.fetch_in_turn(batch, answers, turn, class, cost)).await?;
         }
         let answer = answers.0.pop().ok_or(Error::Internal)?;
         if is_asked {
@@ -212,10 +216,13 @@ impl Engine {
         let started = Instant::now();
         let (cancel, _guard) = SearchCancellation::with_deadline(started, self.time(time));
         let permit = self.pool.admit_many(requests.len(), &cancel).await?;
-        let at = |number| format!("requests[{number}].");
-        let batch = self.batch((requests, at), caller, (started, &cancel), false)?;
+        let requests = CallRequests {
+            requests,
+            path_of: |number| format!("requests[{number}]."),
+        };
+        let batch = self.batch(requests, caller, started, &cancel, false)?;
         let cost = batch.cost().part_of(batch.chunks().len());
-        let jobs = Jobs::new(&self.pool, (RequestClass::Bulk, cost), permit, cancel);
+        let jobs = Jobs::new(&self.pool, RequestClass::Bulk, cost, permit, cancel);
         let mut answers = self.answer(&batch, &jobs).await?;
         if batch.reranks() {
             answers = self.rerank(&batch, answers, &jobs).await?;
@@ -225,23 +232,28 @@ impl Engine {
         Ok(answers)
     }
 
-    /// Questions that are answered together, planned for the time that is left. `at` is the path of a request in the
-    /// call, before the names of its fields.
+    /// Questions that are answered together, planned for the time that is left.
     fn batch(
         &self,
-        (requests, at): (Vec<v1::SearchRequest>, fn(usize) -> String),
+        call: CallRequests,
         caller: &Caller,
-        (started, cancel): (Instant, &Arc<SearchCancellation>),
+        started: Instant,
+        cancel: &Arc<SearchCancellation>,
         fetches_later: bool,
     ) -> Result<Arc<QuestionBatch>> {
         // The requests of a batch name the same one.
-        let name = requests.first().map_or("", |first| &first.index);
-        let index = Arc::clone(self.indexes.find(name, caller, || at(0))?);
+        let name = call.requests.first().map_or("", |first| &first.index);
+        let index = Arc::clone(self.indexes.find(name, caller, || (call.path_of)(0))?);
         let snapshot = index.snapshot();
-        let items = items(&snapshot, (requests, at), caller, cancel.left())?;
+        let items = items(&snapshot, call, caller, cancel.remaining())?;
         let at_once = self.pool.threads(RequestClass::Bulk);
-        let of = (index, snapshot, self.filters.clone(), Scope::of(caller));
-        let mut batch = QuestionBatch::new(of, items, at_once, Arc::clone(cancel), started);
+        let searched = SearchedIndex {
+            index,
+            snapshot,
+            filters: self.filters.clone(),
+            scope: Scope::from_caller(caller),
+        };
+        let mut batch = QuestionBatch::new(searched, items, at_once, Arc::clone(cancel), started);
         if batch.reranks() && self.reranker.is_none() {
             return Err(Error::NoReranker);
         }
@@ -249,98 +261,9 @@ impl Engine {
         Ok(Arc::new(batch))
     }
 
-    /// Answers the questions: some of the filters at a time, each with BM25 and the dense part in parallel.
-    async fn answer(&self, batch: &Arc<QuestionBatch>, jobs: &Jobs<'_>) -> Result<Answers> {
-        let mut embedding = Some(self.embed(batch));
-        // The threads of a tower spin while they wait for each other, also for one that BM25 has displaced from its
-        // core: a batch takes more CPU time in parallel with BM25 than before it. A single question is too short for
-        // that to matter.
-        if batch.items.len() > 1
-            && self
-                .tower_of(&batch.snapshot)
-                .is_some_and(|one| one.tower.takes_all_cores())
-            && let Some(embedding) = embedding.take()
-        {
-            embedding.await?;
-        }
-        let mut answered = None;
-        for chunk in batch.chunks() {
-            let vectors = embedding.take();
-            let vectors = async {
-                match vectors {
-                    Some(embedding) => embedding.await,
-                    None => Ok(()),
-                }
-            };
-            let parts = jobs.run_parts(
-                chunk.has_filter.then(|| work(batch, chunk, QuestionBatch::filter)),
-                chunk.has_text.then(|| self.part(batch, chunk, QuestionBatch::text)),
-                vectors,
-                chunk
-                    .has_dense
-                    .then_some(|allowed| self.dense(batch, chunk, allowed, jobs)),
-            );
-            match parts.await {
-                Ok(parts) => answered = parts.into_iter().flatten().flatten().next(),
-                // All parts are done, but the reply memory is full.
-                Err(Error::FullReplies { .. }) => return self.answer_with_memory(batch, jobs).await,
-                Err(error) => return Err(error),
-            }
-        }
-        match answered {
-            Some(answers) => Ok(answers),
-            // Rankings have to be read deeper.
-            None => self.answer_deeper(batch, jobs).await,
-        }
-    }
-
     /// The question tower that embeds for a generation.
     pub(super) fn tower_of(&self, snapshot: &Snapshot) -> Option<&ModelTower> {
-        self.towers.of(&snapshot.manifest().model)
-    }
-
-    /// Starts the dense part: that of a single question together with others that wait for a thread.
-    fn dense(
-        &self,
-        batch: &Arc<QuestionBatch>,
-        chunk: &Chunk,
-        allowed: Arc<Vec<Allowed>>,
-        jobs: &Jobs<'_>,
-    ) -> impl Future<Output = Result<Option<Answers>>> {
-        // A grouped search reads documents for its answer, and others would wait for them.
-        let is_grouped = batch.items.iter().any(|item| item.plan.group_by.is_some());
-        if jobs.class != RequestClass::Bulk && !is_grouped && batch.only_dense().is_some() {
-            let (batch, budget) = (Arc::clone(batch), self.memory.budget());
-            let is_single_shard = jobs.class == RequestClass::SingleShard;
-            let gather = if is_single_shard {
-                &self.gather_single_shard
-            } else {
-                &self.gather
-            };
-            return Either::Left(jobs.gather(gather, |permit, done| DenseSearch {
-                batch,
-                allowed,
-                budget,
-                permit,
-                done,
-            }));
-        }
-        let part = self.part(batch, chunk, QuestionBatch::dense);
-        Either::Right(jobs.start_dense(move || part(&allowed)))
-    }
-
-    /// A part of a batch for some of its filters; the last one goes on to the answers.
-    fn part(
-        &self,
-        batch: &Arc<QuestionBatch>,
-        chunk: &Chunk,
-        part: impl Fn(&QuestionBatch, &Chunk, &[Allowed]) -> Result<()> + Send + 'static,
-    ) -> impl FnOnce(&Vec<Allowed>) -> Result<Option<Answers>> + Send + 'static {
-        let (batch, chunk, budget) = (Arc::clone(batch), chunk.clone(), self.memory.budget());
-        move |allowed| {
-            part(&batch, &chunk, allowed)?;
-            batch.finish_part(budget)
-        }
+        self.towers.find(&snapshot.manifest().model)
     }
 
     /// Why a document is, or is not, among the hits of a search. The budget is the reply memory that it takes.
@@ -352,17 +275,26 @@ impl Engine {
         time: Option<Duration>,
     ) -> Result<(v1::ExplainResponse, ReplyBudget)> {
         let (started, time) = (Instant::now(), self.time(time));
-        let at = |_| "search.".to_owned();
-        let index = Arc::clone(self.indexes.find(&search.index, caller, || at(0))?);
+        let call = CallRequests {
+            requests: vec![search],
+            path_of: |_| "search.".to_owned(),
+        };
+        let name = call.requests.first().map_or("", |first| &first.index);
+        let index = Arc::clone(self.indexes.find(name, caller, || (call.path_of)(0))?);
         let (cancel, _guard) = SearchCancellation::with_deadline(started, time);
         let snapshot = index.snapshot();
-        let size = IndexSize::of(&snapshot);
-        let items = items(&snapshot, (vec![search], at), caller, time)?;
-        let of = (index, snapshot, self.filters.clone(), Scope::of(caller));
-        let batch = QuestionBatch::new(of, items, 1, Arc::clone(&cancel), started);
+        let size = IndexSize::from_snapshot(&snapshot);
+        let items = items(&snapshot, call, caller, time)?;
+        let searched = SearchedIndex {
+            index,
+            snapshot,
+            filters: self.filters.clone(),
+            scope: Scope::from_caller(caller),
+        };
+        let batch = QuestionBatch::new(searched, items, 1, Arc::clone(&cancel), started);
         let cost = [batch.cost(), size.explanation()].into_iter().sum::<SearchCost>();
         let permit = self.pool.admit(RequestClass::Bulk, cost.total(), time)?;
-        let jobs = Jobs::new(&self.pool, (RequestClass::Bulk, cost), permit, Arc::clone(&cancel));
+        let jobs = Jobs::new(&self.pool, RequestClass::Bulk, cost, permit, Arc::clone(&cancel));
         self.embed(&batch).await?;
         let budget = self.memory.budget();
         let explained = jobs.start_dense(move || {
@@ -375,12 +307,8 @@ impl Engine {
 }
 
 /// The questions of a call with their plans, for the documents that exist for the caller.
-fn items(
-    snapshot: &Snapshot,
-    (requests, at): (Vec<v1::SearchRequest>, fn(usize) -> String),
-    caller: &Caller,
-    time: Duration,
-) -> Result<Vec<BatchItem>> {
+fn items(snapshot: &Snapshot, call: CallRequests, caller: &Caller, time: Duration) -> Result<Vec<BatchItem>> {
+    let CallRequests { requests, path_of: at } = call;
     let measured: Vec<&Certificate> = snapshot.shards().iter().map(Shard::certificate).collect();
     let default = Fusion::default_of(snapshot.manifest());
     let own = snapshot.fusion().map_or(default, |learned| default.learned(learned));
@@ -396,14 +324,4 @@ fn items(
         })
     };
     requests.into_iter().enumerate().map(item).collect()
-}
-
-/// A part of a batch's work for some of its filters, to be run on another thread.
-fn work<T>(
-    batch: &Arc<QuestionBatch>,
-    chunk: &Chunk,
-    work: impl FnOnce(&QuestionBatch, &Chunk) -> T + Send + 'static,
-) -> impl FnOnce() -> T + Send + 'static {
-    let (batch, chunk) = (Arc::clone(batch), chunk.clone());
-    move || work(&batch, &chunk)
 }

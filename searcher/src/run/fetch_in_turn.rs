@@ -20,15 +20,16 @@ impl Engine {
         batch: Arc<QuestionBatch>,
         answers: Answers,
         turn: Turn,
-        class_and_cost: (RequestClass, SearchCost),
+        class: RequestClass,
+        cost: SearchCost,
     ) -> Result<Answers> {
         if !batch.items.iter().any(|item| item.plan.wants_documents()) {
             return Ok(answers);
         }
         let cancel = Arc::clone(&batch.cancel);
-        turn.come(&cancel).await?;
+        turn.wait(&cancel).await?;
         let permit = self.pool.admit_many(1, &cancel).await?;
-        let mut jobs = Jobs::new(&self.pool, class_and_cost, permit, cancel);
+        let mut jobs = Jobs::new(&self.pool, class, cost, permit, cancel);
         jobs.choose_threads(&batch.snapshot);
         self.fetch(&batch, answers, &jobs).await
     }

@@ -15,7 +15,8 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use super::resources::cancellation::SearchCancellation;
 use super::resources::reply_memory::ReplyBudget;
 use super::stages::answer::Answers;
-use super::stages::batch::{Allowed, QuestionBatch, micros};
+use super::stages::batch::{QuestionBatch, micros};
+use super::stages::part_results::Allowed;
 use crate::error::{Error, Result};
 
 /// Most searches of one job: as many as are interleaved on one thread.
@@ -24,7 +25,7 @@ const MOST: usize = 8;
 /// The dense search of one request.
 #[derive(Debug)]
 pub(super) struct DenseSearch {
-    /// Of one question.
+    /// The batch, of one question.
     pub(super) batch: Arc<QuestionBatch>,
     pub(super) allowed: Arc<Vec<Allowed>>,
     pub(super) budget: ReplyBudget,

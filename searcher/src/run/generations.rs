@@ -163,7 +163,7 @@ impl Engine {
             .indexes
             .iter()
             .filter(other)
-            .map(|other| IndexMemory::of(&other.snapshot()))
+            .map(|other| IndexMemory::from_snapshot(&other.snapshot()))
             .sum();
         Ok(self
             .process

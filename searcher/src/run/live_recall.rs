@@ -92,7 +92,7 @@ fn compare(batch: &QuestionBatch) -> Result<ComparedSearch> {
     let allowed = match (&item.plan.filter, &item.filter) {
         (Some(filter), Some(encoded)) => {
             let (is_scoped, cache) = (batch.scope.is_some(), batch.filters.as_deref());
-            Some(AllowedNodes::of((filter, encoded), is_scoped, &batch.snapshot, cache, &cancel)?.0)
+            Some(AllowedNodes::find(filter, encoded, is_scoped, &batch.snapshot, cache, &cancel)?.0)
         }
         _ => None,
     };

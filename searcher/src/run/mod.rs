@@ -8,6 +8,7 @@
 //! | `stages` | the stages of a batch of questions |
 //! | `config.rs` | its configuration |
 //! | `embed.rs` | the questions' vectors, and the degraded answer without them |
+//! | `search_parts.rs` | the parts of a batch as jobs |
 //! | `parts.rs` | the order of a search's parts: the filter, then BM25 and the dense part in parallel |
 //! | `sample.rs` | stored documents chosen at random |
 //! | `gather.rs` | dense searches of single requests that wait for a thread at the same time, run by one job |
@@ -34,6 +35,7 @@ mod parts;
 mod rerank;
 mod resources;
 mod sample;
+mod search_parts;
 mod served;
 mod stages;
 mod warm_up;

@@ -17,7 +17,7 @@ impl Engine {
         let indexes = self
             .indexes
             .iter()
-            .map(|index| IndexMemory::of(&index.snapshot()))
+            .map(|index| IndexMemory::from_snapshot(&index.snapshot()))
             .sum();
         (self.process.limit.as_ref(), self.process.need(indexes))
     }

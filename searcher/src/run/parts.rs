@@ -19,7 +19,7 @@ use crate::plan::SearchCost;
 pub(super) struct Jobs<'a> {
     pool: &'a SearchPools,
     pub(super) class: RequestClass,
-    /// Of the whole call.
+    /// The cost of the whole call.
     cost: SearchCost,
     /// Held by the work itself, which still counts where it goes on after the client has left.
     permit: Arc<OwnedSemaphorePermit>,
@@ -31,7 +31,8 @@ pub(super) struct Jobs<'a> {
 impl<'a> Jobs<'a> {
     pub(super) fn new(
         pool: &'a SearchPools,
-        (class, cost): (RequestClass, SearchCost),
+        class: RequestClass,
+        cost: SearchCost,
         permit: OwnedSemaphorePermit,
         cancel: Arc<SearchCancellation>,
     ) -> Self {
@@ -56,7 +57,10 @@ impl<'a> Jobs<'a> {
         let permit = if self.is_queued {
             Arc::clone(&self.permit)
         } else {
-            Arc::new(self.pool.admit(RequestClass::Bulk, cost.total(), self.cancel.left())?)
+            Arc::new(
+                self.pool
+                    .admit(RequestClass::Bulk, cost.total(), self.cancel.remaining())?,
+            )
         };
         let (class, cancel) = (RequestClass::Bulk, Arc::clone(&self.cancel));
         Ok(Self {
@@ -184,10 +188,7 @@ mod tests {
         let permit = pool
             .admit(RequestClass::Interactive, cost.total(), Duration::from_hours(1))
             .unwrap();
-        (
-            Jobs::new(pool, (RequestClass::Interactive, cost), permit, cancel),
-            guard,
-        )
+        (Jobs::new(pool, RequestClass::Interactive, cost, permit, cancel), guard)
     }
 
     type NoFilter = fn() -> Result<u32>;

@@ -26,6 +26,15 @@ const TIME_SHARE: f64 = 0.8;
 /// Questions of a batch that are scored at once.
 const AT_ONCE: usize = 4;
 
+/// A question whose best hits are scored again.
+struct RerankedQuestion<'a> {
+    query: &'a str,
+    /// The shards and nodes of the best hits, best first.
+    best: Vec<(usize, u32)>,
+    /// The scores are of use until this time.
+    until: Instant,
+}
+
 impl Engine {
     /// With a cross encoder, for requests that ask for it.
     #[must_use]
@@ -60,7 +69,7 @@ impl Engine {
             .enumerate()
             .filter(|(_, (item, _))| item.plan.rerank_depth > 0);
         // Of all questions together, so that the answers of a batch are in time too.
-        let until = Instant::now() + batch.cancel.left().mul_f64(TIME_SHARE);
+        let until = Instant::now() + batch.cancel.remaining().mul_f64(TIME_SHARE);
         let scored = wanted.map(|(number, (item, answer))| {
             let best: Vec<(usize, u32)> = answer
                 .hits
@@ -68,9 +77,14 @@ impl Engine {
                 .take(item.plan.rerank_depth)
                 .map(|hit| (hit.shard, hit.node))
                 .collect();
+            let question = RerankedQuestion {
+                query: &item.query,
+                best,
+                until,
+            };
             async move {
                 let started = Instant::now();
-                let scores = self.scores((reranker, until), batch, (&item.query, best), jobs).await;
+                let scores = self.scores(reranker, batch, question, jobs).await;
                 (number, scores, micros(started))
             }
         });
@@ -116,14 +130,15 @@ impl Engine {
         Ok((answers, budget))
     }
 
-    /// The scores of documents for a question, until a time.
+    /// The scores of the documents that are reranked for a question.
     async fn scores(
         &self,
-        (reranker, until): (&Reranker, Instant),
+        reranker: &Reranker,
         batch: &Arc<QuestionBatch>,
-        (query, best): (&str, Vec<(usize, u32)>),
+        question: RerankedQuestion<'_>,
         jobs: &Jobs<'_>,
     ) -> Result<Vec<f32>> {
+        let RerankedQuestion { query, best, until } = question;
         if best.is_empty() {
             return Ok(Vec::new());
         }

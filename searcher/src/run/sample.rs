@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use dyad_index::search::NodeSet;
+use dyad_index::snapshot::Snapshot;
 use dyad_proto::access::Caller;
 use dyad_proto::v1;
 
@@ -28,7 +29,7 @@ impl Engine {
         let index = self.index(&request.index, caller)?;
         request.filter = caller.restrict(request.filter);
         let snapshot = index.snapshot();
-        let size = IndexSize::of(&snapshot);
+        let size = IndexSize::from_snapshot(&snapshot);
         let filtering = request
             .filter
             .as_ref()
@@ -37,46 +38,50 @@ impl Engine {
             filter: filtering,
             ..SearchCost::of_documents(request.count as usize)
         };
-        let class = RequestClass::of(cost.total(), size);
+        let class = RequestClass::from_cost(cost.total(), size);
         let permit = self.pool.admit(class, cost.total(), time)?;
         let (cancel, _guard) = SearchCancellation::with_deadline(Instant::now(), time);
-        let mut jobs = Jobs::new(&self.pool, (class, cost), permit, Arc::clone(&cancel));
+        let mut jobs = Jobs::new(&self.pool, class, cost, permit, Arc::clone(&cancel));
         jobs.choose_threads(&snapshot);
         let request = Arc::new(request);
         let read = |budget: ReplyBudget| {
             let (snapshot, request, cancel) = (Arc::clone(&snapshot), Arc::clone(&request), Arc::clone(&cancel));
-            jobs.start(move || {
-                let allowed = match &request.filter {
-                    Some(asked) => {
-                        let allowed = snapshot.allowed(&filter(asked), &*cancel)?;
-                        Some(allowed.ok_or_else(|| cancel.deadline_error())?)
-                    }
-                    None => None,
-                };
-                let of = allowed
-                    .as_ref()
-                    .map_or(snapshot.len(), |allowed| allowed.iter().map(NodeSet::len).sum());
-                let (fields, mut documents) = (StoredFields::named(&request.fields), Vec::new());
-                for (shard, node) in snapshot.sample(request.count as usize, request.seed, allowed.as_deref())? {
-                    cancel.check()?;
-                    let document = fields.of(snapshot.document(shard, node)?);
-                    budget.take(&document)?;
-                    documents.push(reply_document(document));
-                }
-                let generation = snapshot.manifest().generation;
-                Ok((
-                    v1::SampleDocumentsResponse {
-                        documents,
-                        of: of as u64,
-                        generation,
-                    },
-                    budget,
-                ))
-            })
+            jobs.start(move || Ok((sample(&snapshot, &request, &budget, &cancel)?, budget)))
         };
         match read(self.memory.budget()).await {
             Err(Error::FullReplies { .. }) => read(self.memory.reserve(&cancel).await?).await,
             read => read,
         }
     }
+}
+
+/// Reads stored documents chosen at random, of those that the request's filter allows.
+fn sample(
+    snapshot: &Snapshot,
+    request: &v1::SampleDocumentsRequest,
+    budget: &ReplyBudget,
+    cancel: &SearchCancellation,
+) -> Result<v1::SampleDocumentsResponse> {
+    let allowed = match &request.filter {
+        Some(asked) => {
+            let allowed = snapshot.allowed(&filter(asked), cancel)?;
+            Some(allowed.ok_or_else(|| cancel.deadline_error())?)
+        }
+        None => None,
+    };
+    let of = allowed
+        .as_ref()
+        .map_or(snapshot.len(), |allowed| allowed.iter().map(NodeSet::len).sum());
+    let (fields, mut documents) = (StoredFields::named(&request.fields), Vec::new());
+    for (shard, node) in snapshot.sample(request.count as usize, request.seed, allowed.as_deref())? {
+        cancel.check()?;
+        let document = fields.select(snapshot.document(shard, node)?);
+        budget.take(&document)?;
+        documents.push(reply_document(document));
+    }
+    Ok(v1::SampleDocumentsResponse {
+        documents,
+        of: of as u64,
+        generation: snapshot.manifest().generation,
+    })
 }

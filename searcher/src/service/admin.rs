@@ -59,7 +59,7 @@ impl Admin for AdminService {
         let tower = self
             .engine
             .towers()
-            .of(&snapshot.manifest().model)
+            .find(&snapshot.manifest().model)
             .map(|one| &one.tower);
         let question_tower_error = match tower {
             Some(tower) => tower
@@ -96,7 +96,7 @@ impl Admin for AdminService {
             }
         });
         let (limit, need) = self.engine.memory();
-        let (resident, of_index) = (Resident::now(), IndexMemory::of(&snapshot));
+        let (resident, of_index) = (Resident::now(), IndexMemory::from_snapshot(&snapshot));
         let memory = v1::MemoryStatus {
             index_hot: of_index.hot,
             index_cold: of_index.cold,

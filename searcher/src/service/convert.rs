@@ -92,7 +92,7 @@ pub(super) fn indexes(engine: &Engine, caller: &Caller) -> v1::ListIndexesRespon
 fn index_info(engine: &Engine, index: &ServedIndex, caller: &Caller) -> v1::IndexInfo {
     let snapshot = index.snapshot();
     let (record, covered) = (&snapshot.manifest().model, snapshot.coverage());
-    let tower = engine.towers().of(record);
+    let tower = engine.towers().find(record);
     // The error names files.
     let damage = snapshot.damage().map(|error| match caller.filter() {
         Some(_) => "a shard is damaged".to_owned(),

@@ -3,7 +3,8 @@
 use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Output, Stdio};
 
-use crate::fixture::{encoder, searcher, write_index};
+use crate::encoder_service::encoder;
+use crate::fixture::{searcher, write_index};
 
 fn run(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_dyad-searcher"))

@@ -9,8 +9,9 @@ use std::time::Duration;
 use dyad_proto::v1;
 use dyad_proto::v1::searcher_client::SearcherClient;
 
-use crate::fixture::{encoder, request, write_index};
-use crate::http::Http;
+use crate::encoder_service::encoder;
+use crate::fixture::{request, write_index};
+use crate::http_client::Http;
 
 /// Long enough for a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(1);

@@ -16,7 +16,7 @@ fn number(number: f64) -> v1::FilterValue {
     }
 }
 
-fn of(condition: Condition) -> v1::Filter {
+fn from_condition(condition: Condition) -> v1::Filter {
     v1::Filter {
         condition: Some(condition),
     }
@@ -25,7 +25,7 @@ fn of(condition: Condition) -> v1::Filter {
 /// Documents `min..=max` by their metadata field `place.number`.
 fn between(min: usize, max: usize) -> v1::Filter {
     let (min, max) = (Some(number(min as f64)), Some(number(max as f64)));
-    of(Condition::Range(v1::FieldRange {
+    from_condition(Condition::Range(v1::FieldRange {
         field: "place.number".into(),
         min,
         max,
@@ -154,7 +154,7 @@ async fn a_filter_that_nothing_passes_gives_no_hits_and_a_bad_one_is_named() {
             .unwrap();
         assert!(reply.hits.is_empty() && !reply.degraded);
     }
-    let keys = of(Condition::Keys(v1::FilterKeys {
+    let keys = from_condition(Condition::Keys(v1::FilterKeys {
         keys: vec!["doc-07".into(), "absent".into()],
     }));
     let reply = server
@@ -163,7 +163,7 @@ async fn a_filter_that_nothing_passes_gives_no_hits_and_a_bad_one_is_named() {
         .await
         .unwrap();
     assert_eq!(crate::fixture::keys(&reply.hits), ["doc-07"]);
-    let bad = of(Condition::All(v1::FilterList {
+    let bad = from_condition(Condition::All(v1::FilterList {
         filters: vec![between(1, 2), v1::Filter::default()],
     }));
     let error = server
@@ -194,28 +194,28 @@ async fn ends_may_be_left_out_and_what_no_document_has_is_told() {
         ..Default::default()
     };
     let ask = |filter| server.client.search(filtered(Mode::Dense, "river", 60, filter));
-    let reply = ask(of(Condition::Range(range))).await.unwrap();
+    let reply = ask(from_condition(Condition::Range(range))).await.unwrap();
     let mut found = keys(&reply.hits);
     found.sort_unstable();
     assert_eq!((found, reply.notes.len()), (vec!["doc-10", "doc-11"], 0));
     let equals = |field: &str, value: Value| {
         let value = Some(v1::FilterValue { value: Some(value) });
-        of(Condition::Equals(v1::FieldEquals {
+        from_condition(Condition::Equals(v1::FieldEquals {
             field: field.into(),
             value,
         }))
     };
-    let exists = |field: &str| of(Condition::Exists(v1::FieldExists { field: field.into() }));
+    let exists = |field: &str| from_condition(Condition::Exists(v1::FieldExists { field: field.into() }));
     for (filter, hits, notes) in [
         (exists("place"), 60, 0),
         (exists("place.number"), 60, 0),
         (exists("place.name"), 0, 1),
-        (of(Condition::Not(Box::new(exists("lang")))), 0, 0),
+        (from_condition(Condition::Not(Box::new(exists("lang")))), 0, 0),
     ] {
         let reply = ask(filter.clone()).await.unwrap();
         assert_eq!((reply.hits.len(), reply.notes.len()), (hits, notes), "{filter:?}");
     }
-    let wrong = of(Condition::Any(v1::FilterList {
+    let wrong = from_condition(Condition::Any(v1::FilterList {
         filters: vec![
             equals("nofield", Value::Number(3.0)),
             equals("place.number", Value::Text("7".into())),

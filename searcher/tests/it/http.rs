@@ -1,117 +1,22 @@
 //! JSON over HTTP on a real port: the replies of gRPC, and everything that is refused.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
-use dyad_proto::service::{self, HttpConfig, Security};
-use dyad_proto::v1;
-use dyad_proto::v1::Mode;
-use dyad_searcher::Engine;
-use dyad_searcher::run::EngineConfig;
-use dyad_searcher::service::RouterConfig;
+use dyad_proto::v1::{self, Mode};
 use serde_json::{Value, json};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
-use tokio::sync::oneshot;
 
 use crate::command_line::run_beside;
-use crate::fixture::{Searcher, request, searcher, searcher_with};
+use crate::fixture::{Searcher, request, searcher};
+use crate::http_client::{Http, Reply, over_engine};
 
 /// Calls that the server takes at once.
-const REQUESTS: usize = 4;
+pub(crate) const REQUESTS: usize = 4;
 
-pub(crate) struct Http {
-    pub(crate) address: SocketAddr,
-    /// Of a server in this process.
-    _stop: Option<oneshot::Sender<()>>,
-}
-
-/// Status, headers and body.
-pub(crate) struct Reply {
-    pub(crate) status: u16,
-    pub(crate) head: String,
-    pub(crate) json: Value,
-}
-
-async fn over(server: &Searcher) -> Http {
+pub(crate) async fn over(server: &Searcher) -> Http {
     over_engine(Arc::clone(&server.engine)).await
 }
 
-pub(crate) async fn over_engine(engine: Arc<Engine>) -> Http {
-    over_with(engine, HttpConfig::default()).await
-}
-
-pub(crate) async fn over_with(engine: Arc<Engine>, config: HttpConfig) -> Http {
-    over_secured(engine, config, Security::default()).await
-}
-
-pub(crate) async fn over_secured(engine: Arc<Engine>, config: HttpConfig, security: Security) -> Http {
-    let listener = service::bind_for("127.0.0.1:0", "--http").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    let (stop, stopped) = oneshot::channel::<()>();
-    let shutdown = async { drop(stopped.await) };
-    let routes = RouterConfig {
-        security,
-        hosts: Vec::new(),
-        requests: REQUESTS,
-        stopping: Arc::default(),
-    };
-    let routes = dyad_searcher::service::router(engine, routes).unwrap();
-    tokio::spawn(service::serve_http(listener, routes, shutdown, config));
-    Http {
-        address,
-        _stop: Some(stop),
-    }
-}
-
-impl Http {
-    /// A server in another process.
-    pub(crate) fn at(address: SocketAddr) -> Self {
-        Self { address, _stop: None }
-    }
-
-    /// Status and body of a request without one.
-    pub(crate) async fn text(&self, method: &str, path: &str) -> (u16, String) {
-        let head = format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
-        let mut stream = TcpStream::connect(self.address).await.unwrap();
-        stream.write_all(head.as_bytes()).await.unwrap();
-        let mut reply = String::new();
-        stream.read_to_string(&mut reply).await.unwrap();
-        let (head, body) = reply.split_once("\r\n\r\n").unwrap();
-        (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
-    }
-
-    /// Sends bytes, and reads to the end of the connection.
-    pub(crate) async fn raw(&self, bytes: &[u8]) -> Reply {
-        let mut stream = TcpStream::connect(self.address).await.unwrap();
-        stream.write_all(bytes).await.unwrap();
-        let mut reply = Vec::new();
-        stream.read_to_end(&mut reply).await.unwrap();
-        let reply = String::from_utf8(reply).unwrap();
-        let (head, body) = reply.split_once("\r\n\r\n").unwrap();
-        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-        let json = serde_json::from_str(body).unwrap_or(Value::Null);
-        Reply {
-            status,
-            head: head.to_ascii_lowercase(),
-            json,
-        }
-    }
-
-    pub(crate) async fn send(&self, method: &str, path: &str, headers: &str, body: &str) -> Reply {
-        let length = body.len();
-        let head =
-            format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: {length}\r\n");
-        self.raw(format!("{head}{headers}\r\n{body}").as_bytes()).await
-    }
-
-    pub(crate) async fn post(&self, path: &str, body: &Value) -> Reply {
-        self.send("POST", path, "Content-Type: application/json\r\n", &body.to_string())
-            .await
-    }
-}
-
-fn error(reply: &Reply) -> (u16, &str, &str) {
+pub(crate) fn error(reply: &Reply) -> (u16, &str, &str) {
     let error = &reply.json["error"];
     assert_eq!(error["code"], reply.status);
     (
@@ -122,7 +27,7 @@ fn error(reply: &Reply) -> (u16, &str, &str) {
 }
 
 /// A hit as it should come.
-fn expected(hit: &v1::Hit) -> Value {
+pub(crate) fn expected(hit: &v1::Hit) -> Value {
     let place = |place: &v1::Placement| json!({"rank": place.rank, "score": shortest(place.score)});
     let mut json = json!({
         "rank": hit.rank,
@@ -327,63 +232,6 @@ async fn a_sample_comes_as_json() {
 }
 
 #[tokio::test]
-async fn what_is_refused_says_why() {
-    let server = searcher().await;
-    let http = over(&server).await;
-    let fine = json!({"query": "number 4", "mode": "MODE_DENSE", "k": 1});
-    let with = |field: &str, value: Value| {
-        let mut body = fine.clone();
-        body[field] = value;
-        body
-    };
-    for (body, status, part) in [
-        (
-            with("k", json!(0)),
-            "INVALID_ARGUMENT",
-            "`k`: expected 1 to 10000, got 0",
-        ),
-        (with("kk", json!(1)), "INVALID_ARGUMENT", "kk"),
-        (with("snippet_bytes", json!(5)), "INVALID_ARGUMENT", "`snippet_bytes`"),
-        (with("fingerprint", json!("beef")), "FAILED_PRECONDITION", "beef"),
-        (json!([1]), "INVALID_ARGUMENT", "the request's JSON"),
-    ] {
-        let reply = http.post("/v1/search", &body).await;
-        let (code, got, message) = error(&reply);
-        assert_eq!((code, got), (400, status), "{body}: {message}");
-        assert!(message.contains(part), "{body}: {message}");
-    }
-    let reply = http.post("/v1/explain", &json!({"key": "none", "search": fine})).await;
-    assert_eq!(error(&reply).0, 404);
-    let reply = http.send("POST", "/v1/search", "", &fine.to_string()).await;
-    assert!(reply.status == 415 && error(&reply).2.contains("application/json, got none"));
-    let reply = http
-        .send("POST", "/v1/search", "Content-Type: text/plain\r\n", &fine.to_string())
-        .await;
-    assert!(reply.status == 415 && error(&reply).2.contains("got text/plain"));
-    let reply = http.send("GET", "/v1/search", "", "").await;
-    assert!(
-        reply.status == 405 && reply.head.contains("allow: post"),
-        "{}",
-        reply.head
-    );
-    let reply = http.send("GET", "/v2", "", "").await;
-    assert!(reply.status == 404 && error(&reply).2.contains("POST /v1/search"));
-    let headers = "Content-Type: application/json\r\nX-Request-Timeout: soon\r\n";
-    let reply = http.send("POST", "/v1/search", headers, &fine.to_string()).await;
-    assert!(reply.status == 400 && error(&reply).2.contains("X-Request-Timeout"));
-    let length = dyad_proto::limits::MAX_SEARCH_BYTES + 1;
-    let head = "POST /v1/search HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\n";
-    let reply = http
-        .raw(format!("{head}Content-Length: {length}\r\n\r\n").as_bytes())
-        .await;
-    assert!(
-        reply.status == 413 && error(&reply).2.contains("4194304"),
-        "{}",
-        reply.json
-    );
-}
-
-#[tokio::test]
 async fn a_call_ends_with_the_time_that_its_caller_gives() {
     let server = searcher().await;
     let http = over(&server).await;
@@ -392,114 +240,4 @@ async fn a_call_ends_with_the_time_that_its_caller_gives() {
     let headers = "Content-Type: application/json\r\nX-Request-Timeout: 0.2\r\n";
     let reply = http.send("POST", "/v1/search", headers, &body).await;
     assert_eq!((reply.status, error(&reply).1), (504, "DEADLINE_EXCEEDED"));
-}
-
-#[tokio::test]
-async fn more_calls_than_fit_are_told_when_to_come_again() {
-    let server = searcher_with(EngineConfig {
-        max_requests: 2,
-        ..EngineConfig::default()
-    })
-    .await;
-    let http = over(&server).await;
-    let body = json!({"query": "sleep number 4", "mode": "MODE_DENSE", "k": 1});
-    let replies = futures_util::future::join_all((0..12).map(|_| http.post("/v1/search", &body))).await;
-    let refused: Vec<&Reply> = replies.iter().filter(|reply| reply.status == 429).collect();
-    assert!(!refused.is_empty() && replies.iter().any(|reply| reply.status == 200));
-    for reply in refused {
-        assert_eq!(error(reply).1, "RESOURCE_EXHAUSTED");
-        assert!(
-            reply.head.contains("retry-after: ") && reply.head.contains("retry-after-ms: "),
-            "{}",
-            reply.head
-        );
-    }
-}
-
-#[tokio::test]
-async fn a_request_says_once_where_it_goes_and_what_it_holds() {
-    let server = searcher().await;
-    let http = over(&server).await;
-    let body = r#"{"query": "river", "mode": "MODE_BM25", "k": 1}"#;
-    let post = |target: &str, headers: &str, body: &str| {
-        let length = body.len();
-        let head = format!("POST {target} HTTP/1.1\r\nConnection: close\r\nContent-Type: application/json\r\n");
-        format!("{head}Content-Length: {length}\r\n{headers}\r\n{body}").into_bytes()
-    };
-    let local = "Host: localhost\r\n";
-    for (target, headers, body, expected) in [
-        ("/v1/search", local.to_owned(), body, (200, "")),
-        ("http://localhost/v1/search", local.to_owned(), body, (200, "")),
-        ("/v1/search", String::new(), body, (400, "expected one, got none")),
-        (
-            "/v1/search",
-            format!("{local}{local}"),
-            body,
-            (400, "expected one, got several"),
-        ),
-        (
-            "/v1/search",
-            format!("{local}Host: evil.example\r\n"),
-            body,
-            (400, "expected one, got several"),
-        ),
-        (
-            "http://evil.example/v1/search",
-            local.to_owned(),
-            body,
-            (400, "expected `evil.example`"),
-        ),
-        (
-            "http://evil.example/v1/search",
-            "Host: evil.example\r\n".to_owned(),
-            body,
-            (403, "evil.example"),
-        ),
-        (
-            "/v1/search",
-            format!("{local}Content-Encoding: identity\r\n"),
-            body,
-            (200, ""),
-        ),
-        (
-            "/v1/search",
-            format!("{local}Content-Encoding: gzip\r\n"),
-            body,
-            (400, "no gzip that can be read"),
-        ),
-        (
-            "/v1/search",
-            format!("{local}Content-Encoding: br\r\n"),
-            body,
-            (415, "got `br`"),
-        ),
-        (
-            "/v1/search",
-            local.to_owned(),
-            r#"{"query": "river", "query": "ocean"}"#,
-            (400, "`query` is there twice"),
-        ),
-        (
-            "/v1/search",
-            local.to_owned(),
-            r#"{"query": "a", "scoreThreshold": 1, "score_threshold": 2}"#,
-            (400, "twice"),
-        ),
-    ] {
-        let reply = http.raw(&post(target, &headers, body)).await;
-        let said = reply.json["error"]["message"].as_str().unwrap_or_default();
-        assert!(
-            reply.status == expected.0 && said.contains(expected.1),
-            "{target} {headers}: {} {said}",
-            reply.status
-        );
-    }
-    for path in ["/metrics", "/livez", "/"] {
-        let reply = http
-            .raw(format!("GET {path} HTTP/1.1\r\nConnection: close\r\n\r\n").as_bytes())
-            .await;
-        assert_eq!(reply.status, 400, "{path}");
-    }
-    let old = http.raw(b"GET /livez HTTP/1.0\r\n\r\n").await;
-    assert_eq!(old.status, 200, "HTTP/1.0 has no host");
 }

@@ -6,7 +6,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
 use crate::command_line::run_beside;
-use crate::fixture::{encoder, write_index_of};
+use crate::encoder_service::encoder;
+use crate::fixture::write_index_of;
 
 /// Writes a folder with indexes of 50 documents, named `NAME-000` and so on: copies of one.
 fn write(directory: &Path, name: &str, count: usize) {

@@ -15,7 +15,7 @@ use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
 
 use crate::fixture::{keys, request, serve, write_index};
-use crate::http::over_with;
+use crate::http_client::over_with;
 
 fn options() -> LocalOptions {
     LocalOptions {

@@ -3,11 +3,14 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod access;
+mod access_keys;
 mod admin;
 mod changes;
 mod command_line;
 mod configuration;
+mod cross_encoder;
 mod damage;
+mod encoder_service;
 mod explain;
 mod faults;
 mod fields;
@@ -16,7 +19,11 @@ mod filters;
 mod fixture;
 mod gather;
 mod groups;
+mod guarded;
 mod http;
+mod http_client;
+mod http_refusals;
+mod index_towers;
 mod indexes;
 mod indexes_served;
 #[cfg(feature = "torch")]
@@ -39,7 +46,9 @@ mod reloads;
 mod rerank;
 mod rerank_gain;
 mod rerank_weight;
+mod samples;
 mod search;
+mod several_indexes;
 mod snippets;
 mod stores;
 mod surrounding;

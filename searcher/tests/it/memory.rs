@@ -18,7 +18,7 @@ const OPTION: &str = "--memory-limit-mb";
 
 fn limited(bytes: u64) -> EngineConfig {
     let memory = ProcessMemory {
-        limit: Some(ProcessMemoryLimit::given(bytes, OPTION)),
+        limit: Some(ProcessMemoryLimit::from_option(bytes, OPTION)),
         program: 7 << 20,
         buffers: 0,
     };
@@ -66,7 +66,10 @@ async fn what_is_hot_and_cold_is_all_of_the_files_and_status_tells() {
     // The same as of the files that are not open.
     let snapshot = server.engine.index("", &US).unwrap().snapshot();
     let of_files = IndexMemory::of_files(server.index.path(), snapshot.manifest());
-    assert_eq!((of_files.hot, of_files), (memory.index_hot, IndexMemory::of(&snapshot)));
+    assert_eq!(
+        (of_files.hot, of_files),
+        (memory.index_hot, IndexMemory::from_snapshot(&snapshot))
+    );
     let (code, out, _) = run_beside(&["admin", "--server", &server.url, "status"]).await;
     assert!(
         code == Some(0) && out.contains("memory          limit none, at most "),

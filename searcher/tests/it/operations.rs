@@ -4,15 +4,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use dyad_proto::service::HttpConfig;
-use dyad_proto::v1;
-use dyad_proto::v1::Mode;
+use dyad_proto::v1::{self, Mode};
 use dyad_searcher::run::EngineConfig;
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
 use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 
 use crate::fixture::{Searcher, keys, request, searcher, searcher_with};
-use crate::http::{Http, over_with};
+use crate::http_client::{Http, over_with};
 use crate::pages::{question, sparse_searcher};
 
 async fn over(server: &Searcher) -> Http {

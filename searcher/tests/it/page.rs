@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::fixture::searcher;
-use crate::http::over_engine;
+use crate::http_client::over_engine;
 
 #[tokio::test]
 async fn the_page_and_its_files_come_with_headers_that_forbid_all_else() {

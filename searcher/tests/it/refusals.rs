@@ -4,12 +4,12 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use dyad_proto::client::Credentials;
-use dyad_proto::v1;
-use dyad_proto::v1::Mode;
+use dyad_proto::v1::{self, Mode};
 use dyad_searcher::question::QuestionTower;
 use dyad_searcher::run::{EngineConfig, QueuePolicy, Turns};
 
-use crate::fixture::{US, encoder, encoder_at, encoder_of, open, request, searcher, searcher_with, write_index};
+use crate::encoder_service::{encoder, encoder_at, encoder_of};
+use crate::fixture::{US, open, request, searcher, searcher_with, write_index};
 
 #[tokio::test]
 async fn bad_requests_name_the_field() {

@@ -6,9 +6,9 @@ use dyad_proto::client::{AdminClient, ClientConfig};
 use dyad_proto::v1::{self, Mode};
 
 use crate::command_line::run_beside;
+use crate::cross_encoder::{Running, searcher};
 use crate::fixture::request;
 use crate::learn::beir_folder;
-use crate::rerank::{Running, searcher};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_cross_encoder_brings_is_measured_and_told() {

@@ -8,10 +8,10 @@ use dyad_proto::v1::{self, Fusion, Mode};
 use tonic::Code;
 
 use crate::command_line::run_beside;
+use crate::cross_encoder::{Running, bytes, searcher, searcher_over};
 use crate::fixture::{documents, keys, request};
 use crate::learn::beir_folder;
 use crate::log_odds::write_scaled_index;
-use crate::rerank::{Running, bytes, searcher, searcher_over};
 
 const QUERY: &str = "the silent river number 12";
 const DEPTH: u32 = 12;

@@ -5,13 +5,13 @@ use std::path::Path;
 use dyad_index::Snapshot;
 use dyad_index::lexical::{PlacesWriter, TextPlace};
 use dyad_index::shard::DOCUMENTS_DIR;
-use dyad_proto::v1;
-use dyad_proto::v1::Mode;
+use dyad_proto::v1::{self, Mode};
 use dyad_searcher::run::EngineConfig;
 use tempfile::TempDir;
 
-use crate::access::{equals, guarded};
-use crate::fixture::{encoder, open, request, serve_with, write_index};
+use crate::encoder_service::encoder;
+use crate::fixture::{open, request, serve_with, write_index};
+use crate::guarded::{equals, guarded};
 
 /// Makes passages of the documents of an index that is not open: three after one another in a shard are one document.
 /// The last ones are none.

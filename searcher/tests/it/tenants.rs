@@ -4,17 +4,16 @@
 use std::collections::BTreeSet;
 
 use dyad_proto::access::Role;
-use dyad_proto::v1;
-use dyad_proto::v1::Mode;
 use dyad_proto::v1::filter::Condition;
 use dyad_proto::v1::filter_value::Value;
+use dyad_proto::v1::{self, Mode};
 use serde_json::json;
 use tonic::Code;
 
-use crate::access::{code, guarded};
 use crate::fields::{TENANTS, metadata, tenant};
 use crate::fixture::{DOCUMENTS, documents, request};
-use crate::http::Reply;
+use crate::guarded::{code, guarded};
+use crate::http_client::Reply;
 
 /// From here on one double stands for several whole numbers.
 const FIRST_AMBIGUOUS: f64 = 9_007_199_254_740_992.0;
@@ -142,7 +141,7 @@ async fn a_key_for_a_tenant_sees_no_neighbour_by_any_call() {
 }
 
 /// The same over HTTP.
-async fn over_http(http: &crate::http::Http, key: &str, mine: &BTreeSet<String>) {
+async fn over_http(http: &crate::http_client::Http, key: &str, mine: &BTreeSet<String>) {
     let headers = format!("Content-Type: application/json\r\nAuthorization: Bearer {key}\r\n");
     let post = async |path: &str, body: serde_json::Value| -> Reply {
         let reply = http.send("POST", path, &headers, &body.to_string()).await;

@@ -130,12 +130,12 @@ fn equal_answers_wait_for_another_batch_while_there_is_one() {
 fn the_teachers_scores_stand_where_their_passages_do() {
     let scored = |number: usize, score: f32| Passage {
         score: Some(score),
-        ..Passage::of(text(number))
+        ..Passage::from_text(text(number))
     };
     let one = TrainingExample {
         question: text(1),
         positives: vec![scored(10, 0.9)],
-        negatives: vec![scored(20, 0.2), Passage::of(text(21))],
+        negatives: vec![scored(20, 0.2), Passage::from_text(text(21))],
         key: None,
     };
     let pairs = built(vec![one, example(2, &[11], &[22])]);

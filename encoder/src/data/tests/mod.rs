@@ -45,7 +45,7 @@ fn text(number: usize) -> String {
 }
 
 fn example(question: usize, positives: &[usize], negatives: &[usize]) -> TrainingExample {
-    let passages = |numbers: &[usize]| numbers.iter().map(|&number| Passage::of(text(number))).collect();
+    let passages = |numbers: &[usize]| numbers.iter().map(|&number| Passage::from_text(text(number))).collect();
     TrainingExample {
         key: None,
         question: text(question),

@@ -6,7 +6,7 @@ use super::*;
 fn texts_are_held_once_and_answers_are_alike_by_text_or_key() {
     let keyed = |number: usize, key: &str| Passage {
         key: Some(key.into()),
-        ..Passage::of(text(number))
+        ..Passage::from_text(text(number))
     };
     let with = |question, positives: Vec<Passage>, negatives: Vec<Passage>| TrainingExample {
         question: text(question),
@@ -20,7 +20,11 @@ fn texts_are_held_once_and_answers_are_alike_by_text_or_key() {
         with(
             1,
             vec![keyed(14, "")],
-            vec![keyed(12, "x"), Passage::of(text(15)), Passage::of(text(15))],
+            vec![
+                keyed(12, "x"),
+                Passage::from_text(text(15)),
+                Passage::from_text(text(15)),
+            ],
         ),
     ]);
     assert_eq!((pairs.len(), pairs.texts()), (3, (2, 6)));
@@ -85,7 +89,7 @@ fn texts_are_cut_between_their_special_tokens() {
 fn titles_stand_before_texts_unless_left_out() {
     let titled = Passage {
         title: text(7),
-        ..Passage::of(text(8))
+        ..Passage::from_text(text(8))
     };
     let only = Passage {
         title: text(9),

@@ -54,7 +54,7 @@ fn documents() -> String {
 fn passage(number: usize) -> Passage {
     Passage {
         span: Some(span(number)),
-        ..Passage::of(pair(number).1)
+        ..Passage::from_text(pair(number).1)
     }
 }
 
@@ -199,7 +199,7 @@ fn one_text_in_two_documents_is_two_answers_that_are_alike() {
         TrainingExample {
             positives: vec![Passage {
                 span,
-                ..Passage::of(text.clone())
+                ..Passage::from_text(text.clone())
             }],
             ..example(question)
         }

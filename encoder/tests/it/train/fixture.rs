@@ -35,7 +35,7 @@ pub(super) fn example(number: usize) -> TrainingExample {
     let (question, answer) = pair(number);
     TrainingExample {
         question,
-        positives: vec![Passage::of(answer)],
+        positives: vec![Passage::from_text(answer)],
         ..TrainingExample::default()
     }
 }

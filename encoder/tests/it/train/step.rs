@@ -49,7 +49,7 @@ fn batches(directory: &Path, size: usize, negatives: usize) -> Vec<TrainBatch> {
     let examples = (0..PAIRS).map(|number| {
         let mut example = example(number);
         let others = (1..=negatives).map(|other| super::fixture::pair((number + 7 * other) % PAIRS).1);
-        example.negatives = others.map(|text| Passage::of(format!("a {text}"))).collect();
+        example.negatives = others.map(|text| Passage::from_text(format!("a {text}"))).collect();
         // A teacher's, of any kind.
         for (place, passage) in example.positives.iter_mut().chain(&mut example.negatives).enumerate() {
             passage.score = Some(0.9 - ((number + 5 * place) % 7) as f32 * 0.1);

@@ -109,7 +109,7 @@ fn names(parts: &[EmbeddingsPart]) -> impl Iterator<Item = &str> {
 /// A row that can be reused.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EarlierRow {
-    /// As it is stored.
+    /// The vector as it is stored.
     pub vector: Vec<f32>,
     /// Whether the text is longer than the model reads, where that is the same for all rows of the part.
     pub truncated: Option<bool>,

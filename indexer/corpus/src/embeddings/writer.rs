@@ -40,7 +40,7 @@ pub struct EmbeddingsWriter {
     rows: u64,
     truncated: u64,
     digest: SourceDigest,
-    /// Of what the passages were read in.
+    /// The digest of what the passages were read in.
     contexts: SourceDigest,
     /// The directory was not there before.
     created: bool,

@@ -38,7 +38,7 @@ enum ArrayPosition {
 
 impl Elements {
     /// Elements of at most `max_bytes`; with `field`, of the array under it in the file's object.
-    pub(super) fn of(input: InputStream, field: Option<&'static str>, max_bytes: usize) -> Self {
+    pub(super) fn from_stream(input: InputStream, field: Option<&'static str>, max_bytes: usize) -> Self {
         let place = ArrayPosition::Before(field);
         Self {
             input,

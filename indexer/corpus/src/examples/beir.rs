@@ -73,9 +73,9 @@ impl BeirExamples {
         for (key, &grade) in self.judgements.get(&question.key).into_iter().flatten() {
             let passage = self.documents.passage(key)?;
             if grade > 0 {
-                example.positives.push(passage)
+                example.positives.push(passage);
             } else {
-                example.negatives.push(passage)
+                example.negatives.push(passage);
             }
         }
         example.key = Some(question.key);

@@ -67,8 +67,8 @@ impl Roles {
         for (column, field) in fields.into_iter().enumerate() {
             match role(column) {
                 Some(ColumnRole::Question) => example.question = field.into_owned(),
-                Some(ColumnRole::Positive) => example.positives.push(Passage::of(field)),
-                _ => example.negatives.push(Passage::of(field)),
+                Some(ColumnRole::Positive) => example.positives.push(Passage::from_text(field)),
+                _ => example.negatives.push(Passage::from_text(field)),
             }
         }
         Ok(example)

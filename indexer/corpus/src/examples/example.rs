@@ -18,13 +18,13 @@ pub struct Passage {
     /// A teacher's score of this passage for the question, where the source has one. Larger is better; only differences
     /// between the passages of one question mean something.
     pub score: Option<f32>,
-    /// Where it stands in its document, where the source says so.
+    /// Where the passage stands in its document, where the source says so.
     pub span: Option<PassageSpan>,
 }
 
 impl Passage {
     /// A passage that is only a text.
-    pub fn of(text: impl Into<String>) -> Self {
+    pub fn from_text(text: impl Into<String>) -> Self {
         Self {
             text: text.into(),
             ..Self::default()

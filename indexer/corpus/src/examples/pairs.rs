@@ -35,11 +35,13 @@ fn row(texts: Vec<Value>) -> Result<TrainingExample, CorpusProblem> {
             got: count,
         });
     };
-    let negatives = texts.map(|text| text.map(Passage::of)).collect::<Result<_, _>>()?;
+    let negatives = texts
+        .map(|text| text.map(Passage::from_text))
+        .collect::<Result<_, _>>()?;
     Ok(TrainingExample {
         key: None,
         question: question?,
-        positives: vec![Passage::of(positive?)],
+        positives: vec![Passage::from_text(positive?)],
         negatives,
     })
 }

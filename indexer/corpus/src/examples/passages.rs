@@ -25,7 +25,7 @@ pub(super) fn passages(record: &mut JsonRecord, names: &[&str], scored: bool) ->
 /// A text, or an object with text, title, key, and score where `scored`.
 pub(super) fn passage(field: &str, value: Value, scored: bool) -> Result<Passage, CorpusProblem> {
     match value {
-        Value::String(text) => Ok(Passage::of(text)),
+        Value::String(text) => Ok(Passage::from_text(text)),
         Value::Object(fields) => {
             let mut record = JsonRecord(fields);
             let score = if scored { score(record.take(&["score"]))? } else { None };

@@ -178,8 +178,11 @@ impl ExampleSource {
             (given, _) => given,
         };
         Ok(match format {
-            ExampleFormat::Squad => Self::Squad(Box::new(Reqa::of(ExampleRecords::of(input, Arrangement::Data)))),
-            ExampleFormat::Dpr => Self::Dpr(ExampleRecords::of(input, detected.arrangement)),
+            ExampleFormat::Squad => Self::Squad(Box::new(Reqa::from_records(ExampleRecords::from_stream(
+                input,
+                Arrangement::Data,
+            )))),
+            ExampleFormat::Dpr => Self::Dpr(ExampleRecords::from_stream(input, detected.arrangement)),
             ExampleFormat::Tevatron if detected.by_key => {
                 let corpus = options
                     .corpus
@@ -190,15 +193,15 @@ impl ExampleSource {
                         "records that name their passages by key are read twice: save standard input to a file";
                     return Err(std::io::Error::other(reason).into());
                 }
-                let wanted = named(ExampleRecords::of(input, detected.arrangement))?;
+                let wanted = named(ExampleRecords::from_stream(input, detected.arrangement))?;
                 let documents = PassagesByKey::read(corpus, &wanted)?;
                 Self::Tevatron(
-                    ExampleRecords::of(InputStream::open(path)?, detected.arrangement),
+                    ExampleRecords::from_stream(InputStream::open(path)?, detected.arrangement),
                     Some(documents),
                 )
             }
-            ExampleFormat::Tevatron => Self::Tevatron(ExampleRecords::of(input, detected.arrangement), None),
-            _ => Self::Pairs(ExampleRecords::of(input, detected.arrangement)),
+            ExampleFormat::Tevatron => Self::Tevatron(ExampleRecords::from_stream(input, detected.arrangement), None),
+            _ => Self::Pairs(ExampleRecords::from_stream(input, detected.arrangement)),
         })
     }
 

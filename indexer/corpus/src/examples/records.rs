@@ -20,11 +20,11 @@ pub(super) enum ExampleRecords {
 }
 
 impl ExampleRecords {
-    pub(super) fn of(input: InputStream, arrangement: Arrangement) -> Self {
+    pub(super) fn from_stream(input: InputStream, arrangement: Arrangement) -> Self {
         match arrangement {
-            Arrangement::Lines => Self::Lines(InputLines::of(input, MAX_RECORD_BYTES / 8)),
-            Arrangement::Array => Self::Array(Elements::of(input, None, MAX_RECORD_BYTES)),
-            Arrangement::Data => Self::Array(Elements::of(input, Some("data"), MAX_ARTICLE_BYTES)),
+            Arrangement::Lines => Self::Lines(InputLines::from_stream(input, MAX_RECORD_BYTES / 8)),
+            Arrangement::Array => Self::Array(Elements::from_stream(input, None, MAX_RECORD_BYTES)),
+            Arrangement::Data => Self::Array(Elements::from_stream(input, Some("data"), MAX_ARTICLE_BYTES)),
         }
     }
 

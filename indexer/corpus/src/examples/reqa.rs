@@ -47,7 +47,7 @@ impl SentencePool {
 }
 
 impl Reqa {
-    pub(super) fn of(records: ExampleRecords) -> Self {
+    pub(super) fn from_records(records: ExampleRecords) -> Self {
         Self {
             records,
             pool: SentencePool::default(),
@@ -187,7 +187,10 @@ fn write(squad: &Path, folder: &Path, split: &str) -> Result<ReqaSummary, Error>
     let (mut corpus, mut queries) = (create("corpus.jsonl")?, create("queries.jsonl")?);
     let mut qrels = create(&format!("qrels/{split}.tsv"))?;
     writeln!(qrels, "query-id\tcorpus-id\tscore")?;
-    let mut reqa = Reqa::of(ExampleRecords::of(InputStream::open(squad)?, Arrangement::Data));
+    let mut reqa = Reqa::from_records(ExampleRecords::from_stream(
+        InputStream::open(squad)?,
+        Arrangement::Data,
+    ));
     reqa.keep_fresh = true;
     let mut summary = ReqaSummary::default();
     loop {

@@ -10,7 +10,7 @@ pub struct Skipped {
     pub broken: u64,
     /// The question is blank.
     pub empty_questions: u64,
-    /// Nothing answers the question.
+    /// Records in which nothing answers the question.
     pub without_positives: u64,
     /// A passage is blank.
     pub empty_passages: u64,

@@ -36,7 +36,7 @@ pub(super) struct SquadQuestion {
 #[derive(Debug, Deserialize)]
 pub(super) struct Span {
     pub(super) text: String,
-    /// In characters, from the beginning of the paragraph.
+    /// Where the answer begins, in characters from the beginning of the paragraph.
     pub(super) answer_start: usize,
 }
 

@@ -69,31 +69,31 @@ fn keys(record: &mut JsonRecord, name: &str) -> Result<Vec<String>, CorpusProble
     keys.collect()
 }
 
+/// A passage as an object of Tevatron's older form.
+fn passage_object(passage: &Passage) -> Value {
+    let mut fields = Map::new();
+    fields.insert("docid".into(), json!(passage.key.as_deref().unwrap_or_default()));
+    fields.insert("title".into(), json!(passage.title));
+    fields.insert("text".into(), json!(passage.text));
+    if let Some(score) = passage.score {
+        // The fewest digits that tell it from its neighbours in f32.
+        fields.insert(
+            "score".into(),
+            json!(score.to_string().parse::<f64>().unwrap_or_default()),
+        );
+    }
+    if let Some(PassageSpan { document, start, end }) = &passage.span {
+        fields.insert("document".into(), json!(document));
+        fields.insert("start".into(), json!(start));
+        fields.insert("end".into(), json!(end));
+    }
+    Value::Object(fields)
+}
+
 /// One example as a line of Tevatron's older form, without its line end, with a `score` per passage that has one, and
 /// `document`, `start` and `end` where it is known where it stands. Passages without a key get an empty `docid`.
 pub fn to_tevatron(example: &TrainingExample) -> String {
-    let passages = |passages: &[Passage]| -> Value {
-        let passage = |passage: &Passage| {
-            let mut fields = Map::new();
-            fields.insert("docid".into(), json!(passage.key.as_deref().unwrap_or_default()));
-            fields.insert("title".into(), json!(passage.title));
-            fields.insert("text".into(), json!(passage.text));
-            if let Some(score) = passage.score {
-                // The fewest digits that tell it from its neighbours in f32.
-                fields.insert(
-                    "score".into(),
-                    json!(score.to_string().parse::<f64>().unwrap_or_default()),
-                );
-            }
-            if let Some(PassageSpan { document, start, end }) = &passage.span {
-                fields.insert("document".into(), json!(document));
-                fields.insert("start".into(), json!(start));
-                fields.insert("end".into(), json!(end));
-            }
-            Value::Object(fields)
-        };
-        passages.iter().map(passage).collect()
-    };
+    let passages = |passages: &[Passage]| passages.iter().map(passage_object).collect::<Value>();
     json!({
         "query_id": example.key.as_deref().unwrap_or_default(),
         "query": example.question,

@@ -46,7 +46,10 @@ pub fn evaluate(run: &TrecRun, qrels: &Qrels, metrics: &[RankingMetric], average
         let ranking = GradedRanking::new(hits, judgements);
         queries.insert(
             query.clone(),
-            metrics.iter().map(|metric| metric.of(&ranking)).collect::<Vec<f64>>(),
+            metrics
+                .iter()
+                .map(|metric| metric.compute(&ranking))
+                .collect::<Vec<f64>>(),
         );
     }
     let means = (0..metrics.len())

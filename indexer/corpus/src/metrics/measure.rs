@@ -26,7 +26,7 @@ pub enum RankingMetric {
 
 impl RankingMetric {
     /// The metric's value for one query; 0 where no document is relevant.
-    pub fn of(self, ranking: &GradedRanking) -> f64 {
+    pub fn compute(self, ranking: &GradedRanking) -> f64 {
         let relevant = ranking.ideal.len();
         match self {
             Self::ReciprocalRank => reciprocal_rank(&ranking.grades),

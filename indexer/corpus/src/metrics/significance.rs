@@ -61,7 +61,7 @@ pub enum Incomparable {
     Lengths {
         /// Questions of the first system.
         first: usize,
-        /// Of the second.
+        /// Questions of the second system.
         second: usize,
     },
     /// A question that only one of them has.

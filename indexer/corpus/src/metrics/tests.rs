@@ -66,7 +66,7 @@ fn nothing_found_is_zero_without_a_sign() {
         .means;
         for (metric, mean) in METRICS.iter().zip(means) {
             assert!(
-                metric.of(&ranking).is_sign_positive() && mean.is_sign_positive(),
+                metric.compute(&ranking).is_sign_positive() && mean.is_sign_positive(),
                 "{metric}"
             );
         }
@@ -95,8 +95,8 @@ fn unjudged_and_negative_grades_are_not_relevant() {
             ideal: vec![2]
         }
     );
-    assert!(close(RankingMetric::ReciprocalRank.of(&ranking), 1.0 / 3.0));
-    assert!(close(RankingMetric::Ndcg(10).of(&ranking), 1.0 / 4f64.log2()));
+    assert!(close(RankingMetric::ReciprocalRank.compute(&ranking), 1.0 / 3.0));
+    assert!(close(RankingMetric::Ndcg(10).compute(&ranking), 1.0 / 4f64.log2()));
 }
 
 #[test]
@@ -105,16 +105,16 @@ fn precision_divides_by_k_and_recall_by_the_relevant() {
         grades: vec![1],
         ideal: vec![1, 1, 1],
     };
-    assert!(close(RankingMetric::Precision(5).of(&ranking), 0.2));
-    assert!(close(RankingMetric::Recall(5).of(&ranking), 1.0 / 3.0));
-    assert!(close(RankingMetric::AveragePrecision.of(&ranking), 1.0 / 3.0));
+    assert!(close(RankingMetric::Precision(5).compute(&ranking), 0.2));
+    assert!(close(RankingMetric::Recall(5).compute(&ranking), 1.0 / 3.0));
+    assert!(close(RankingMetric::AveragePrecision.compute(&ranking), 1.0 / 3.0));
 }
 
 #[test]
 fn a_query_without_relevant_documents_counts_zero() {
     let ranking = GradedRanking::new(&hits(&[("a", 1.0)]), &judged(&[("a", 0)]));
     for metric in METRICS {
-        assert!(close(metric.of(&ranking), 0.0), "{metric}");
+        assert!(close(metric.compute(&ranking), 0.0), "{metric}");
     }
 }
 
@@ -207,7 +207,7 @@ proptest! {
         let hits: Vec<(String, f32)> = scores.into_iter().map(|(key, score)| (key, f32::from(score) / 2.0)).collect();
         let ranking = GradedRanking::new(&hits, &judgements);
         for metric in METRICS {
-            let (fast, slow) = (metric.of(&ranking), slow(metric, &hits, &judgements));
+            let (fast, slow) = (metric.compute(&ranking), slow(metric, &hits, &judgements));
             prop_assert!((fast - slow).abs() < 1e-9, "{}: {} {}", metric, fast, slow);
             prop_assert!((0.0..=1.0 + 1e-12).contains(&fast));
         }

@@ -90,7 +90,7 @@ pub struct CorpusReader {
     more_of_files: usize,
     /// Passages of the last document that are still to come.
     passages: VecDeque<Document>,
-    /// Where they have a file of their own.
+    /// The whole documents, where they have a file of their own.
     whole: Option<WholeDocuments>,
     /// The line of that document.
     line: u64,
@@ -109,7 +109,7 @@ impl CorpusReader {
         };
         let of = if files.is_one() { records.path() } else { path };
         Ok(Self {
-            flaws: Flaws::of(of, files.names(), options.max_bad, options.rejects.as_deref())?,
+            flaws: Flaws::open(of, files.names(), options.max_bad, options.rejects.as_deref())?,
             files,
             records,
             keys: (!options.repeated_keys).then(SeenKeys::default),
@@ -135,7 +135,7 @@ impl CorpusReader {
             max_text_bytes: usize::MAX,
             ..ReadOptions::default()
         };
-        WholeDocuments::of(Self::open(path, &options)?)
+        WholeDocuments::collect(Self::open(path, &options)?)
     }
 
     /// Bytes read of the files on disk (compressed where they are), for progress.
@@ -286,7 +286,7 @@ impl CorpusReader {
     fn note(&mut self, document: &Document) -> Result<(), CorpusProblem> {
         let place = self.files.place(self.line);
         match &mut self.keys {
-            Some(keys) => self.files.told(keys.insert(&document.key, place)),
+            Some(keys) => self.files.with_file(keys.insert(&document.key, place)),
             None => Ok(()),
         }
     }

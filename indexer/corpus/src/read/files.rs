@@ -21,7 +21,7 @@ pub(super) struct Files {
     names: Vec<PathBuf>,
     /// The folder in which the paths of files are keys of documents.
     root: PathBuf,
-    /// What is in folders of text, and is not read.
+    /// The files in folders of text that are not read.
     others: OtherFiles,
 }
 
@@ -89,7 +89,7 @@ impl Files {
     }
 
     /// What says that a key was used before, with the file where it was, where that is another one.
-    pub(super) fn told(&self, result: Result<(), CorpusProblem>) -> Result<(), CorpusProblem> {
+    pub(super) fn with_file(&self, result: Result<(), CorpusProblem>) -> Result<(), CorpusProblem> {
         let Err(CorpusProblem::DuplicateKey { key, first_line }) = result else {
             return result;
         };

@@ -23,7 +23,7 @@ pub(super) struct Flaws {
 
 impl Flaws {
     /// Of the corpus in `path`, which consists of `files`; `rejects` is created, or emptied.
-    pub(super) fn of(
+    pub(super) fn open(
         path: &Path,
         files: &[PathBuf],
         allowed: Option<u64>,

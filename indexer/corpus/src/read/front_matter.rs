@@ -21,7 +21,7 @@ pub(super) struct FrontMatter<'a> {
     pub(super) fields: Vec<(String, String)>,
     /// The first thing that is not stored, if any.
     pub(super) unread: Option<UnreadFrontMatter>,
-    /// What follows in the file.
+    /// What follows the front matter in the file.
     pub(super) rest: &'a str,
     /// The field that was read last, where nothing has followed it so far.
     last: Option<ReadField>,
@@ -52,7 +52,7 @@ impl<'a> FrontMatter<'a> {
     }
 
     /// Of a file whose lines end with `\n`; nothing where it begins otherwise.
-    pub(super) fn of(text: &'a str) -> Option<Self> {
+    pub(super) fn parse(text: &'a str) -> Option<Self> {
         let (yaml, rest) = enclosed(text)?;
         if yaml.is_empty() {
             return Some(Self::none(rest));
@@ -310,7 +310,7 @@ mod tests {
 
     fn read(yaml: &str) -> (Option<String>, String, Option<UnreadFrontMatter>) {
         let text = format!("---\n{yaml}---\nrest");
-        let found = FrontMatter::of(&text).unwrap();
+        let found = FrontMatter::parse(&text).unwrap();
         assert_eq!(found.rest, "rest");
         let fields: Vec<String> = found
             .fields
@@ -371,7 +371,7 @@ mod tests {
             .concat();
         assert_eq!(read(&fields).1.split(' ').count(), 1 << 17);
         for part in ["[", "{a: ", "- ", "&a ", "\"", "a: [\n", "? ", "!a ", "a: |\n  b\n"] {
-            FrontMatter::of(&format!("---\na: 1\nb: {}\n---\n", part.repeat(1 << 14)));
+            FrontMatter::parse(&format!("---\na: 1\nb: {}\n---\n", part.repeat(1 << 14)));
         }
     }
 
@@ -390,10 +390,10 @@ mod tests {
             "text\n---\na: 1\n---\n",
             "----\na: 1\n---\n",
         ] {
-            assert!(FrontMatter::of(text).is_none(), "{text:?}");
+            assert!(FrontMatter::parse(text).is_none(), "{text:?}");
         }
         for text in ["---\n---\nrest", "--- \na: 1\n...  \nrest", "---\na: 1\n---"] {
-            assert!(FrontMatter::of(text).is_some(), "{text:?}");
+            assert!(FrontMatter::parse(text).is_some(), "{text:?}");
         }
     }
 }

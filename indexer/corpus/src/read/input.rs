@@ -29,7 +29,7 @@ pub fn is_stream(path: &Path) -> bool {
 
 /// Plain bytes of a source, and how much of it has been consumed.
 pub(crate) struct InputStream {
-    /// For messages: the path, or `standard input`.
+    /// The name of the input for messages: the path, or `standard input`.
     pub(crate) path: PathBuf,
     /// Name of the compression, if any.
     pub(crate) compression: Option<&'static str>,

@@ -25,7 +25,7 @@ pub(super) struct Names<'a> {
 }
 
 impl<'a> Names<'a> {
-    pub(super) fn of(fields: &'a FieldNames) -> Self {
+    pub(super) fn from_fields(fields: &'a FieldNames) -> Self {
         let of = |given: &'a Option<String>, usual: &[&'static str]| {
             given
                 .as_ref()
@@ -114,7 +114,7 @@ impl JsonRecord {
 
     fn metadata_object(&mut self, fields: &FieldNames) -> Result<Option<Map<String, Value>>, CorpusProblem> {
         let mut metadata = self.optional_object("metadata")?;
-        let names = Names::of(fields);
+        let names = Names::from_fields(fields);
         for name in &fields.metadata {
             let is_used = [&names.key, &names.title, &names.text]
                 .into_iter()
@@ -171,7 +171,7 @@ impl<'a> Written<'a> {
             }
         };
         let is_stored = |name: &str| name == "metadata" || names.metadata.iter().any(|stored| stored == name);
-        let line = RawFields::wanted(line, is_stored)?;
+        let line = RawFields::parse_wanted(line, is_stored)?;
         let mut fields = match line.last("metadata").filter(|metadata| metadata.get() != "null") {
             Some(metadata) => serde_json::from_str(metadata.get())?,
             None => RawFields::default(),
@@ -196,7 +196,7 @@ pub(super) fn metadata(
     fields: &FieldNames,
     written: Written<'_>,
 ) -> Result<Document, CorpusProblem> {
-    let key = record.key(&Names::of(fields).key)?;
+    let key = record.key(&Names::from_fields(fields).key)?;
     let metadata = record.metadata(fields, written)?;
     Ok(Document {
         key,
@@ -254,7 +254,7 @@ pub(super) fn document(
     written: Written<'_>,
     unstored: &mut Unstored,
 ) -> Result<Document, CorpusProblem> {
-    let names = Names::of(fields);
+    let names = Names::from_fields(fields);
     // Before the others, so that a field may be both.
     let metadata = record.metadata(fields, written)?;
     let document = Document {

@@ -4,7 +4,7 @@
 /// A kind of file that is not read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ForeignKind {
-    /// What it is.
+    /// What the file is.
     pub(crate) what: &'static str,
     /// The command or option that helps.
     pub(crate) fix: &'static str,

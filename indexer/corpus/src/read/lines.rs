@@ -20,11 +20,11 @@ pub(crate) struct InputLines {
 impl InputLines {
     /// Opens `path` (`-` is standard input) for records whose text may hold `max_text_bytes`.
     pub(crate) fn open(path: &Path, max_text_bytes: usize) -> Result<Self, Error> {
-        Ok(Self::of(InputStream::open(path)?, max_text_bytes))
+        Ok(Self::from_stream(InputStream::open(path)?, max_text_bytes))
     }
 
     /// As [`InputLines::open`], over what is open.
-    pub(crate) fn of(input: InputStream, max_text_bytes: usize) -> Self {
+    pub(crate) fn from_stream(input: InputStream, max_text_bytes: usize) -> Self {
         // A text can grow sixfold as JSON escapes, and title and metadata come on top; more than this is never parsed,
         // so that a file without line ends cannot fill the memory.
         let max_line_bytes = max_text_bytes.saturating_mul(8).max(16 << 20);

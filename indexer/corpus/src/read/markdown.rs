@@ -27,7 +27,7 @@ pub(super) struct MarkdownText {
 
 impl MarkdownText {
     /// Reads a source whose lines end with `\n`, without its front matter.
-    pub(super) fn of(source: &str, title: Option<String>) -> Self {
+    pub(super) fn parse(source: &str, title: Option<String>) -> Self {
         let options = Options::ENABLE_TABLES | Options::ENABLE_FOOTNOTES | Options::ENABLE_STRIKETHROUGH;
         let mut renderer = MarkdownRenderer::new(title);
         for event in Parser::new_ext(source, options) {
@@ -241,11 +241,11 @@ mod tests {
     use super::*;
 
     fn text(source: &str) -> String {
-        MarkdownText::of(source, None).text
+        MarkdownText::parse(source, None).text
     }
 
     fn headings(source: &str) -> Vec<(u8, String)> {
-        let found = MarkdownText::of(source, None);
+        let found = MarkdownText::parse(source, None);
         let heading = |section: Section| {
             let shown = &found.text[section.begin..section.heading_end];
             assert!(shown == section.heading || shown.is_empty(), "{shown}");
@@ -293,7 +293,7 @@ mod tests {
     #[test]
     fn headings_are_lines_and_sections() {
         let source = "intro\n\nTitle *one*\nmore\n=====\n\n## A `b` [c](d) ##\na\n\n```\n# code\n```\n\n    # code\n\nB\n---\nb\n\n- # item\n\n> ## quoted\n\n# Second\n#\n#none\n";
-        let found = MarkdownText::of(source, None);
+        let found = MarkdownText::parse(source, None);
         assert_eq!(found.title.as_deref(), Some("Title one more"));
         assert_eq!(
             found.text,
@@ -309,13 +309,13 @@ mod tests {
     #[test]
     fn the_heading_that_is_the_title_is_not_repeated() {
         let of = |title: Option<&str>| {
-            let found = MarkdownText::of("# A  b\n\ntext\n\n# A b\n", title.map(str::to_owned));
+            let found = MarkdownText::parse("# A  b\n\ntext\n\n# A b\n", title.map(str::to_owned));
             (found.title.unwrap(), found.text, found.sections.len())
         };
         assert_eq!(of(None), ("A b".into(), "text\n\nA b".into(), 2));
         assert_eq!(of(Some("A b")), ("A b".into(), "text\n\nA b".into(), 2));
         assert_eq!(of(Some("Other")), ("Other".into(), "A b\n\ntext\n\nA b".into(), 2));
-        assert_eq!(MarkdownText::of("## A\n", None).title, None);
+        assert_eq!(MarkdownText::parse("## A\n", None).title, None);
     }
 
     #[test]
@@ -334,7 +334,7 @@ mod tests {
         /// the text.
         #[test]
         fn any_source_has_a_text(source in "([a-z]{1,3}|[#>*_`~=|\\[\\]()!<>&;:^-]{1,3}|\\n|\\n\\n|    |<!--|-->|</?p>|```|é| |\\t|\\u{0}){0,60}") {
-            let found = MarkdownText::of(&source, None);
+            let found = MarkdownText::parse(&source, None);
             let mut end = 0;
             for section in &found.sections {
                 prop_assert!(section.begin >= end && section.heading_end >= section.begin);

@@ -9,6 +9,7 @@
 //! | `jsonl.rs` | one JSON object per line: field names, types |
 //! | `tsv.rs` | tab-separated columns, with or without a header |
 //! | `trec.rs` | TREC's `<DOC>` elements |
+//! | `trec_markup.rs` | tags, elements and plain text in them |
 //! | `parquet.rs` | rows of a Parquet file |
 //! | `text_file.rs` | a file of Markdown or plain text as one document |
 //! | `front_matter.rs` | fields in YAML before Markdown |
@@ -53,6 +54,7 @@ mod tests;
 mod text_file;
 mod text_folder;
 mod trec;
+mod trec_markup;
 mod tsv;
 mod unstored;
 mod whole_documents;

@@ -84,11 +84,11 @@ impl fmt::Display for CorpusFormat {
 /// Names of the fields of JSON lines and of Parquet's columns, in place of the usual ones.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct FieldNames {
-    /// Of the key.
+    /// The name of the field that holds the key.
     pub key: Option<String>,
-    /// Of the title.
+    /// The name of the field that holds the title.
     pub title: Option<String>,
-    /// Of the text.
+    /// The name of the field that holds the text.
     pub text: Option<String>,
     /// Fields that are stored with the metadata, under their names.
     pub metadata: Vec<String>,

@@ -58,7 +58,7 @@ impl ParquetRows {
             line: 0,
             reason: std::io::Error::other(format!("not a Parquet file that can be read: {reason}")),
         };
-        let names = Names::of(fields);
+        let names = Names::from_fields(fields);
         let wanted: Vec<&str> = [&names.key, &names.title, &names.text]
             .into_iter()
             .flatten()

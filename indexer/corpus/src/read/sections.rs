@@ -23,7 +23,7 @@ pub(super) struct Section {
 /// A part of a text in which passages begin and end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct SectionPart {
-    /// In the text.
+    /// The bytes of the text that the section takes.
     pub(super) bytes: Range<usize>,
     /// Length of its headings, with which it begins.
     pub(super) heading_bytes: usize,

@@ -1,7 +1,7 @@
 //! Documents as passages of whole sentences.
 use std::ops::Range;
 
-use serde_json::{Map, Value};
+use serde_json::Map;
 use unicode_segmentation::UnicodeSegmentation as _;
 
 use super::Split;
@@ -48,25 +48,18 @@ impl Split {
             self.cut_part(&document.text, part)
                 .map(move |bytes| (bytes, &part.path))
         });
-        let passage = |(number, (bytes, heading)): (usize, (Range<usize>, &String))| {
-            let text = document.text.get(bytes.clone()).unwrap_or_default();
-            let of: [(&str, Value); 2] = [(DOCUMENT, document.key.clone().into()), (PASSAGE, number.into())];
-            let heading = (!heading.is_empty()).then(|| (HEADING, Value::from(heading.as_str())));
-            let of = of.into_iter().chain(heading);
-            let of = of.map(|(name, value)| (name.to_owned(), value)).collect::<Map<_, _>>();
-            let metadata = Metadata::with(metadata, &of);
-            let passage = Document {
-                key: format!("{}#{number}", document.key),
-                title: document.title.clone(),
-                text: text.to_owned(),
-                metadata: metadata.map_err(|error| CorpusProblem::Json {
-                    message: error.to_string(),
-                })?,
-                place: whole.part(bytes),
-            };
-            Ok(passage)
-        };
-        texts.enumerate().map(passage).collect()
+        texts
+            .enumerate()
+            .map(|(number, (bytes, heading))| {
+                Ok(Document {
+                    key: format!("{}#{number}", document.key),
+                    title: document.title.clone(),
+                    text: document.text.get(bytes.clone()).unwrap_or_default().to_owned(),
+                    metadata: passage_metadata(document, number, heading)?,
+                    place: whole.part(bytes),
+                })
+            })
+            .collect()
     }
 
     /// The bytes of the passages of a part.
@@ -156,6 +149,19 @@ impl Split {
         }
         pieces
     }
+}
+
+/// The metadata of a passage: those of its document, with the fields that say where it stands.
+fn passage_metadata(document: &Document, number: usize, heading: &str) -> Result<Option<Metadata>, CorpusProblem> {
+    let mut fields = Map::new();
+    fields.insert(DOCUMENT.to_owned(), document.key.clone().into());
+    fields.insert(PASSAGE.to_owned(), number.into());
+    if !heading.is_empty() {
+        fields.insert(HEADING.to_owned(), heading.into());
+    }
+    Metadata::with(document.metadata.as_ref(), &fields).map_err(|error| CorpusProblem::Json {
+        message: error.to_string(),
+    })
 }
 
 /// The bytes of a part of a text without white space around it.
@@ -300,17 +306,25 @@ mod tests {
         assert!(error.contains("`document`"), "{error}");
     }
 
+    fn number_of_word(word: &str) -> usize {
+        let number = word.trim_matches(|letter: char| !letter.is_ascii_digit());
+        number.parse().unwrap()
+    }
+
     proptest! {
         /// Nothing is lost, nothing is too long, only the overlap is repeated, and every passage adds something.
         #[test]
-        fn all_words_are_in_passages(ends in prop::collection::vec("[.!?]? |\n", 0..60), words in 1_usize..12, overlap in 0_usize..11) {
+        fn all_words_are_in_passages(
+            ends in prop::collection::vec("[.!?]? |\n", 0..60),
+            words in 1_usize..12,
+            overlap in 0_usize..11,
+        ) {
             let overlap = overlap.min(words - 1);
             let text: String = ends.iter().enumerate().map(|(number, end)| format!("W{number}{end}")).collect::<Vec<_>>().concat();
             let passages = cut(&text, words, overlap);
             let mut next = 0;
             for passage in passages.iter().filter(|passage| !passage.is_empty()) {
-                let of = |word: &str| word.trim_matches(|letter: char| !letter.is_ascii_digit()).parse::<usize>().unwrap();
-                let own: Vec<usize> = passage.split_whitespace().map(of).collect();
+                let own: Vec<usize> = passage.split_whitespace().map(number_of_word).collect();
                 let (first, last) = (own[0], own[own.len() - 1]);
                 prop_assert!(own.len() <= words && own.windows(2).all(|two| two[1] == two[0] + 1), "{:?}", own);
                 prop_assert!(first <= next && next - first <= overlap && last >= next, "{:?} after {}", own, next);

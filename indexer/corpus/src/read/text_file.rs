@@ -33,7 +33,7 @@ pub(super) struct TextFile {
     /// Longest file, unpacked.
     most: usize,
     is_read: bool,
-    /// Of the document.
+    /// The sections of the document.
     sections: Vec<Section>,
 }
 
@@ -122,7 +122,7 @@ impl TextFile {
 
     fn document(&mut self, key: String, content: &str, unstored: &mut Unstored) -> Result<Document, CorpusProblem> {
         let front = if self.is_markdown {
-            FrontMatter::of(content)
+            FrontMatter::parse(content)
         } else {
             None
         };
@@ -136,7 +136,7 @@ impl TextFile {
                 .push((PATH.to_owned(), Value::from(key.as_str()).to_string()));
         }
         let read = if self.is_markdown {
-            MarkdownText::of(front.rest, front.title.take())
+            MarkdownText::parse(front.rest, front.title.take())
         } else {
             let text = content.trim_start_matches('\n').trim_end().to_owned();
             MarkdownText {

@@ -5,28 +5,24 @@
 //! Title is the first of `TITLE`, `HEADLINE`, `HEAD`, `HL` and `TTL`; text are the contents of `TEXT`, or where there
 //! is none all that is in no other known element. Tags within them are left out, and the entities of HTML that stand
 //! for one character of ASCII are read. Names of elements may be of any case.
+
 use std::ops::Range;
 
 use super::lines::InputLines;
+use super::trec_markup::{Tag, elements, end_of_tag, find, plain, tag};
 use crate::document::Document;
 use crate::error::Error;
 use crate::problem::CorpusProblem;
 
 const OPEN: &str = "<DOC";
 const CLOSE: &str = "</DOC";
+
 /// Attributes of `<DOC>` that hold its key, where it has no `<DOCNO>`.
 const KEY_ATTRIBUTES: [&str; 2] = ["ID", "DOCNO"];
 const TITLES: [&str; 5] = ["TITLE", "HEADLINE", "HEAD", "HL", "TTL"];
+
 /// Elements that are no text where there is no `TEXT`.
 const OTHERS: [&str; 6] = ["DOCNO", "DOCID", "DOCHDR", "DATE", "FILEID", "PARENT"];
-const ENTITIES: [(&str, &str); 6] = [
-    ("&lt;", "<"),
-    ("&gt;", ">"),
-    ("&quot;", "\""),
-    ("&apos;", "'"),
-    ("&nbsp;", " "),
-    ("&amp;", "&"),
-];
 
 /// A record, and its line or row, from 1.
 pub(super) type Numbered = (u64, Result<Document, CorpusProblem>);
@@ -117,7 +113,7 @@ impl TrecDocuments {
             let close = find(before, CLOSE).map(|at| (at, end_of_tag(text, at)));
             match std::mem::replace(&mut self.place, TrecState::Between) {
                 TrecState::Between => {
-                    self.outside = noted(self.outside, line, before);
+                    self.outside = note_outside(self.outside, line, before);
                     if let Some(at) = open {
                         // Its attributes are read with its content.
                         (self.place, self.rest) = (
@@ -175,7 +171,7 @@ impl TrecDocuments {
 }
 
 /// Adds a line to those with text outside of documents; tags alone (a root element, a prolog, comments) hold none.
-fn noted(outside: Option<(u64, u64)>, line: u64, text: &str) -> Option<(u64, u64)> {
+fn note_outside(outside: Option<(u64, u64)>, line: u64, text: &str) -> Option<(u64, u64)> {
     if text.trim().is_empty() || plain(text).is_empty() {
         return outside;
     }
@@ -183,10 +179,22 @@ fn noted(outside: Option<(u64, u64)>, line: u64, text: &str) -> Option<(u64, u64
     Some((lines + 1, first))
 }
 
-fn unclosed(why: &str) -> CorpusProblem {
+pub(super) fn unclosed(why: &str) -> CorpusProblem {
     CorpusProblem::Record {
         message: format!("no </DOC> after <DOC>: {why}"),
     }
+}
+
+/// The contents of the elements of a name; `upper` is the document in capitals.
+fn contents<'a>(document: &'a str, upper: &str, name: &str) -> Result<Vec<&'a str>, CorpusProblem> {
+    let found = elements(upper, name);
+    if !found.is_closed {
+        return Err(CorpusProblem::Record {
+            message: format!("no </{name}> after <{name}>"),
+        });
+    }
+    let places = found.places.into_iter();
+    Ok(places.filter_map(|(content, _)| document.get(content)).collect())
 }
 
 /// A `<DOC>` after its name: attributes, and content.
@@ -194,19 +202,7 @@ fn parse(document: &str) -> Result<Document, CorpusProblem> {
     let Tag { attributes, end } = tag(document)?;
     let document = document.get(end..).unwrap_or_default();
     let upper = document.to_ascii_uppercase();
-    let of = |name: &str| -> Result<Vec<&str>, CorpusProblem> {
-        let found = elements(&upper, name);
-        if !found.is_closed {
-            return Err(CorpusProblem::Record {
-                message: format!("no </{name}> after <{name}>"),
-            });
-        }
-        Ok(found
-            .places
-            .into_iter()
-            .filter_map(|(content, _)| document.get(content))
-            .collect())
-    };
+    let of = |name: &str| contents(document, &upper, name);
     let missing = || CorpusProblem::MissingField {
         expected: "<DOCNO>, or an attribute `id` of <DOC>".to_owned(),
     };
@@ -258,142 +254,6 @@ fn parse(document: &str) -> Result<Document, CorpusProblem> {
         metadata: None,
         place: None,
     })
-}
-
-/// The elements of one name.
-struct TrecElements {
-    /// The place of the content of each, and that of all with its tags.
-    places: Vec<(Range<usize>, Range<usize>)>,
-    /// Whether each that begins has an end.
-    is_closed: bool,
-}
-
-/// The elements of a name. `upper` is the text in capitals, byte by byte.
-fn elements(upper: &str, name: &str) -> TrecElements {
-    let (open, close) = (format!("<{name}"), format!("</{name}"));
-    let (mut found, mut from) = (
-        TrecElements {
-            places: Vec::new(),
-            is_closed: true,
-        },
-        0,
-    );
-    while let Some(start) = find_from(upper, &open, from) {
-        let Some(end_of_tag) = upper.get(start..).and_then(|tag| tag.find('>')) else {
-            found.is_closed = false;
-            break;
-        };
-        let begin = start + end_of_tag + 1;
-        let Some(end) = find_from(upper, &close, begin) else {
-            found.is_closed = false;
-            break;
-        };
-        from = self::end_of_tag(upper, end);
-        found.places.push((begin..end, start..from));
-    }
-    found
-}
-
-/// As [`find`], from a place on.
-fn find_from(text: &str, tag: &str, from: usize) -> Option<usize> {
-    Some(from + find(text.get(from..)?, tag)?)
-}
-
-/// Without tags, and with entities read.
-fn plain(text: &str) -> String {
-    let mut without = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(at) = rest.find('<') {
-        let (before, tag) = rest.split_at(at);
-        without.push_str(before);
-        if !tag[1..].starts_with(|next: char| next.is_ascii_alphabetic() || "/!?".contains(next)) {
-            without.push('<');
-            rest = &tag[1..];
-            continue;
-        }
-        rest = tag;
-        // Where this tag has no end, none after it has one.
-        let Some(end) = tag.find('>') else { break };
-        without.push(' ');
-        rest = &tag[end + 1..];
-    }
-    without.push_str(rest);
-    if without.contains('&') {
-        // `&amp;` last, so that `&amp;lt;` is `&lt;`.
-        for (entity, character) in ENTITIES {
-            without = without.replace(entity, character);
-        }
-    }
-    without.trim().to_owned()
-}
-
-/// Where a tag of this name begins: `<DOC>` or `<DOC attribute>`, and not `<DOCNO>`.
-fn find(line: &str, tag: &str) -> Option<usize> {
-    let bytes = line.as_bytes();
-    let is_tag = |at: &usize| {
-        let named = bytes
-            .get(*at..at + tag.len())
-            .is_some_and(|name| name.eq_ignore_ascii_case(tag.as_bytes()));
-        named
-            && bytes
-                .get(at + tag.len())
-                .is_none_or(|next| matches!(next, b'>' | b' ' | b'\t' | b'\r' | b'\n'))
-    };
-    line.match_indices('<').map(|(at, _)| at).find(is_tag)
-}
-
-/// The place after a tag that begins at `at`.
-fn end_of_tag(text: &str, at: usize) -> usize {
-    let length = text.get(at..).and_then(|tag| tag.find('>'));
-    length.map_or(text.len(), |length| at + length + 1)
-}
-
-/// A tag after its name.
-struct Tag<'a> {
-    /// Names in capitals, and values as they stand.
-    attributes: Vec<(String, &'a str)>,
-    /// The place after it.
-    end: usize,
-}
-
-/// Reads a tag after its name. Values are in double quotes, in single ones, or without.
-fn tag(text: &str) -> Result<Tag<'_>, CorpusProblem> {
-    let unclosed = || CorpusProblem::Record {
-        message: "the tag <DOC> has no end, or a quote in it has none".to_owned(),
-    };
-    let (mut attributes, mut at) = (Vec::new(), 0);
-    loop {
-        let rest = text.get(at..).unwrap_or_default();
-        let stop = rest.find(['=', '>']).ok_or_else(unclosed)?;
-        let (before, after) = rest.split_at(stop);
-        at += stop + 1;
-        if after.starts_with('>') {
-            return Ok(Tag { attributes, end: at });
-        }
-        let name = before
-            .split_whitespace()
-            .next_back()
-            .unwrap_or_default()
-            .to_ascii_uppercase();
-        let value = after[1..].trim_start();
-        at += after.len() - 1 - value.len();
-        let quote = value.chars().next().filter(|quote| matches!(quote, '"' | '\''));
-        let (value, length) = if let Some(quote) = quote {
-            let end = value[1..].find(quote).ok_or_else(unclosed)?;
-            let next = value[end + 2..].chars().next();
-            if next.is_none_or(|next| !next.is_whitespace() && !matches!(next, '>' | '/')) {
-                return Err(unclosed());
-            }
-            (&value[1..=end], end + 2)
-        } else {
-            let end = value
-                .find(|c: char| c.is_whitespace() || c == '>')
-                .ok_or_else(unclosed)?;
-            (&value[..end], end)
-        };
-        at += length;
-        attributes.push((name, value));
-    }
 }
 
 #[cfg(test)]
@@ -459,7 +319,7 @@ mod tests {
             Ok("a page"),
             "HTML may leave elements open"
         );
-        let told = |outside: &str| noted(None, 3, outside).is_some();
+        let told = |outside: &str| note_outside(None, 3, outside).is_some();
         assert!(told("<DOCUMENT><DOCNO>2</DOCNO>") && told("a > b") && told("text <b>") && !told(" <root> <!-- x -->"));
     }
 

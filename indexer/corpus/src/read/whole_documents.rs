@@ -80,7 +80,7 @@ fn folded(text: &str, start: usize, end: usize) -> Option<Range<usize>> {
 
 impl WholeDocuments {
     /// Of documents that were read.
-    pub(super) fn of(documents: impl Iterator<Item = Result<Located<Document>, Error>>) -> Result<Self, Error> {
+    pub(super) fn collect(documents: impl Iterator<Item = Result<Located<Document>, Error>>) -> Result<Self, Error> {
         let mut by_key = HashMap::new();
         for document in documents {
             let document = document?.value;

@@ -146,7 +146,7 @@ pub struct NpyFile {
     file: fs_err::File,
     dtype: NpyDtype,
     shape: Vec<usize>,
-    /// Where the values begin.
+    /// Where the values begin in the file.
     start: u64,
 }
 

@@ -134,7 +134,8 @@ proptest! {
     fn arrays_come_back(rows in 0usize..5, columns in 1usize..5, seed in any::<u32>()) {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("x.npy");
-        let values: Vec<f32> = (0..rows * columns).map(|at| f32::from_bits(seed.wrapping_add(at as u32) & 0x7f00_ffff)).collect();
+        let value = |at: usize| f32::from_bits(seed.wrapping_add(at as u32) & 0x7f00_ffff);
+        let values: Vec<f32> = (0..rows * columns).map(value).collect();
         write(&path, &[rows, columns], &values).unwrap();
         let mut file = NpyFile::open(&path).unwrap();
         prop_assert_eq!(file.rows_and_columns().unwrap(), (rows, columns));

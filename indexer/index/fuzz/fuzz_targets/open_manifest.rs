@@ -15,15 +15,28 @@ fuzz_target!(|bytes: &[u8]| {
     let mut script = Script::new(bytes);
     let [mode, pointer_len] = script.array();
     let root = Path::new("/dev/shm");
-    let dir = if root.is_dir() { tempfile::tempdir_in(root) } else { tempfile::tempdir() }.expect("a directory");
+    let dir = if root.is_dir() {
+        tempfile::tempdir_in(root)
+    } else {
+        tempfile::tempdir()
+    }
+    .expect("a directory");
     let index = dir.path();
     // Pointers of the fuzzer's own, or one that fits; manifests of the fuzzer's own, or a valid one with edits.
     let pointer = (mode & 1 == 1).then(|| {
         let len = usize::from(pointer_len).min(script.clone().rest().len());
         (0..len).map(|_| script.byte()).collect::<Vec<u8>>()
     });
-    let text = if mode & 2 == 2 { script.rest().to_vec() } else { edited_manifest(&mut script) };
-    let name = if mode & 4 == 4 { "manifest-18446744073709551615.json" } else { "manifest-000001.json" };
+    let text = if mode & 2 == 2 {
+        script.rest().to_vec()
+    } else {
+        edited_manifest(&mut script)
+    };
+    let name = if mode & 4 == 4 {
+        "manifest-18446744073709551615.json"
+    } else {
+        "manifest-000001.json"
+    };
     std::fs::write(index.join(name), &text).expect("a manifest");
     let pointer = pointer.unwrap_or_else(|| format!("{name} {:08x}\n", crc32c::crc32c(&text)).into_bytes());
     std::fs::write(index.join("CURRENT"), pointer).expect("a pointer");
@@ -45,7 +58,12 @@ fn reads_as_written(index: &Path, read: Manifest) {
     read.documents();
     for shard in &read.shards {
         for name in shard.files.iter().map(|file| &file.path).chain([&shard.id]) {
-            assert!(Path::new(name).components().all(|part| matches!(part, Component::Normal(_))), "{name}");
+            assert!(
+                Path::new(name)
+                    .components()
+                    .all(|part| matches!(part, Component::Normal(_))),
+                "{name}"
+            );
         }
     }
     let lock = WriteLock::acquire(index).expect("no other writer");

@@ -13,7 +13,7 @@ use dyad_index::format::keys::KeysView;
 use dyad_index::format::rows::StoredRows;
 use dyad_index::format::{SectionEntry, SectionKind};
 use dyad_index::quant::PreparedQuery;
-use dyad_index::search::{SearchHits, NodeSet, Scored, SearchParams, SearchScratch, ShardView, flat};
+use dyad_index::search::{NodeSet, Scored, SearchHits, SearchParams, SearchScratch, ShardView, flat};
 use dyad_index::shard::DenseShard;
 use dyad_index::{Cancel, Never};
 use dyad_index_fuzz::{Draft, MemoryFile, Script, small_shards};
@@ -33,7 +33,11 @@ struct Wishes {
 fuzz_target!(|bytes: &[u8]| {
     let mut script = Script::new(bytes);
     let [first, seals, k, ef, pattern] = script.array();
-    let wishes = Wishes { k: 1 + usize::from(k % 40), ef: usize::from(ef), pattern };
+    let wishes = Wishes {
+        k: 1 + usize::from(k % 40),
+        ef: usize::from(ef),
+        pattern,
+    };
     let shards = small_shards();
     // One more: bytes without valid checksums.
     let Some(valid) = shards.get(usize::from(first) % (shards.len() + 1)) else {
@@ -59,7 +63,10 @@ fn look(bytes: &[u8], query: &[f32], wishes: &Wishes, untouched: bool) {
         }
     };
     let problems = shard.verify(&Never).problems;
-    assert!(!untouched || problems.is_empty(), "problems in a valid file: {problems:?}");
+    assert!(
+        !untouched || problems.is_empty(),
+        "problems in a valid file: {problems:?}"
+    );
     views(&shard, query);
     let mut allowed = NodeSet::new(shard.len());
     allowed.extend((0..shard.len() as u32).filter(|node| wishes.pattern >> (node % 8) & 1 == 1));
@@ -83,26 +90,67 @@ fn searches(shard: &DenseShard, query: &[f32], wishes: &Wishes, allowed: &NodeSe
             let nodes: BTreeSet<u32> = found.hits.iter().map(|hit| hit.node).collect();
             assert_eq!(nodes.len(), found.hits.len(), "a node twice");
             assert!(nodes.last().is_none_or(|node| (*node as usize) < shard.len()));
-            assert!(found.hits.iter().all(|hit| !hit.score.is_nan() && !shard.keys().key(hit.node).is_empty()));
+            assert!(
+                found
+                    .hits
+                    .iter()
+                    .all(|hit| !hit.score.is_nan() && !shard.keys().key(hit.node).is_empty())
+            );
         }
         assert!(found.hits.is_sorted_by(|a, b| a.score.total_cmp(&b.score).is_ge()));
     };
     let (n, k) = (shard.len(), wishes.k);
     expect(&shard.search(query, &plain), n, k);
-    expect(&shard.search(query, &SearchParams { margin: Some(0.1), ..plain }), n, k);
-    expect(&shard.search(query, &SearchParams { rescore: false, ..plain }), n, k);
+    expect(
+        &shard.search(
+            query,
+            &SearchParams {
+                margin: Some(0.1),
+                ..plain
+            },
+        ),
+        n,
+        k,
+    );
+    expect(
+        &shard.search(
+            query,
+            &SearchParams {
+                rescore: false,
+                ..plain
+            },
+        ),
+        n,
+        k,
+    );
     expect(&shard.search_exact(query, k, None), n, k);
     expect(&shard.search_exact(query, k, Some(allowed)), allowed.len(), k);
-    let filtered = shard.search(query, &SearchParams { allowed: Some(allowed), ..plain });
+    let filtered = shard.search(
+        query,
+        &SearchParams {
+            allowed: Some(allowed),
+            ..plain
+        },
+    );
     expect(&filtered, allowed.len(), k);
     assert!(filtered.hits.iter().all(|hit| allowed.contains(hit.node)));
     let asked = AtomicU32::new(0);
     let stop = || asked.fetch_add(1, Ordering::Relaxed) > 0;
-    let questions: Vec<&[f32]> = std::iter::repeat_n(query, 9).chain([&[][..], &query[..query.len() / 2]]).collect();
+    let questions: Vec<&[f32]> = std::iter::repeat_n(query, 9)
+        .chain([&[][..], &query[..query.len() / 2]])
+        .collect();
     for allowed in [None, Some(allowed)] {
         for cancel in [&Never as &dyn Cancel, &stop] {
             let mut answers = vec![0; questions.len()];
-            shard.search_batch(&questions, &SearchParams { cancel, allowed, ..plain }, |number, _| answers[number] += 1);
+            shard.search_batch(
+                &questions,
+                &SearchParams {
+                    cancel,
+                    allowed,
+                    ..plain
+                },
+                |number, _| answers[number] += 1,
+            );
             assert!(answers.iter().all(|count| *count == 1), "{answers:?}");
         }
     }
@@ -146,7 +194,11 @@ fn views(shard: &DenseShard, query: &[f32]) {
 fn copies(shard: &DenseShard, bytes: &[u8], query: &[f32], wishes: &Wishes, valid: bool) {
     // Memory of its own also where it is empty, so that it is aligned.
     let copy = |kind| {
-        let entry = shard.header().section(kind).copied().expect("an open shard has every section");
+        let entry = shard
+            .header()
+            .section(kind)
+            .copied()
+            .expect("an open shard has every section");
         let SectionEntry { offset, len, .. } = entry;
         let mut copied: Vec<u8> = Vec::with_capacity(len.max(1) as usize);
         copied.extend_from_slice(&bytes[offset as usize..(offset + len) as usize]);
@@ -155,7 +207,11 @@ fn copies(shard: &DenseShard, bytes: &[u8], query: &[f32], wishes: &Wishes, vali
     let (header, metric) = (shard.header(), shard.meta().model.metric);
     let (dim, n) = (header.dim as usize, header.vectors as usize);
     let vectors = copy(SectionKind::Vectors);
-    let (links, codes, keys) = (copy(SectionKind::Graph), copy(SectionKind::Codes), copy(SectionKind::Keys));
+    let (links, codes, keys) = (
+        copy(SectionKind::Graph),
+        copy(SectionKind::Codes),
+        copy(SectionKind::Keys),
+    );
     let rows = StoredRows::new(&vectors, header.row_type, dim, n).expect("it could be opened");
     let graph = GraphTable::parse(&links, header.vectors).expect("it could be opened");
     let table = CodesTable::parse(&codes, header.vectors, header.dim, metric).expect("it could be opened");
@@ -163,8 +219,18 @@ fn copies(shard: &DenseShard, bytes: &[u8], query: &[f32], wishes: &Wishes, vali
     let _ = keys.check();
     let graph = graph.view(&links);
     let order = Some(graph.order());
-    let view = ShardView { codes: table.view(&codes), links: &graph, order, rows: &rows, metric };
-    let result = view.search_one(query, &SearchParams::new(wishes.k, wishes.ef), &mut SearchScratch::default());
+    let view = ShardView {
+        codes: table.view(&codes),
+        links: &graph,
+        order,
+        rows: &rows,
+        metric,
+    };
+    let result = view.search_one(
+        query,
+        &SearchParams::new(wishes.k, wishes.ef),
+        &mut SearchScratch::default(),
+    );
     // Without the scan that a shard falls back to: a search of a graph that `verify` accepts reaches all of it.
     let whole = view.search_one(query, &SearchParams::new(n, n), &mut SearchScratch::default());
     if valid && query.len() == dim {

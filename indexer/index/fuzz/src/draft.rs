@@ -31,7 +31,9 @@ pub struct Draft {
 }
 
 fn u64_at(bytes: &[u8], at: usize) -> u64 {
-    bytes.get(at..at + 8).map_or(0, |bytes| u64::from_le_bytes(bytes.try_into().unwrap_or_default()))
+    bytes
+        .get(at..at + 8)
+        .map_or(0, |bytes| u64::from_le_bytes(bytes.try_into().unwrap_or_default()))
 }
 
 fn put(bytes: &mut [u8], at: usize, value: &[u8]) {
@@ -48,12 +50,27 @@ const fn entry(at: usize, field: usize) -> usize {
 impl Draft {
     /// Starts with a valid file, and with a question that is not the centre.
     pub fn new(valid: &[u8]) -> Self {
-        let dim = valid.get(12..16).map_or(0, |dim| u32::from_le_bytes(dim.try_into().unwrap_or_default()));
-        let query = (0..dim).flat_map(|at| (0.5 - (at % 3) as f32 / 4.0).to_le_bytes()).collect();
+        let dim = valid
+            .get(12..16)
+            .map_or(0, |dim| u32::from_le_bytes(dim.try_into().unwrap_or_default()));
+        let query = (0..dim)
+            .flat_map(|at| (0.5 - (at % 3) as f32 / 4.0).to_le_bytes())
+            .collect();
         let count = usize::from(valid.get(SECTIONS_AT).copied().unwrap_or(0));
-        let section = |at| (u64_at(valid, entry(at, OFFSET_AT)) as usize, u64_at(valid, entry(at, LEN_AT)) as usize);
-        let parts = std::iter::once((0, HEADER_LEN)).chain((0..count).map(section)).collect();
-        Self { bytes: valid.to_vec(), query, parts }
+        let section = |at| {
+            (
+                u64_at(valid, entry(at, OFFSET_AT)) as usize,
+                u64_at(valid, entry(at, LEN_AT)) as usize,
+            )
+        };
+        let parts = std::iter::once((0, HEADER_LEN))
+            .chain((0..count).map(section))
+            .collect();
+        Self {
+            bytes: valid.to_vec(),
+            query,
+            parts,
+        }
     }
 
     /// Applies what the script says; true where anything was said.
@@ -96,7 +113,11 @@ impl Draft {
             self.parts[part].1 -= size;
             self.parts.iter_mut().skip(part + 1).for_each(|part| part.0 -= size);
         }
-        put(&mut self.bytes, entry(table_at, LEN_AT), &(self.parts[part].1 as u64).to_le_bytes());
+        put(
+            &mut self.bytes,
+            entry(table_at, LEN_AT),
+            &(self.parts[part].1 as u64).to_le_bytes(),
+        );
         for (at, (offset, _)) in self.parts.iter().skip(1).enumerate().skip(part) {
             put(&mut self.bytes, entry(at, OFFSET_AT), &(*offset as u64).to_le_bytes());
         }
@@ -107,7 +128,10 @@ impl Draft {
     /// Makes the checksums right, those of sections and then the header's.
     pub fn seal(&mut self) {
         for at in 0..MAX_SECTIONS {
-            let (offset, len) = (u64_at(&self.bytes, entry(at, OFFSET_AT)), u64_at(&self.bytes, entry(at, LEN_AT)));
+            let (offset, len) = (
+                u64_at(&self.bytes, entry(at, OFFSET_AT)),
+                u64_at(&self.bytes, entry(at, LEN_AT)),
+            );
             let range = offset.checked_add(len).map(|end| offset as usize..end as usize);
             // An unused entry stays empty.
             if let Some(section) = range.filter(|_| offset > 0).and_then(|range| self.bytes.get(range)) {
@@ -122,8 +146,15 @@ impl Draft {
 
     /// The question: finite values.
     pub fn query(&self) -> Vec<f32> {
-        let values = self.query.as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes));
-        values.map(|value| if value.is_finite() { value } else { 0.5 }).collect()
+        let values = self
+            .query
+            .as_chunks::<4>()
+            .0
+            .iter()
+            .map(|bytes| f32::from_le_bytes(*bytes));
+        values
+            .map(|value| if value.is_finite() { value } else { 0.5 })
+            .collect()
     }
 }
 

@@ -39,22 +39,54 @@ const MAX_EDITS: usize = 16;
 const NESTED: usize = 4096;
 
 fn valid() -> Vec<u8> {
-    let model =
-        ModelRecord { name: "m".into(), fingerprint: "f".into(), dim: 3, metric: Metric::Cosine, max_tokens: 8 };
-    let file = |path: &str| FileEntry { path: path.into(), bytes: 2, crc32c: 3 };
-    let shard =
-        |id: &str| ShardEntry { id: id.into(), documents: 7, files: vec![file("dense.dyad"), file("text/meta.json")], deleted: None, metadata: None, calibration: None };
+    let model = ModelRecord {
+        name: "m".into(),
+        fingerprint: "f".into(),
+        dim: 3,
+        metric: Metric::Cosine,
+        max_tokens: 8,
+    };
+    let file = |path: &str| FileEntry {
+        path: path.into(),
+        bytes: 2,
+        crc32c: 3,
+    };
+    let shard = |id: &str| ShardEntry {
+        id: id.into(),
+        documents: 7,
+        files: vec![file("dense.dyad"), file("text/meta.json")],
+        deleted: None,
+        metadata: None,
+        calibration: None,
+    };
     let shards = vec![shard("abc"), shard("abd")];
-    let manifest =
-        Manifest { format_version: 2, generation: 1, parent: Some(1), created_unix_s: 5, tool: "t".into(), model, context: None, logit_scale: None, min_recall: None, language: TextLanguage::English, change: None, shards };
+    let manifest = Manifest {
+        format_version: 2,
+        generation: 1,
+        parent: Some(1),
+        created_unix_s: 5,
+        tool: "t".into(),
+        model,
+        context: None,
+        logit_scale: None,
+        min_recall: None,
+        language: TextLanguage::English,
+        change: None,
+        shards,
+    };
     serde_json::to_vec_pretty(&manifest).expect("a record can be written as JSON")
 }
 
 /// Where the value after some colon, or some string in a list, begins and ends.
 fn value_at(text: &[u8], which: usize) -> Option<std::ops::Range<usize>> {
-    let starts: Vec<usize> = (0..text.len()).filter(|at| text[*at] == b':').map(|at| at + 1).collect();
+    let starts: Vec<usize> = (0..text.len())
+        .filter(|at| text[*at] == b':')
+        .map(|at| at + 1)
+        .collect();
     let start = *starts.get(which.checked_rem(starts.len())?)?;
-    let len = text[start..].iter().position(|byte| matches!(byte, b',' | b'\n' | b'}' | b']'))?;
+    let len = text[start..]
+        .iter()
+        .position(|byte| matches!(byte, b',' | b'\n' | b'}' | b']'))?;
     Some(start..start + len)
 }
 
@@ -86,7 +118,10 @@ pub fn edited_manifest(script: &mut Script<'_>) -> Vec<u8> {
                 let to = script.below(text.len() + 1);
                 text.splice(to..to, copied);
             }
-            _ => drop(text.splice(at..at, std::iter::repeat_n(if piece[0] == b'{' { b'{' } else { b'[' }, NESTED))),
+            _ => drop(text.splice(
+                at..at,
+                std::iter::repeat_n(if piece[0] == b'{' { b'{' } else { b'[' }, NESTED),
+            )),
         }
     }
     text

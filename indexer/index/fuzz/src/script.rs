@@ -72,7 +72,9 @@ impl<'a> Script<'a> {
 
     /// A number below `end`; 0 where there is none.
     pub fn below(&mut self, end: usize) -> usize {
-        usize::from(u16::from_le_bytes(self.array())).checked_rem(end).unwrap_or(0)
+        usize::from(u16::from_le_bytes(self.array()))
+            .checked_rem(end)
+            .unwrap_or(0)
     }
 
     /// One of the values at which arithmetic goes wrong, or one next to it.

@@ -48,13 +48,13 @@ const _: () = assert!(size_of::<RawHeader>() == HEADER_LEN);
 /// The place of a section.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SectionEntry {
-    /// What it holds.
+    /// What the section holds.
     pub kind: SectionKind,
-    /// From the start of the file.
+    /// Where the section begins, in bytes from the start of the file.
     pub offset: u64,
     /// Bytes.
     pub len: u64,
-    /// Of its bytes.
+    /// CRC-32C of the bytes of the section.
     pub crc32c: u32,
 }
 
@@ -73,7 +73,7 @@ pub struct ShardHeader {
     pub has_copies: bool,
     /// Bytes of the whole file.
     pub file_len: u64,
-    /// In file order; each kind once.
+    /// The sections in the order of the file; each kind once.
     pub sections: Vec<SectionEntry>,
 }
 

@@ -51,7 +51,7 @@ pub fn choose(asked: Option<&str>) -> Result<Kernels, UnknownKernels> {
 }
 
 /// The value of the environment variable; none where it is unset or empty.
-pub fn asked() -> Option<String> {
+pub fn requested_set() -> Option<String> {
     std::env::var_os(ENVIRONMENT)
         .map(OsString::into_string)
         .map(|name| name.unwrap_or_else(|raw| raw.to_string_lossy().into_owned()))
@@ -63,7 +63,7 @@ pub fn asked() -> Option<String> {
 /// It never fails: a name from another machine gives the best that is not wider than it, an unknown name the best.
 pub fn kernels() -> &'static Kernels {
     static CHOSEN: OnceLock<Kernels> = OnceLock::new();
-    CHOSEN.get_or_init(|| at_most(asked().as_deref(), &available()))
+    CHOSEN.get_or_init(|| at_most(requested_set().as_deref(), &available()))
 }
 
 /// The best of `found` (best first) that is not wider than `asked`.

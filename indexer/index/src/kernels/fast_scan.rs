@@ -38,7 +38,7 @@ pub struct Lookup {
 /// `bias` and `error` are added.
 #[derive(Debug, Clone)]
 pub struct BlockFactors {
-    /// Of the product of signs.
+    /// The sketch factor of each row, of the product of signs.
     pub sketch: [f32; BLOCK_ROWS],
     /// Inner product of row and centre, or what else an estimate holds that does not depend on the question.
     pub bias: [f32; BLOCK_ROWS],

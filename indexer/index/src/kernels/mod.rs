@@ -32,7 +32,7 @@ mod tests;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
-pub use choose::{ENVIRONMENT, UnknownKernels, asked, available, choose, kernels};
+pub use choose::{ENVIRONMENT, UnknownKernels, available, choose, kernels, requested_set};
 pub use fast_scan::{BLOCK_ROWS, BlockFactors, FastScanFn, Lookup, MOST, NotBelowFn, TransposeFn};
 pub use prefetch::{prefetch, prefetch_start};
 pub use rotate::block_of_round;

@@ -12,7 +12,8 @@ use super::padding::padded;
 #[expect(clippy::inline_always, reason = "inlined, or the closures are called through memory")]
 #[inline(always)]
 pub(super) fn sums<const LANES: usize, const SUMS: usize, A, B, V: Copy>(
-    (a, b): (&[A], &[B]),
+    a: &[A],
+    b: &[B],
     zero: V,
     add: impl Fn(V, &[A; LANES], &[B; LANES]) -> V,
     add_rest: impl Fn(V, &[A], &[B]) -> V,
@@ -41,7 +42,8 @@ pub(super) fn sums<const LANES: usize, const SUMS: usize, A, B, V: Copy>(
 #[expect(clippy::inline_always, reason = "as `sums`")]
 #[inline(always)]
 pub(super) fn padded_sums<const LANES: usize, const SUMS: usize, A, B, V>(
-    pair: (&[A], &[B]),
+    a: &[A],
+    b: &[B],
     zero: V,
     add: impl Fn(V, &[A; LANES], &[B; LANES]) -> V,
 ) -> [V; SUMS]
@@ -50,7 +52,7 @@ where
     B: Copy + Default,
     V: Copy,
 {
-    sums(pair, zero, &add, |sum, a, b| add(sum, &padded(a), &padded(b)))
+    sums(a, b, zero, &add, |sum, a, b| add(sum, &padded(a), &padded(b)))
 }
 
 /// The sums of one row and each of four others of at least its length, which share the loads of the one. `None` where

@@ -12,7 +12,8 @@ use tantivy::tokenizer::{
 
 use super::cjk::CjkWords;
 use super::lengths::TermCount;
-use super::words::{LongWords, LowerComposeFilter, Words};
+use super::lower_compose::LowerComposeFilter;
+use super::words::{LongWords, Words};
 use crate::language::TextLanguage;
 
 /// The analyzer of a text index: that of its writer.

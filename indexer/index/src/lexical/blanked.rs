@@ -46,12 +46,18 @@ mod tests {
     proptest! {
         /// The slow way: byte by byte.
         #[test]
-        fn what_is_gone_and_not_kept_is_blank(gone in prop::collection::vec((0_usize..40, 0_usize..40), 0..8), kept in prop::collection::vec((0_usize..40, 0_usize..40), 0..8)) {
+        fn what_is_gone_and_not_kept_is_blank(
+            gone in prop::collection::vec((0_usize..40, 0_usize..40), 0..8),
+            kept in prop::collection::vec((0_usize..40, 0_usize..40), 0..8),
+        ) {
             let text: String = (0..36).map(|at| char::from(b'a' + at % 26)).collect();
-            let ranges = |all: &[(usize, usize)]| all.iter().map(|(a, b)| *a.min(b)..*a.max(b)).collect::<Vec<Range<usize>>>();
-            let (gone, kept) = (ranges(&gone), ranges(&kept));
+            let range = |(a, b): &(usize, usize)| *a.min(b)..*a.max(b);
+            let gone: Vec<Range<usize>> = gone.iter().map(range).collect();
+            let kept: Vec<Range<usize>> = kept.iter().map(range).collect();
             let holds = |all: &[Range<usize>], at: usize| all.iter().any(|bytes| bytes.contains(&at));
-            let expected: String = text.char_indices().map(|(at, letter)| if holds(&gone, at) && !holds(&kept, at) { ' ' } else { letter }).collect();
+            let is_blank = |at: usize| holds(&gone, at) && !holds(&kept, at);
+            let letters = text.char_indices();
+            let expected: String = letters.map(|(at, letter)| if is_blank(at) { ' ' } else { letter }).collect();
             prop_assert_eq!(blanked(&text, gone, kept), expected);
         }
     }

@@ -120,7 +120,7 @@ impl TokenStream for CjkWordStream<'_> {
 #[derive(Debug)]
 struct CjkRun<'a> {
     text: &'a str,
-    /// What has been read, in bytes.
+    /// The bytes of the text that have been read.
     at: usize,
     /// The character before.
     previous: Option<Range<usize>>,

@@ -30,7 +30,7 @@ pub enum ColumnValue {
 pub struct FieldColumn {
     /// Empty where no document has a value, and where only stored documents tell.
     numbers: Box<[u32]>,
-    /// Of documents that are not in `numbers`.
+    /// The number of documents that are not in `numbers`.
     otherwise: u32,
     values: u32,
 }

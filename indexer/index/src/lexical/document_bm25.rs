@@ -4,8 +4,9 @@
 //! in the form of `bm25.rs`. The document is its passages together, title and text, so that a title counts once for
 //! each: `tf` and `|d|` are sums over them, `df` and `N` numbers of documents, and `avgdl` the mean of their lengths,
 //! which are exact. Such sums of the evidence of a passage and of its document are those of Callan (1994), and for
-//! sentences of Fernández, Losada and Azzopardi (2011). On five sets (`benches/README.md`) they were better than BM25F
-//! with the document as a field (Robertson, Zaragoza and Taylor 2004), which lost on long documents.
+//! sentences of Fernández, Losada and Azzopardi (2011). On five sets they were better than BM25F with the document as a
+//! field (Robertson, Zaragoza and Taylor 2004), which lost on long documents (`benches/records/fusion/README.md`, "BM25
+//! of passages and of their documents").
 //!
 //! Passages that are deleted, or not of the part that statistics are of, count nowhere. Scores are added up in the
 //! order of the question's terms, whatever the shards are.
@@ -17,8 +18,8 @@ use tantivy::query::Explanation;
 use tantivy::schema::IndexRecordOption;
 
 use super::analyzer::Analyzer;
-use super::bm25::{B, K1, Weighed};
 use super::document_statistics::DocumentStatistics;
+use super::weighed::{B, K1, Weighed};
 use super::{CorpusStatistics, PassageDocuments, TextShard, text_error};
 use crate::cancel::Cancel;
 use crate::error::Result;
@@ -27,7 +28,7 @@ use crate::error::Result;
 pub struct DocumentScores {
     documents: Arc<PassageDocuments>,
     weight: f32,
-    /// By document, weighted; 0 where no term matches.
+    /// The weighted score of each document; 0 where no term matches.
     current: Vec<f32>,
     /// For shards of earlier releases, where there are any and their terms are others.
     first: Option<Vec<f32>>,
@@ -59,9 +60,9 @@ impl std::fmt::Debug for DocumentScores {
 #[derive(Debug, Clone, Copy)]
 pub struct ShardDocumentScores<'a> {
     pub(super) shard: &'a TextShard,
-    /// By node.
+    /// The document of each node.
     pub(super) documents: &'a [u32],
-    /// By document.
+    /// The score of each document.
     scores: &'a [f32],
 }
 
@@ -104,7 +105,7 @@ struct Holding<'a> {
     corpus: &'a CorpusStatistics,
     passages: &'a PassageDocuments,
     statistics: &'a DocumentStatistics,
-    /// By document: how often it has the term; 0 where not.
+    /// How often each document has the term; 0 where it does not.
     frequencies: Vec<u32>,
     /// Each once.
     documents: Vec<u32>,
@@ -188,6 +189,17 @@ impl<'a> Holding<'a> {
     }
 }
 
+/// A passage, by its shard and its node there.
+#[derive(Debug, Clone, Copy)]
+pub struct ShardPassage<'a> {
+    /// The number of the shard among those of the corpus.
+    pub number: usize,
+    /// The texts of the shard.
+    pub shard: &'a TextShard,
+    /// The passage's node.
+    pub node: u32,
+}
+
 impl Weighed<'_> {
     /// The BM25 scores of all documents, times `weight`, with the same passages counted as in `corpus`. The postings of
     /// each term are read once, on this thread. `cancel` is polled between blocks of postings.
@@ -231,9 +243,10 @@ impl Weighed<'_> {
         &self,
         corpus: &CorpusStatistics,
         scores: &DocumentScores,
-        (number, shard, node): (usize, &TextShard, u32),
+        passage: ShardPassage<'_>,
         cancel: &dyn Cancel,
     ) -> Result<Option<Option<(f32, String)>>> {
+        let ShardPassage { number, shard, node } = passage;
         let of_shard = scores.of_shard(number, shard);
         let Some(document) = of_shard.documents.get(node as usize).copied() else {
             return Ok(Some(None));

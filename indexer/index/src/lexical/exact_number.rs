@@ -19,7 +19,7 @@ const SAME: u16 = 1 << 15;
 pub struct ExactNumber {
     /// Those of the nearest double, with the sign bit set for positive numbers and all bits inverted for others.
     ordered_bits: u64,
-    /// As the module says; empty for numbers below 2^53.
+    /// What the double leaves out, as the module says; empty for numbers below 2^53.
     difference: Vec<u8>,
 }
 

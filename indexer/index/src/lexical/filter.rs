@@ -137,15 +137,8 @@ fn range(
     }
     if field == facts::KEY {
         // Keys are texts: no number is among them.
-        let key = |end: &FieldValue| {
-            if let FieldValue::Text(key) = end {
-                key.clone().into_bytes()
-            } else {
-                Vec::new()
-            }
-        };
         return match FieldTerms::open(shard, shard.fields.key, cancel)?.filter(|_| kind == facts::TEXT) {
-            Some(mut terms) => Ok(terms.between((min.map(key), max.map(key)), b"", into)?),
+            Some(mut terms) => Ok(terms.between((min.map(key_bytes), max.map(key_bytes)), b"", into)?),
             None => Ok(()),
         };
     }
@@ -167,5 +160,14 @@ fn number(end: Bound<&FieldValue>) -> Option<Bound<&ExactNumber>> {
         Bound::Excluded(FieldValue::Number(number)) => Some(Bound::Excluded(number)),
         Bound::Unbounded => Some(Bound::Unbounded),
         Bound::Included(_) | Bound::Excluded(_) => None,
+    }
+}
+
+/// The bytes of a key that ends a range; none of a number, before which no key is.
+fn key_bytes(end: &FieldValue) -> Vec<u8> {
+    if let FieldValue::Text(key) = end {
+        key.clone().into_bytes()
+    } else {
+        Vec::new()
     }
 }

@@ -35,7 +35,7 @@ impl From<&FieldValue> for WholeValue {
 /// The values of a field over several text indexes, numbered.
 #[derive(Debug, Default)]
 pub(crate) struct JointValues {
-    /// By text index, and by the number that its column has for the value.
+    /// For each text index, the joint number of each number that its column has for a value.
     numbers: Vec<Vec<u32>>,
     /// Numbers of those that were looked for.
     wanted: HashMap<WholeValue, u32>,

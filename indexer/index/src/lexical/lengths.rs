@@ -78,7 +78,7 @@ impl<S: TokenStream> TokenStream for CountedStream<S> {
 /// Lengths of the documents of an index that is written.
 #[derive(Debug, Default)]
 pub(super) struct LengthsWriter {
-    /// Of the document that is being added.
+    /// The terms of the document that is being added.
     pub(super) count: TermCount,
     lengths: Vec<u32>,
 }
@@ -130,7 +130,7 @@ impl DocumentLengths {
     }
 
     /// Terms of a document.
-    pub(super) fn of(&self, node: u32) -> u64 {
+    pub(super) fn get(&self, node: u32) -> u64 {
         let (all, _) = self.0.as_chunks::<4>();
         all.get(node as usize)
             .map_or(0, |length| u64::from(u32::from_le_bytes(*length)))

@@ -5,6 +5,7 @@
 //! | `schema.rs` | fields |
 //! | `analyzer.rs` | text to terms |
 //! | `words.rs` | the words of a text |
+//! | `lower_compose.rs` | terms in lower case and composed form |
 //! | `cjk.rs` | the same of scripts without spaces |
 //! | `question_notes.rs` | notes on words of a question that an index does not analyse |
 //! | `writer.rs` | one segment, in which document `i` is node `i` of the vectors |
@@ -27,7 +28,9 @@
 //! | `joint_values.rs` | which values of several text indexes are the same |
 //! | `passage_documents.rs` | which passages are of one document |
 //! | `notes.rs` | notes on fields and types of a filter that no document has |
+//! | `weighed.rs` | a question whose terms have their weights |
 //! | `bm25.rs` | the best documents of a question by BM25, and explanations |
+//! | `bm25_candidates.rs` | the documents that may be among the best |
 //! | `document_statistics.rs` | number and lengths of whole documents over all shards |
 //! | `document_bm25.rs` | what the documents of passages add to their scores |
 //! | `passage_bm25.rs` | the best passages by their own BM25 and that of their documents |
@@ -37,6 +40,7 @@
 mod analyzer;
 mod blanked;
 mod bm25;
+mod bm25_candidates;
 mod cjk;
 mod column;
 mod column_reader;
@@ -49,6 +53,7 @@ mod filter;
 mod filter_terms;
 mod joint_values;
 mod lengths;
+mod lower_compose;
 mod notes;
 mod parts;
 mod passage_bm25;
@@ -65,13 +70,13 @@ mod statistics;
 mod terms_of;
 mod updates;
 mod wand;
+mod weighed;
 mod words;
 mod writer;
 
 pub use analyzer::terms;
-pub use bm25::Weighed;
 pub use column::{COLUMN_BYTES, ColumnValue, FieldColumn};
-pub use document_bm25::{DocumentScores, ShardDocumentScores, WeighedDocuments};
+pub use document_bm25::{DocumentScores, ShardDocumentScores, ShardPassage, WeighedDocuments};
 pub use exact_number::ExactNumber;
 pub use facts::{FieldValue, MAX_TEXT_BYTES};
 pub use fields_of::{MetadataFieldName, MetadataFields};
@@ -87,6 +92,7 @@ pub use reader::{StoredDocument, TextShard};
 pub use snippet::{Snippet, Snippets};
 pub use statistics::CorpusStatistics;
 pub use updates::{MetadataUpdates, NODES_FILE, write_updates};
+pub use weighed::Weighed;
 pub use words::MAX_WORD_BYTES;
 pub use writer::{TextDocument, TextWriter};
 

@@ -76,23 +76,22 @@ fn has(shards: &[&TextShard], field: &str, kind: u8) -> Result<bool> {
 /// The first term of all shards that starts with a prefix.
 fn first(shards: &[&TextShard], prefix: &[u8]) -> Result<Option<Vec<u8>>> {
     for shard in shards {
-        let look = || -> tantivy::Result<Option<Vec<u8>>> {
-            let Some(segment) = shard.searcher.segment_readers().first() else {
-                return Ok(None);
-            };
-            let index = segment.inverted_index(shard.fields.facts)?;
-            let mut terms = index.terms().range().ge(prefix).into_stream()?;
-            Ok(terms
-                .advance()
-                .then(|| terms.key().to_vec())
-                .filter(|term| term.starts_with(prefix)))
-        };
-        let found = look().map_err(text_error(shard.path()))?;
+        let found = first_of_shard(shard, prefix).map_err(text_error(shard.path()))?;
         if found.is_some() {
             return Ok(found);
         }
     }
     Ok(None)
+}
+
+fn first_of_shard(shard: &TextShard, prefix: &[u8]) -> tantivy::Result<Option<Vec<u8>>> {
+    let Some(segment) = shard.searcher.segment_readers().first() else {
+        return Ok(None);
+    };
+    let index = segment.inverted_index(shard.fields.facts)?;
+    let mut terms = index.terms().range().ge(prefix).into_stream()?;
+    let first = terms.advance().then(|| terms.key().to_vec());
+    Ok(first.filter(|term| term.starts_with(prefix)))
 }
 
 fn note(shards: &[&TextShard], field: &str, kind: u8) -> Result<String> {

@@ -6,9 +6,10 @@ use tantivy::postings::BlockSegmentPostings;
 use tantivy::query::Bm25Weight;
 use tantivy::schema::IndexRecordOption;
 
-use super::bm25::{Bm25Candidates, Weighed};
+use super::bm25_candidates::Bm25Candidates;
 use super::document_bm25::ShardDocumentScores;
 use super::text_error;
+use super::weighed::Weighed;
 use crate::cancel::Cancel;
 use crate::error::Result;
 use crate::search::{Completeness, NodeSet, Scored, SearchHits};

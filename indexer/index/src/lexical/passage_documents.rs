@@ -14,7 +14,7 @@ pub(crate) const NO_DOCUMENT: u32 = u32::MAX;
 /// The number of each passage's document: from 0, and over all shards.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct PassageDocuments {
-    /// By shard and node.
+    /// The number of each passage's document, by shard and node.
     numbers: Vec<Box<[u32]>>,
     documents: usize,
 }

@@ -52,7 +52,7 @@ pub struct PlaceInDocument {
 pub struct PassagePlaces {
     path: PathBuf,
     bytes: SharedMap,
-    /// None where all documents are passages of their own.
+    /// The texts of documents; none where all documents are passages of their own.
     texts: Option<TextShard>,
     /// Made when it is first asked for: 4 bytes for each node and each document.
     passages: OnceLock<PassagesByDocument>,
@@ -113,7 +113,7 @@ impl PassagePlaces {
     }
 
     /// Where a node stands in its document, which is not read; none where it is no passage of one.
-    pub fn of(&self, node: u32) -> Option<PlaceInDocument> {
+    pub fn get(&self, node: u32) -> Option<PlaceInDocument> {
         let at = node as usize * PLACE_BYTES;
         let (values, _) = self.bytes.get(at..at + PLACE_BYTES)?.as_chunks::<4>();
         let [number, begin, end] = values else { return None };
@@ -135,11 +135,11 @@ impl PassagePlaces {
         let text = self.text(document)?;
         let (mut kept, mut gone) = (Vec::new(), more.to_vec());
         for node in self.passages_of(document) {
-            if let Some(PlaceInDocument { bytes, .. }) = self.of(*node) {
+            if let Some(PlaceInDocument { bytes, .. }) = self.get(*node) {
                 if is_kept(*node) {
-                    kept.push(bytes)
+                    kept.push(bytes);
                 } else {
-                    gone.push(bytes)
+                    gone.push(bytes);
                 }
             }
         }
@@ -152,14 +152,14 @@ impl PassagePlaces {
 
     /// The nodes that are passages of a document, ascending.
     fn passages_of(&self, document: u32) -> &[u32] {
-        let passages = self.passages.get_or_init(|| PassagesByDocument::of(self));
+        let passages = self.passages.get_or_init(|| PassagesByDocument::from_places(self));
         passages.of_document(document)
     }
 
     /// Where a node stands in its document, without what only nodes have that are not kept; none where it is no passage
     /// of one.
     pub fn place(&self, node: u32, is_kept: &dyn Fn(u32) -> bool) -> Result<Option<StoredPlace>> {
-        let Some(PlaceInDocument { document, bytes }) = self.of(node) else {
+        let Some(PlaceInDocument { document, bytes }) = self.get(node) else {
             return Ok(None);
         };
         let Some(number) = document else {
@@ -189,7 +189,7 @@ impl PassagePlaces {
             if let Some(PlaceInDocument {
                 document: Some(document),
                 ..
-            }) = self.of(node)
+            }) = self.get(node)
                 && document as usize >= self.documents()
             {
                 let expected = format!("a document below {}", self.documents());
@@ -207,7 +207,7 @@ impl PassagePlaces {
             }
             let text = self.text(document)?;
             for node in self.passages_of(document) {
-                if let Some(PlaceInDocument { bytes, .. }) = self.of(*node) {
+                if let Some(PlaceInDocument { bytes, .. }) = self.get(*node) {
                     self.check_place(*node, document, &text, &bytes)?;
                 }
             }
@@ -219,14 +219,14 @@ impl PassagePlaces {
 /// The nodes of each document.
 #[derive(Debug)]
 struct PassagesByDocument {
-    /// Where those of each document begin, and the end.
+    /// Where the passages of each document begin, and the end of the last.
     begins: Vec<u32>,
     nodes: Vec<u32>,
 }
 
 impl PassagesByDocument {
-    fn of(places: &PassagePlaces) -> Self {
-        let documents = || (0..places.nodes() as u32).map(|node| places.of(node).and_then(|place| place.document));
+    fn from_places(places: &PassagePlaces) -> Self {
+        let documents = || (0..places.nodes() as u32).map(|node| places.get(node).and_then(|place| place.document));
         let mut begins = vec![0; places.documents() + 1];
         for document in documents().flatten() {
             if let Some(next) = begins.get_mut(document as usize + 1) {

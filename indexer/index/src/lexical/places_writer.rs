@@ -27,7 +27,7 @@ pub struct PlacesWriter {
     places: Vec<[u32; 3]>,
     /// Numbers of the documents by their digests.
     numbers: HashMap<u128, u32>,
-    /// None before the first document.
+    /// The writer of the documents' texts; none before the first document.
     texts: Option<TextWriter>,
 }
 

@@ -18,7 +18,7 @@ pub(super) struct QuestionTerms {
 pub struct AnalyzedQuestion {
     language: TextLanguage,
     current: QuestionTerms,
-    /// By the analyzer of earlier releases, where these are others.
+    /// The terms by the analyzer of earlier releases, where these are others.
     first: Option<QuestionTerms>,
 }
 

@@ -38,7 +38,7 @@ pub struct StoredDocument {
 pub struct TextShard {
     pub(super) searcher: Searcher,
     pub(super) fields: Fields,
-    /// That its terms were made by.
+    /// The analyzer by which its terms were made.
     pub(super) analyzer: Analyzer,
     /// Where documents have more terms than the index tells exactly; none of earlier releases.
     pub(super) lengths: Option<DocumentLengths>,

@@ -49,7 +49,7 @@ impl Snippets {
     }
 
     /// The best part of a text; its beginning where it has none of the terms.
-    pub fn of(&self, text: &str) -> Snippet {
+    pub fn extract(&self, text: &str) -> Snippet {
         let found = self.generator.snippet(text);
         if found.is_empty() {
             return Snippet {
@@ -110,7 +110,7 @@ mod tests {
             .unwrap()
             .unwrap();
         let snippets = Snippets::new(&weighed, bytes);
-        texts.iter().map(|text| snippets.of(text)).collect()
+        texts.iter().map(|text| snippets.extract(text)).collect()
     }
 
     fn highlighted(snippet: &Snippet) -> Vec<&str> {

@@ -27,10 +27,10 @@ const CHECKED: u32 = 1 << 14;
 #[derive(Clone)]
 pub struct CorpusStatistics {
     shards: Vec<CountedShard>,
-    /// By shard.
+    /// The deleted documents of each shard; none where it has none.
     deleted: Vec<Option<Arc<Deletions>>>,
     part: Option<CountedDocuments>,
-    /// Those of whole documents, once they were asked for.
+    /// The statistics of whole documents, once they were asked for.
     documents: Arc<OnceLock<DocumentStatistics>>,
 }
 
@@ -44,10 +44,22 @@ pub(super) struct CountedShard {
     lengths: Option<DocumentLengths>,
 }
 
+impl CountedShard {
+    fn new(shard: &TextShard) -> Self {
+        Self {
+            path: shard.path().to_owned(),
+            searcher: shard.searcher.clone(),
+            body: shard.fields.body,
+            analyzer: shard.analyzer,
+            lengths: shard.lengths.clone(),
+        }
+    }
+}
+
 /// The documents that are counted, where they are not all.
 #[derive(Clone)]
 struct CountedDocuments {
-    /// By shard.
+    /// The counted nodes of each shard.
     nodes: Arc<[NodeSet]>,
     documents: u64,
     /// Of shards of earlier releases by one byte for each document, which is about 3 % exact above 40 terms.
@@ -65,14 +77,7 @@ impl std::fmt::Debug for CorpusStatistics {
 impl CorpusStatistics {
     /// Over these shards.
     pub fn new<'a>(shards: impl IntoIterator<Item = &'a TextShard>) -> Self {
-        let counted = |shard: &TextShard| CountedShard {
-            path: shard.path().to_owned(),
-            searcher: shard.searcher.clone(),
-            body: shard.fields.body,
-            analyzer: shard.analyzer,
-            lengths: shard.lengths.clone(),
-        };
-        let shards = shards.into_iter().map(counted).collect();
+        let shards = shards.into_iter().map(CountedShard::new).collect();
         Self {
             shards,
             deleted: Vec::new(),
@@ -134,7 +139,7 @@ impl CorpusStatistics {
         ) in self.shards.iter().zip(&*nodes)
         {
             if let Some(lengths) = lengths {
-                tokens += nodes.iter().map(|node| lengths.of(node)).sum::<u64>();
+                tokens += nodes.iter().map(|node| lengths.get(node)).sum::<u64>();
                 continue;
             }
             let Some(segment) = searcher.segment_readers().first() else {
@@ -183,7 +188,7 @@ impl CorpusStatistics {
                     let of_norm = || u64::from(norms.fieldnorm(node));
                     counter.add(
                         *document,
-                        lengths.as_ref().map_or_else(of_norm, |lengths| lengths.of(node)),
+                        lengths.as_ref().map_or_else(of_norm, |lengths| lengths.get(node)),
                     );
                 }
             }
@@ -193,7 +198,12 @@ impl CorpusStatistics {
 
     /// The statistics of these terms: one look-up for each different term and shard. `cancel` is polled before each
     /// term; nothing where it ended the work.
-    pub(super) fn of(&self, field: Field, terms: &[Term], cancel: &dyn Cancel) -> Result<Option<TermStatistics>> {
+    pub(super) fn term_statistics(
+        &self,
+        field: Field,
+        terms: &[Term],
+        cancel: &dyn Cancel,
+    ) -> Result<Option<TermStatistics>> {
         if let Some(part) = &self.part {
             return self.of_part(part, terms, cancel);
         }

@@ -20,14 +20,14 @@ const BETWEEN_CHECKS: usize = 4096;
 
 /// A cursor over one term's postings.
 pub(super) struct TermCursor<'a> {
-    /// Of the term in the question.
+    /// The number of the term in the question.
     number: usize,
     block: BlockSegmentPostings,
     weight: &'a Bm25Weight,
     max_score: Score,
     /// The current document.
     doc: DocId,
-    /// Its position in the block, while `ahead` is false.
+    /// The position of the cursor in its block, while `ahead` is false.
     at: usize,
     /// The last document of the block; the end of all where it is the last block.
     last: DocId,

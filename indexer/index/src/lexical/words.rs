@@ -10,9 +10,8 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tantivy::tokenizer::{Token, TokenFilter, TokenStream, Tokenizer};
+use tantivy::tokenizer::{Token, TokenStream, Tokenizer};
 use unicode_normalization::char::is_combining_mark;
-use unicode_normalization::{IsNormalized, UnicodeNormalization as _, is_nfc_quick};
 
 /// Longest word in bytes, as in Lucene's standard analyzer.
 pub const MAX_WORD_BYTES: usize = 255;
@@ -93,9 +92,9 @@ pub(super) struct WordStream<'a> {
 #[derive(Debug)]
 pub(super) struct WordCursor<'a> {
     text: &'a str,
-    /// What has been read, in bytes.
+    /// The bytes of the text that have been read.
     at: usize,
-    /// Where marks end words: before this place.
+    /// The place before which marks end words.
     bare_until: usize,
 }
 
@@ -239,7 +238,7 @@ fn is_invisible(c: char) -> bool {
 }
 
 /// What decorates a letter without changing which one it is.
-fn is_decoration(c: char) -> bool {
+pub(super) fn is_decoration(c: char) -> bool {
     match c {
         // Accents of Latin, Greek and Cyrillic that no composed letter has.
         '\u{300}'..='\u{36f}' | '\u{1ab0}'..='\u{1aff}' | '\u{1dc0}'..='\u{1dff}' | '\u{20d0}'..='\u{20f0}'
@@ -252,100 +251,12 @@ fn is_decoration(c: char) -> bool {
     }
 }
 
-/// Lowers words as tantivy's `LowerCaser` does, composes them, and leaves decorations out.
-#[derive(Debug, Clone, Default)]
-pub(super) struct LowerComposeFilter {
-    /// Whether I is the capital letter of ı, as in Turkish.
-    pub(super) dotless: bool,
-}
-
-impl TokenFilter for LowerComposeFilter {
-    type Tokenizer<T: Tokenizer> = LowerComposeTokenizer<T>;
-
-    fn transform<T: Tokenizer>(self, tokenizer: T) -> LowerComposeTokenizer<T> {
-        LowerComposeTokenizer {
-            tokenizer,
-            dotless: self.dotless,
-            buffer: String::new(),
-        }
-    }
-}
-
-#[derive(Debug, Clone)]
-pub(super) struct LowerComposeTokenizer<T> {
-    tokenizer: T,
-    dotless: bool,
-    buffer: String,
-}
-
-impl<T: Tokenizer> Tokenizer for LowerComposeTokenizer<T> {
-    type TokenStream<'a> = LowerComposeStream<'a, T::TokenStream<'a>>;
-
-    fn token_stream<'a>(&'a mut self, text: &'a str) -> Self::TokenStream<'a> {
-        let tail = self.tokenizer.token_stream(text);
-        LowerComposeStream {
-            tail,
-            dotless: self.dotless,
-            buffer: &mut self.buffer,
-        }
-    }
-}
-
-#[derive(Debug)]
-pub(super) struct LowerComposeStream<'a, S> {
-    tail: S,
-    dotless: bool,
-    buffer: &'a mut String,
-}
-
-impl<S: TokenStream> TokenStream for LowerComposeStream<'_, S> {
-    fn advance(&mut self) -> bool {
-        if !self.tail.advance() {
-            return false;
-        }
-        let text = &mut self.tail.token_mut().text;
-        if self.dotless && text.contains('I') {
-            *text = text.replace('I', "ı");
-        }
-        if text.is_ascii() {
-            text.make_ascii_lowercase();
-            return true;
-        }
-        self.buffer.clear();
-        self.buffer.extend(text.chars().flat_map(char::to_lowercase));
-        if is_plain(self.buffer) {
-            std::mem::swap(text, self.buffer);
-        } else {
-            *text = composed(self.buffer);
-        }
-        true
-    }
-
-    fn token(&self) -> &Token {
-        self.tail.token()
-    }
-
-    fn token_mut(&mut self) -> &mut Token {
-        self.tail.token_mut()
-    }
-}
-
-/// Whether a word is composed and has no decoration.
-fn is_plain(word: &str) -> bool {
-    is_nfc_quick(word.chars()) == IsNormalized::Yes && !word.chars().any(|c| is_decoration(c) || c == '\u{3c2}')
-}
-
-fn composed(word: &str) -> String {
-    // Greek writes another sigma at the end of a word.
-    let letter = |c: char| if c == '\u{3c2}' { '\u{3c3}' } else { c };
-    word.nfc().filter(|c| !is_decoration(*c)).map(letter).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
     use tantivy::tokenizer::{LowerCaser, RemoveLongFilter, SimpleTokenizer, TextAnalyzer};
 
+    use super::super::lower_compose::{LowerComposeFilter, composed};
     use super::*;
 
     fn all(tokenizer: &mut TextAnalyzer, text: &str) -> Vec<Token> {

@@ -40,7 +40,7 @@ pub struct TextDocument<'a> {
 pub struct TextWriter {
     writer: SingleSegmentIndexWriter,
     fields: Fields,
-    /// By which the texts are analysed.
+    /// The language by which the texts are analysed.
     language: TextLanguage,
     path: PathBuf,
     /// Bytes in memory from which a part is written, those of an empty one among them; none where all is one part.

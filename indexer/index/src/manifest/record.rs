@@ -30,7 +30,7 @@ pub const SHARD_FOLDERS: [&str; 4] = [SHARDS_DIR, DELETIONS_DIR, METADATA_DIR, C
 pub struct Manifest {
     /// Version of this record.
     pub format_version: u32,
-    /// From 1, one more with every publish.
+    /// The number of the generation: 1 for the first, one more with every publish.
     pub generation: u64,
     /// The generation that was current when this one was published: where `rollback` goes to. Absent in the first one,
     /// and where an earlier release published.
@@ -59,7 +59,7 @@ pub struct Manifest {
     /// The change that made this generation. Absent where an earlier release published.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub change: Option<Change>,
-    /// In order.
+    /// The shards, in the order in which they are numbered.
     pub shards: Vec<ShardEntry>,
 }
 
@@ -147,9 +147,9 @@ pub struct ShardEntry {
 pub struct ShardPart<'a> {
     /// Which of the folders.
     pub folder: &'static str,
-    /// Its name there.
+    /// The name of the file or directory in its folder.
     pub name: &'a str,
-    /// Its files; of a file, itself.
+    /// The files of the directory; of a file, itself.
     pub files: &'a [FileEntry],
     /// Whether it is a directory.
     pub is_dir: bool,

@@ -41,14 +41,8 @@ pub fn parse(path: &Path, bytes: &[u8]) -> Result<Manifest> {
         return Err(damaged(path.to_owned(), "logit_scale", expected, scale.to_string()));
     }
     // Names become paths, which must not lead out of the index.
-    let plain = |name: &str| {
-        !name.is_empty()
-            && Path::new(name)
-                .components()
-                .all(|part| matches!(part, std::path::Component::Normal(_)))
-    };
     for shard in &manifest.shards {
-        let bad = shard.parts().flat_map(ShardPart::names).find(|name| !plain(name));
+        let bad = shard.parts().flat_map(ShardPart::names).find(|name| !is_plain(name));
         if let Some(name) = bad {
             return Err(damaged(
                 path.to_owned(),
@@ -209,4 +203,10 @@ pub fn adopt(index: &Path, bytes: &[u8], lock: &WriteLock) -> Result<Manifest> {
     point(index, manifest.generation)?;
     intent::end(index, manifest.generation)?;
     Ok(manifest)
+}
+
+/// Whether a name stays below where it is joined to.
+fn is_plain(name: &str) -> bool {
+    let mut parts = Path::new(name).components();
+    !name.is_empty() && parts.all(|part| matches!(part, std::path::Component::Normal(_)))
 }

@@ -25,7 +25,7 @@ pub struct Codec {
 pub struct PreparedQuery {
     /// Rotated residual, rounded to int8; padded with zeros to whole cache lines.
     pub(super) values: Vec<i8>,
-    /// The same rounded to four bits in two's complement, one plane of bits after another.
+    /// The rotated residual rounded to four bits in two's complement, one plane of bits after another.
     pub(super) planes: Vec<u64>,
     /// The factor of int8 products.
     pub(super) scale: f32,

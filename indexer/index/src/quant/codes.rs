@@ -37,7 +37,7 @@ type CacheAligned<T> = AVec<T, ConstAlign<CACHE_LINE>>;
 /// The codes of `n` rows, in memory.
 #[derive(Debug, Clone)]
 pub struct Codes {
-    /// Their quantiser.
+    /// The quantiser by which the codes were made.
     pub codec: Codec,
     /// [`line_words`] per row: bits, then sketch factor and error, then int8 scale and bias.
     pub lines: CacheAligned<u64>,

@@ -105,8 +105,9 @@ mod tests {
             refined: bool,
         ) {
             let (left, right) = (Candidate { score: a, slot, refined }, Candidate { score: b, slot, refined });
-            prop_assert_eq!(Candidate::from_key(left.key()).score.to_bits(), a.to_bits());
-            prop_assert_eq!((Candidate::from_key(left.key()).slot, Candidate::from_key(left.key()).refined), (slot, refined));
+            let read = Candidate::from_key(left.key());
+            prop_assert_eq!(read.score.to_bits(), a.to_bits());
+            prop_assert_eq!((read.slot, read.refined), (slot, refined));
             prop_assert_eq!(left.key().cmp(&right.key()), a.total_cmp(&b));
         }
     }

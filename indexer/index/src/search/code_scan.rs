@@ -179,7 +179,7 @@ impl<L: SlotLinks + ?Sized, R: ExactRows + ?Sized> ShardView<'_, L, R> {
             mut estimates,
             mut promising,
         } = std::mem::take(&mut question.memory);
-        let taken = question.scan.wanted().saturating_mul(TAKEN);
+        let taken = question.scan.max_hits().saturating_mul(TAKEN);
         let size = (first.len() / taken.saturating_mul(GROUPS).max(1)).clamp(1, GROUP);
         best_of_each(size, estimates.as_flattened(), best);
         let enough = taken < best.len();

@@ -63,20 +63,24 @@ pub fn exact_scan(
                 .filter(|node| (*node as usize) < rows.count())
                 .all(&mut offer),
         };
-    let found = |scan: Scan| SearchHits {
-        hits: if whole { scan.finish() } else { Vec::new() },
-        cost: Cost {
-            scored: compared,
-            scans: 1,
-            ..Cost::default()
-        },
-        completeness: match (whole, damaged) {
-            (false, _) => Completeness::Cancelled,
-            (true, true) => Completeness::Damaged,
-            (true, false) => Completeness::Complete,
-        },
+    let completeness = match (whole, damaged) {
+        (false, _) => Completeness::Cancelled,
+        (true, true) => Completeness::Damaged,
+        (true, false) => Completeness::Complete,
     };
-    scans.into_iter().map(found).collect()
+    let cost = Cost {
+        scored: compared,
+        scans: 1,
+        ..Cost::default()
+    };
+    let scans = scans.into_iter();
+    scans
+        .map(|scan| SearchHits {
+            hits: if whole { scan.finish() } else { Vec::new() },
+            cost,
+            completeness,
+        })
+        .collect()
 }
 
 /// The best hits so far, and more that may be among them.
@@ -114,7 +118,7 @@ impl Scan {
     }
 
     /// Hits that are wanted.
-    pub(super) fn wanted(&self) -> usize {
+    pub(super) fn max_hits(&self) -> usize {
         self.k
     }
 
@@ -166,7 +170,10 @@ mod tests {
     proptest! {
         #[test]
         fn it_finds_what_sorting_all_finds(
-            n in prop_oneof![0usize..50, 4_000usize..20_000], k in prop_oneof![0usize..5, 0usize..9_000], kinds in 1u32..2_000, seed: u32,
+            n in prop_oneof![0usize..50, 4_000usize..20_000],
+            k in prop_oneof![0usize..5, 0usize..9_000],
+            kinds in 1u32..2_000,
+            seed: u32,
         ) {
             let number = |at: u32| (at ^ seed).wrapping_mul(0x9e37_79b9) >> 7;
             // The fewer kinds, the more ties; some scores are not numbers.
@@ -176,7 +183,8 @@ mod tests {
             all.retain(|hit| !hit.score.is_nan());
             all.sort_by(|a, b| b.cmp(a));
             let last = k.checked_sub(1).and_then(|at| all.get(at)).map(|hit| hit.score);
-            let wanted = if k == 0 { 0 } else { last.map_or(all.len(), |last| all.iter().filter(|hit| hit.score >= last).count()) };
+            let as_good = |last: f32| all.iter().filter(|hit| hit.score >= last).count();
+            let wanted = if k == 0 { 0 } else { last.map_or(all.len(), as_good) };
             prop_assert_eq!(flat(&rows, &[], k, Metric::Cosine, None), &all[..wanted]);
             let scanned = exact_scan(&rows, &[&[]], k, Metric::Cosine, None, |_| true).pop().unwrap_or_default();
             let damaged = k > 0 && rows.0.iter().any(|score| score.is_nan());

@@ -157,8 +157,10 @@ mod tests {
             scores in prop::collection::vec(-2i8..3, 0..60), k in 0usize..70, seed: u32,
         ) {
             // Keys in another order than nodes.
-            let keys: Vec<String> = (0..scores.len() as u32).map(|node| format!("{:010}", node.wrapping_mul(0x9e37_79b9) ^ seed)).collect();
-            let hits: Vec<Scored> = (0..).zip(&scores).map(|(node, score)| Scored { node, score: f32::from(*score) }).collect();
+            let key = |node: u32| format!("{:010}", node.wrapping_mul(0x9e37_79b9) ^ seed);
+            let keys: Vec<String> = (0..scores.len() as u32).map(key).collect();
+            let scores = scores.iter().map(|score| f32::from(*score));
+            let hits: Vec<Scored> = (0..).zip(scores).map(|(node, score)| Scored { node, score }).collect();
             let mut sorted = hits.clone();
             sorted.sort_by(|a, b| b.score.total_cmp(&a.score).then(keys[a.node as usize].cmp(&keys[b.node as usize])));
             sorted.truncate(k);

@@ -19,7 +19,7 @@ const STEPS_BETWEEN_CHECKS: u64 = 256;
 #[derive(Debug, Default)]
 pub(super) struct ScanMemory {
     pub(super) lookup: Lookup,
-    /// Of the first slots, then of the block that is scored.
+    /// Estimates of the sampled slots first, then of the block that is scored.
     pub(super) estimates: Vec<[f32; BLOCK_ROWS]>,
     /// Slots that may be among the best, whose int8 rows are on their way.
     pub(super) promising: Vec<Scored>,

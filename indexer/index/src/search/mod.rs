@@ -11,6 +11,7 @@
 //! | `slot_set.rs` | the slots that a filter allows, and their sketches laid out for such a scan |
 //! | `rescore.rs` | the end of both: scores from the vectors, and hits, which are all documents of a vector |
 //! | `planned.rs` | which of these a search of a shard is, by their costs |
+//! | `filter_plan.rs` | what each way of a filtered search costs |
 //! | `neighbours.rs` | the same search with a row as the question, for graph builders |
 //! | `candidates.rs`, `visited.rs` | the candidate queue and the visited set of a search |
 //! | `node_set.rs` | which nodes a filter allows |
@@ -21,6 +22,7 @@
 mod beam_search;
 mod candidates;
 mod code_scan;
+mod filter_plan;
 mod flat;
 mod hits;
 mod hnsw;
@@ -36,6 +38,7 @@ mod view;
 mod visited;
 
 pub use candidates::MAX_SLOTS;
+pub use filter_plan::filter_scans;
 pub(crate) use flat::ROWS_BETWEEN_CHECKS;
 pub use flat::{SCAN_BATCH, exact_scan, flat};
 pub use hits::{Completeness, Cost, Scored, SearchHits};
@@ -44,7 +47,7 @@ pub use interleaved::SearchScratch;
 pub use neighbours::NeighbourSearch;
 pub use node_set::NodeSet;
 pub use params::{Far, MinCompetitive, OutOfDistribution, SearchParams};
-pub use planned::{PlannedQuestion, PlannedSearch, filter_scans};
+pub use planned::{PlannedQuestion, PlannedSearch};
 pub use rescore::{RESCORED, slots_of_vector};
 pub use topk::TopK;
 pub use view::ShardView;

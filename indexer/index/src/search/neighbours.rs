@@ -9,9 +9,9 @@ use crate::quant::{CodesView, PreparedQuery};
 /// Finds the neighbours of rows among the rows that links lead to. Slots are nodes here.
 #[derive(Debug)]
 pub struct NeighbourSearch<'a, L: ?Sized> {
-    /// By node.
+    /// The codes of the rows, by node.
     pub codes: CodesView<'a>,
-    /// By node.
+    /// The links of the graph, by node.
     pub links: &'a L,
 }
 

@@ -12,7 +12,7 @@ use super::slot_set::SlotSet;
 pub struct NodeSet {
     bits: FixedBitSet,
     len: usize,
-    /// The same by slot, once a search has needed it: sets are shared by many searches.
+    /// The set by slot, once a search has needed it: sets are shared by many searches.
     slots: OnceLock<SlotSet>,
 }
 

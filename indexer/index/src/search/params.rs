@@ -75,7 +75,7 @@ pub struct OutOfDistribution {
 /// competitive similarity" in Lucene's search of several segments).
 #[derive(Debug, Clone, Copy)]
 pub struct MinCompetitive<'a> {
-    /// By question; negative infinity where there are fewer than `k` hits so far.
+    /// The least competitive score of each question; negative infinity where there are fewer than `k` hits so far.
     pub scores: &'a [f32],
     /// Candidates that score less by more than this are taken to lead to no such hit.
     pub margin: f32,

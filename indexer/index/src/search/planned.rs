@@ -3,31 +3,14 @@
 //! A filtered search takes the cheapest of three ways: a scan of the allowed nodes; a beam among all nodes, as much
 //! wider as fewer are allowed; a beam among the allowed ones, with the links of the others (`SearchParams::two_hop`).
 
+use super::filter_plan::{
+    CODES_PER_EXPANSION, CODES_PER_TWO_HOPS, FilterPlan, LEAST_AMONG_ALLOWED, most_expansions, scan_cost, wide,
+};
 use super::interleaved::SearchScratch;
 use super::params::{Far, MinCompetitive, OutOfDistribution, SearchParams};
-use super::slot_set::MOST_KEPT;
 use super::view::ShardView;
 use super::{Completeness, Cost, ExactRows, NodeSet, Scored, SearchHits, SlotLinks, UpperLayers};
 use crate::certificate::Certificate;
-
-/// Codes that can be scanned at the cost of expanding one candidate, where all nodes are candidates.
-///
-/// Measured on 100,000 MiniLM sentences at ef 40, in microseconds for 10, 20 and 50 % of them, many questions at a time
-/// or one: by a scan 20, 36 and 67, or 22, 40 and 81 (one alone over nodes that are scanned for the first time: 72, 135
-/// and 324); by a beam among all 167, 88 and 40, or 222, 116 and 55; by one among the allowed 80, 65 and 54.
-/// `DYAD_SHARD=FILE cargo test --release -p dyad-indexer --test it -- --ignored --nocapture graph_and_scan`
-const CODES_PER_EXPANSION: f64 = 350.0;
-
-/// The same where only allowed nodes are candidates.
-const CODES_PER_TWO_HOPS: f64 = 800.0;
-
-/// How much more a scan of a code costs where sketches are laid out for every search: of that many nodes they are not
-/// kept.
-const NOT_KEPT: f64 = 4.0;
-
-/// Least share of allowed nodes at which the graph is searched among them alone: below it, the nodes two links from one
-/// hold fewer than `M` allowed ones, and these no longer lead to each other.
-const LEAST_AMONG_ALLOWED: f64 = 1.0 / 32.0;
 
 /// How much wider than `ef` the beam is for a question near which little is allowed: its hits lie on all sides of that,
 /// many score nearly the same, and a margin means nothing. Measured on 100,000 MiniLM sentences, half of them allowed,
@@ -39,22 +22,11 @@ const FAR: usize = 2;
 /// from 300 on 5.
 const EXACT: usize = 256;
 
-/// What a scan of some nodes costs, in codes whose sketches are laid out.
-fn scan_cost(nodes: usize) -> f64 {
-    nodes as f64 * if nodes > MOST_KEPT { NOT_KEPT } else { 1.0 }
-}
-
-/// Expansions after which a search among all nodes is given up for a scan of `scanned` nodes: it then costs as much as
-/// two scans. A typical question costs less than one, one whose allowed nodes are far away costs more.
-fn most_expansions(scanned: usize) -> usize {
-    (2.0 * scan_cost(scanned) / CODES_PER_EXPANSION) as usize
-}
-
 /// An adaptive search takes what it lacks from a certificate: the margin between two ranks, the bound of its
 /// expansions, and what becomes of questions that are out of distribution. Where margins find as much as beams of its
 /// width only at a greater one, that is the width of its margin; where that would cost more, or none does, it is a
 /// beam.
-fn adapted<'a>(params: &SearchParams<'a>, certificate: &Certificate, (near, far): (usize, usize)) -> SearchParams<'a> {
+fn adapted<'a>(params: &SearchParams<'a>, certificate: &Certificate, near: usize, far: usize) -> SearchParams<'a> {
     if !params.adaptive {
         return *params;
     }
@@ -87,53 +59,12 @@ fn adapted<'a>(params: &SearchParams<'a>, certificate: &Certificate, (near, far)
     }
 }
 
-/// About how many of `nodes` there are to `count` of `allowed` ones.
-fn wide(count: usize, allowed: usize, nodes: usize) -> usize {
-    (count as f64 * nodes as f64 / allowed.max(1) as f64).ceil() as usize
-}
-
-/// How a filtered search finds its hits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum FilterPlan {
-    Scan,
-    /// A beam among all nodes, of this width.
-    AmongAll(usize),
-    AmongAllowed,
-}
-
-impl FilterPlan {
-    /// The cheapest way for a beam that is `ef` wide, and a filter that allows `allowed` of `nodes`.
-    fn new(ef: usize, allowed: usize, nodes: usize) -> Self {
-        let wide = wide(ef, allowed, nodes).min(nodes);
-        let among_all = wide as f64 * CODES_PER_EXPANSION;
-        let is_connected = allowed as f64 >= nodes as f64 * LEAST_AMONG_ALLOWED;
-        let among_allowed = if is_connected {
-            ef as f64 * CODES_PER_TWO_HOPS
-        } else {
-            f64::INFINITY
-        };
-        if scan_cost(allowed) <= among_all.min(among_allowed) {
-            Self::Scan
-        } else if among_allowed < among_all {
-            Self::AmongAllowed
-        } else {
-            Self::AmongAll(wide)
-        }
-    }
-}
-
-/// Whether a search through a filter that allows `allowed` of `nodes` scans those nodes, so that `ef`, at least `k`,
-/// has no effect. It then scans for greater widths too.
-pub fn filter_scans(ef: usize, allowed: usize, nodes: usize) -> bool {
-    FilterPlan::new(ef, allowed, nodes) == FilterPlan::Scan
-}
-
 /// A question of a search, and what was already spent on it.
 #[derive(Debug, Clone, Copy)]
 pub struct PlannedQuestion<'a> {
-    /// Its place among the questions.
+    /// The place of the question among those of the call.
     pub number: usize,
-    /// Its vector.
+    /// The vector of the question.
     pub query: &'a [f32],
     /// Scores computed so far.
     pub cost: Cost,
@@ -154,7 +85,7 @@ impl<'a> PlannedQuestion<'a> {
     }
 
     /// Its hits, with all that was spent on it.
-    pub fn found(&self, mut hits: SearchHits<Scored>) -> SearchHits<Scored> {
+    pub fn finish(&self, mut hits: SearchHits<Scored>) -> SearchHits<Scored> {
         hits.cost += self.cost;
         hits.worsen(self.completeness);
         hits
@@ -213,9 +144,9 @@ impl<L: SlotLinks + UpperLayers + ?Sized, R: ExactRows + ?Sized> PlannedSearch<'
         params: &SearchParams<'_>,
         scratch: &mut SearchScratch,
     ) -> SearchHits<Scored> {
-        let ranks = (params.k.max(1), params.ef.max(params.k).max(1));
+        let (near, far) = (params.k.max(1), params.ef.max(params.k).max(1));
         self.view
-            .search_one(query, &adapted(params, self.certificate, ranks), scratch)
+            .search_one(query, &adapted(params, self.certificate, near, far), scratch)
     }
 
     /// Searches the graph for all questions; returns those that found too few.
@@ -259,7 +190,7 @@ impl<L: SlotLinks + UpperLayers + ?Sized, R: ExactRows + ?Sized> PlannedSearch<'
             // Those that are missing may not be competitive.
             let few = result.hits.len() < wanted && scores.get(at).is_none_or(|score| *score == f32::NEG_INFINITY);
             let too_few = few || result.completeness == Completeness::Limited || maybe_limited;
-            let result = question.found(result);
+            let result = question.finish(result);
             if too_few && !result.is_cancelled() {
                 let damaged = result.completeness == Completeness::Damaged;
                 let completeness = if damaged {
@@ -301,7 +232,7 @@ impl<L: SlotLinks + UpperLayers + ?Sized, R: ExactRows + ?Sized> PlannedSearch<'
         };
         self.view.scan_codes(&queries, allowed, params, scratch, |at, hits| {
             let Some(question) = questions.get(at) else { return };
-            found(question.number, question.found(hits));
+            found(question.number, question.finish(hits));
         });
         Vec::new()
     }
@@ -312,12 +243,12 @@ impl<L: SlotLinks + UpperLayers + ?Sized, R: ExactRows + ?Sized> PlannedSearch<'
         let params = SearchParams { k, ef, ..*params };
         let certificate = params.certificate.unwrap_or(self.certificate);
         let Some(nodes) = params.live else {
-            return Some(adapted(&params, certificate, (k, ef)));
+            return Some(adapted(&params, certificate, k, ef));
         };
         // Deleted nodes are traversed, and taken to be spread like the others.
         let (count, wide) = (nodes.len(), self.wide(ef, nodes.len(), self.nodes()));
         let max_expansions = Some(most_expansions(count));
-        let planned = adapted(&params, certificate, (k, ef));
+        let planned = adapted(&params, certificate, k, ef);
         // Without a margin the search goes on until it has `ef` live nodes.
         let ef = if planned.margin.is_some() { wide } else { ef };
         let planned = SearchParams {
@@ -351,7 +282,7 @@ impl<L: SlotLinks + UpperLayers + ?Sized, R: ExactRows + ?Sized> PlannedSearch<'
         };
         // The bound is of searches without a filter.
         let expansion_bound = params.expansion_bound;
-        let planned = adapted(&params, certificate, (rank(k), rank(ef)));
+        let planned = adapted(&params, certificate, rank(k), rank(ef));
         let planned = SearchParams {
             expansion_bound,
             ..planned
@@ -378,28 +309,5 @@ impl<L: SlotLinks + UpperLayers + ?Sized, R: ExactRows + ?Sized> PlannedSearch<'
     /// Nodes among which there are about `count` allowed ones, where `allowed` are of all `nodes`.
     fn wide(&self, count: usize, allowed: usize, nodes: usize) -> usize {
         wide(count, allowed, nodes).min(self.nodes())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_cheapest_way_depends_on_the_share_and_scans_stay_scans_for_wider_beams() {
-        let nodes = 1_000_000;
-        assert_eq!(FilterPlan::new(64, nodes / 2, nodes), FilterPlan::AmongAll(128));
-        assert_eq!(FilterPlan::new(64, nodes / 16, nodes), FilterPlan::AmongAllowed);
-        assert_eq!(FilterPlan::new(64, nodes / 128, nodes), FilterPlan::Scan);
-        assert_eq!(
-            FilterPlan::new(16, nodes / 64, nodes),
-            FilterPlan::Scan,
-            "too few to lead to each other"
-        );
-        assert_eq!(FilterPlan::new(16, nodes, 64 * nodes), FilterPlan::AmongAll(1024));
-        for allowed in [0, 1, 1_000, 10_000, 70_000, 300_000, nodes] {
-            let scans: Vec<bool> = (0..16).map(|power| filter_scans(1 << power, allowed, nodes)).collect();
-            assert!(scans.is_sorted() && scans.last() == Some(&true), "{allowed}: {scans:?}");
-        }
     }
 }

@@ -24,7 +24,7 @@ pub(super) struct SlotSet {
     documents: Option<FixedBitSet>,
     /// Whether each of the nodes has one, which in an intact shard it has.
     pub(super) is_complete: bool,
-    /// At most [`SAMPLE`] of them, evenly spaced.
+    /// At most [`SAMPLE`] of the slots, evenly spaced.
     pub(super) sample: Vec<u32>,
     /// Set by the first scan.
     is_scanned: OnceLock<()>,
@@ -89,7 +89,7 @@ impl SlotSet {
         let is_due = is_again && self.len <= MOST_KEPT && !codes.are_on_disk();
         is_due
             .then(|| self.laid_out.get_or_init(|| LaidOut::new(self, codes)))?
-            .of(codes)
+            .matching(codes)
     }
 
     /// Keeps the slots that are in the set, and moves the others to `others`, both in their order.
@@ -140,7 +140,7 @@ struct SlotIter<'a> {
     offset: usize,
     /// The next word.
     at: usize,
-    /// What is left of the last word, and its first slot.
+    /// The bits that are left of the last word, and its first slot.
     word: usize,
     start: usize,
 }
@@ -203,7 +203,8 @@ pub(super) const MOST_KEPT: usize = 1 << 16;
 struct LaidOut {
     slots: Vec<u32>,
     sketches: SketchBlocks,
-    /// Of which codes: a set is searched in one shard, and would find nothing right in another.
+    /// The address of the codes that are laid out: a set is searched in one shard, and would find nothing right in
+    /// another.
     of: usize,
 }
 
@@ -221,7 +222,7 @@ impl LaidOut {
     }
 
     /// This, if it is of these codes.
-    fn of(&self, codes: &CodesView<'_>) -> Option<&Self> {
+    fn matching(&self, codes: &CodesView<'_>) -> Option<&Self> {
         (self.of == codes.address()).then_some(self)
     }
 }

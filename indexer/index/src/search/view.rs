@@ -6,13 +6,13 @@ use crate::quant::CodesView;
 /// The parts of a shard that a search reads.
 #[derive(Debug)]
 pub struct ShardView<'a, L: ?Sized, R: ?Sized> {
-    /// By slot.
+    /// The codes of the shard, by slot.
     pub codes: CodesView<'a>,
-    /// By slot.
+    /// The links of the shard's graph, by slot.
     pub links: &'a L,
     /// Slot to node; where absent, slots are nodes.
     pub order: Option<&'a [u32]>,
-    /// By node.
+    /// The vectors of the shard, by node.
     pub rows: &'a R,
     /// How vectors are compared.
     pub metric: Metric,

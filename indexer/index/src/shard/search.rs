@@ -163,7 +163,7 @@ impl DenseShard {
                 !params.cancel.is_cancelled()
             });
             for (question, hits) in batch.iter().zip(scanned) {
-                found(question.number, question.found(hits));
+                found(question.number, question.finish(hits));
             }
         }
     }
@@ -173,7 +173,8 @@ impl DenseShard {
     pub fn ahead_of(
         &self,
         query: &[f32],
-        (score, key): (f32, &str),
+        score: f32,
+        key: &str,
         live: Option<&NodeSet>,
         cancel: &dyn Cancel,
     ) -> Option<u64> {

@@ -11,7 +11,7 @@ use crate::lexical::{ColumnValue, FieldColumn, MetadataUpdates, TextShard};
 #[derive(Debug)]
 struct ShardColumn {
     own: Arc<FieldColumn>,
-    /// Of the documents whose metadata were changed.
+    /// The values of the documents whose metadata were changed.
     updated: Option<(Arc<MetadataUpdates>, Arc<FieldColumn>)>,
 }
 

@@ -3,12 +3,14 @@
 //! | file | contents |
 //! |---|---|
 //! | `shard.rs` | one shard: opened, or shared with another generation; without its deleted documents |
+//! | `dense_search.rs` | the nearest vectors of all shards |
 //! | `columns.rs` | which documents have the same value of a field |
 //! | `documents.rs` | which passages are of one document |
 //! | `shared_documents.rs` | what of that generations with the same shards share |
 //! | `sample.rs` | documents chosen at random |
 
 mod columns;
+mod dense_search;
 mod documents;
 mod sample;
 mod shard;
@@ -18,6 +20,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rayon::prelude::*;
+use shared_documents::SharedDocuments;
 
 use crate::cancel::Cancel;
 use crate::error::{Error, Result};
@@ -25,21 +28,13 @@ use crate::fusion::FusionRecord;
 use crate::lexical::{
     AnalyzedQuestion, CorpusStatistics, DocumentFilter, DocumentScores, StoredDocument, StoredPlace, Weighed,
 };
-use crate::manifest::{self, Manifest, ReaderLock};
+use crate::manifest;
+use crate::manifest::{Manifest, ReaderLock};
 use crate::reranking::RerankRecord;
-use crate::search::{Completeness, MinCompetitive, NodeSet, Scored, SearchHits};
+use crate::search::{Completeness, NodeSet, Scored, SearchHits};
 
 pub use columns::SnapshotColumns;
 pub use shard::{DenseParams, SearchMode, Shard};
-use shared_documents::SharedDocuments;
-
-/// A shard is small next to one of this many times as many documents.
-const SMALL: usize = 4;
-/// Small shards are searched as far below the k-th hit of the others as the largest shard's hits fall from rank `k` to
-/// rank `16 k`, or to `2 ef` where that is more. Of 45,000 and 5,000 MiniLM sentences at k 10 and ef 64, recall@10 is
-/// .987 with the fall to rank 64, .991 with 1.25 times that fall, .993 with 1.5 times (about rank 160), and .9945 in
-/// one shard of all. `dyad-bench churn --workload benches/workloads/minilm-100k.toml --engines dyad-index --cycles 2`
-const SMALL_RANKS: (usize, usize) = (16, 2);
 
 /// One generation. Immutable: readers share it and drop it when they are done. As long as it is open, `dyad-indexer gc`
 /// leaves its files where they are.
@@ -53,21 +48,6 @@ pub struct Snapshot {
     reranking: Option<RerankRecord>,
     documents: Arc<SharedDocuments>,
     _lock: ReaderLock,
-}
-
-/// The score of a question's k-th hit in these shards together; negative infinity where there are fewer, and for a
-/// question that is out of distribution, of which margins say nothing.
-fn kth_score(found: &[Vec<SearchHits<Scored>>], number: usize, k: usize) -> f32 {
-    let of_question = || found.iter().filter_map(|shard| shard.get(number));
-    if of_question().any(|found| found.cost.out_of_distribution > 0) {
-        return f32::NEG_INFINITY;
-    }
-    let hits = of_question().flat_map(|found| &found.hits);
-    let mut scores: Vec<f32> = hits.map(|hit| hit.score).collect();
-    scores.sort_unstable_by(|a, b| b.total_cmp(a));
-    k.checked_sub(1)
-        .and_then(|last| scores.get(last).copied())
-        .unwrap_or(f32::NEG_INFINITY)
 }
 
 /// A document and its score. Its key is [`Snapshot::key`].
@@ -237,87 +217,6 @@ impl Snapshot {
             });
         }
         Ok(())
-    }
-
-    /// The nearest of all shards for each question: shards in parallel, and in each of them the questions interleaved.
-    /// `queries` hold finite values of the model's dimension. With `allowed`, as [`Self::allowed`] returns it, only
-    /// those nodes can be hits.
-    pub fn search_dense(
-        &self,
-        queries: &[&[f32]],
-        params: &DenseParams,
-        allowed: Option<&[NodeSet]>,
-        cancel: &dyn Cancel,
-    ) -> Result<Vec<SearchHits<DocumentHit>>> {
-        let dim = self.manifest.model.dim;
-        if let Some(query) = queries.iter().find(|query| query.len() != dim) {
-            let (expected, got) = (dim.to_string(), query.len().to_string());
-            return Err(Error::Mismatch {
-                what: "dimension of the question's vector",
-                expected,
-                got,
-            });
-        }
-        self.check_allowed(allowed)?;
-        let one = |(at, shard): (usize, &Shard), others| {
-            shard.search_dense(queries, params, allowed.and_then(|all| all.get(at)), others, cancel)
-        };
-        let small = if allowed.is_none() {
-            self.small_shards(params)
-        } else {
-            None
-        };
-        let is_small = |shard: &Shard| small.is_some_and(|(most, _)| shard.len() <= most);
-        let shards = || self.shards.par_iter().enumerate();
-        let large = shards().map(|shard| {
-            if is_small(shard.1) {
-                Vec::new()
-            } else {
-                one(shard, None)
-            }
-        });
-        let mut found: Vec<Vec<SearchHits<Scored>>> = large.collect();
-        if let Some((_, margin)) = small {
-            let scores: Vec<f32> = (0..queries.len())
-                .map(|number| kth_score(&found, number, params.k))
-                .collect();
-            let others = Some(MinCompetitive {
-                scores: &scores,
-                margin,
-                own_margin: None,
-            });
-            let small: Vec<_> = shards()
-                .map(|shard| is_small(shard.1).then(|| one(shard, others)))
-                .collect();
-            for (place, small) in found.iter_mut().zip(small) {
-                *place = small.unwrap_or_else(|| std::mem::take(place));
-            }
-        }
-        let mut found: Vec<_> = found.into_iter().map(Vec::into_iter).collect();
-        let merged = queries
-            .iter()
-            .map(|_| self.merge(found.iter_mut().map(Iterator::next), params.k));
-        Ok(merged.collect())
-    }
-
-    /// The shards with at most that many documents are searched after the others, and no further below their hits than
-    /// by that margin. None where there are no such shards, or each is to be searched as its certificate was measured.
-    fn small_shards(&self, params: &DenseParams) -> Option<(usize, f32)> {
-        let SearchMode::Adaptive { ef } = params.mode else {
-            return None;
-        };
-        let largest = self.shards.iter().max_by_key(|shard| shard.len())?;
-        let most = largest.len() / SMALL;
-        let (by_k, by_ef) = SMALL_RANKS;
-        let rank = params.k.saturating_mul(by_k).max(ef.saturating_mul(by_ef));
-        let margin = largest
-            .certificate()
-            .margin(params.k, rank)
-            .filter(|margin| *margin > 0.0)?;
-        self.shards
-            .iter()
-            .any(|shard| shard.len() <= most)
-            .then_some((most, margin))
     }
 
     /// The `k` best of all shards by BM25, with [`Self::statistics`] of the whole corpus, whatever part of it is

@@ -49,17 +49,18 @@ impl Snapshot {
 fn places(total: usize, count: usize, seed: u64) -> Vec<usize> {
     let mut random = SplitMix64::seed_from_u64(seed);
     let mut moved = HashMap::new();
-    let place = |at: usize| {
+    let mut places = Vec::with_capacity(count.min(total));
+    for at in 0..count.min(total) {
         let below = (total - at) as u128;
         let other = at + ((u128::from(random.next_u64()) * below) >> u64::BITS) as usize;
         let here = moved.remove(&at).unwrap_or(at);
-        if other == at {
+        places.push(if other == at {
             here
         } else {
             moved.insert(other, here).unwrap_or(other)
-        }
-    };
-    (0..count.min(total)).map(place).collect()
+        });
+    }
+    places
 }
 
 #[cfg(test)]

@@ -58,7 +58,7 @@ impl SearchMode {
 pub struct DenseParams {
     /// Hits wanted.
     pub k: usize,
-    /// By the graph or exact.
+    /// Whether the search is by the graph or exact, and how wide its beams are.
     pub mode: SearchMode,
 }
 
@@ -134,13 +134,12 @@ impl Shard {
         };
         let found = &dense.meta().model;
         if !found.same_space(model) {
-            let say = |model: &ModelRecord| {
-                format!(
-                    "`{}` {} of {} values, {}",
-                    model.name, model.fingerprint, model.dim, model.metric
-                )
-            };
-            return Err(unlike(dense.path().to_owned(), "META, model", say(model), say(found)));
+            return Err(unlike(
+                dense.path().to_owned(),
+                "META, model",
+                describe(model),
+                describe(found),
+            ));
         }
         if text.language() != manifest.language {
             let (expected, got) = (manifest.language.to_string(), text.language().to_string());
@@ -375,4 +374,16 @@ fn unlike(path: PathBuf, part: &str, expected: String, got: String) -> Error {
         got,
         hint,
     }
+}
+
+/// A model, for errors.
+fn describe(model: &ModelRecord) -> String {
+    let ModelRecord {
+        name,
+        fingerprint,
+        dim,
+        metric,
+        ..
+    } = model;
+    format!("`{name}` {fingerprint} of {dim} values, {metric}")
 }

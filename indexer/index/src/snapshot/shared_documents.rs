@@ -8,7 +8,7 @@ use crate::lexical::PassageDocuments;
 /// Found when it is first asked for.
 #[derive(Debug, Default)]
 pub(super) struct SharedDocuments {
-    /// None where no passage names a document.
+    /// The documents of the passages, once they were looked for; none where no passage names a document.
     pub(super) found: OnceLock<Option<Arc<PassageDocuments>>>,
     /// Held while they are found, so that the memory for it is taken once.
     pub(super) finding: Mutex<()>,
@@ -19,7 +19,11 @@ impl SharedDocuments {
     /// are the same.
     pub(super) fn new(shards: &[Shard], before: Option<(&[Shard], &Arc<Self>)>) -> Arc<Self> {
         let has_same = |(others, _): &(&[Shard], &Arc<Self>)| {
-            others.len() == shards.len() && others.iter().zip(shards).all(have_same_passages)
+            others.len() == shards.len()
+                && others
+                    .iter()
+                    .zip(shards)
+                    .all(|(one, other)| have_same_passages(one, other))
         };
         before
             .filter(has_same)
@@ -28,7 +32,7 @@ impl SharedDocuments {
 }
 
 /// Whether two shards have the same passages with the same metadata, deleted ones among them.
-fn have_same_passages((one, other): (&Shard, &Shard)) -> bool {
+fn have_same_passages(one: &Shard, other: &Shard) -> bool {
     let have_same_updates = match (&one.updates, &other.updates) {
         (None, None) => true,
         (Some(one), Some(other)) => Arc::ptr_eq(one, other),

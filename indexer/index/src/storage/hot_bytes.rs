@@ -3,7 +3,8 @@
 //! Where it fits, huge pages save TLB misses. Where it does not, each of them that is read from the disk drives two
 //! megabytes out for the few hundred bytes that are needed: a third of the memory of an index of 300,000 vectors
 //! answered a question in 77 ms with huge pages, with small ones in 5 ms, and in 2.5 where rows are asked for before
-//! they are read (`dyad-bench ann --memory-limit`, see `benches/README.md`).
+//! they are read (`dyad-bench ann --memory-limit`, see `benches/records/ann/README.md`, "Memory for a third of the
+//! index").
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -23,9 +23,9 @@ const NOTED: &str = ".learned";
 /// What became of a file that a store and a directory have differently.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LearnedMove {
-    /// Its name.
+    /// The name of the file.
     pub file: &'static str,
-    /// What was done.
+    /// What was done with the file.
     pub outcome: LearnedOutcome,
 }
 
@@ -88,11 +88,11 @@ fn checksum(bytes: Option<&Vec<u8>>) -> Option<u32> {
 /// Brings the files of one side to the other; what became of those that are not the same. A store that is a directory,
 /// and is pushed to, has to be locked by the caller.
 pub(crate) async fn move_learned(index: &Path, remote: &RemoteStore, direction: Direction) -> Vec<LearnedMove> {
-    let noted = noted(index).unwrap_or_default();
+    let noted = read_noted(index).unwrap_or_default();
     let (mut moves, mut common) = (Vec::new(), Vec::new());
     for file in LEARNED_FILES {
         let key = (remote.url().to_owned(), file.to_owned());
-        let moved = match move_one(index, remote, (file, direction), noted.get(&key).copied()).await {
+        let moved = match move_one(index, remote, file, direction, noted.get(&key).copied()).await {
             Ok(moved) => moved,
             // Where only what is there may be read, a store answers so for what is not.
             Err(error) => MoveResult {
@@ -124,7 +124,7 @@ enum Common {
 struct MoveResult {
     /// None where both sides stay as they were, and nobody needs to know.
     outcome: Option<LearnedOutcome>,
-    /// What both have now.
+    /// What both sides have now.
     common: Common,
 }
 
@@ -133,7 +133,8 @@ struct MoveResult {
 async fn move_one(
     index: &Path,
     remote: &RemoteStore,
-    (file, direction): (&'static str, Direction),
+    file: &'static str,
+    direction: Direction,
     common: Option<u32>,
 ) -> Result<MoveResult> {
     let (own, there) = (read(index, file)?, remote.read(file).await?);
@@ -201,18 +202,18 @@ fn read(index: &Path, name: &str) -> Result<Option<Vec<u8>>> {
 /// Checksums of what a directory and stores had in common last, by URL and name.
 type CommonChecksums = BTreeMap<(String, String), u32>;
 
-fn noted(index: &Path) -> Result<CommonChecksums> {
+fn read_noted(index: &Path) -> Result<CommonChecksums> {
     let text = read(index, NOTED)?.unwrap_or_default();
     let text = String::from_utf8_lossy(&text).into_owned();
-    let line = |line: &str| {
-        let mut parts = line.split('\t');
-        let (url, name, checksum) = (parts.next()?, parts.next()?, parts.next()?);
-        Some((
-            (url.to_owned(), name.to_owned()),
-            u32::from_str_radix(checksum, 16).ok()?,
-        ))
-    };
-    Ok(text.lines().filter_map(line).collect())
+    Ok(text.lines().filter_map(noted_checksum).collect())
+}
+
+/// URL, name and checksum of a line.
+fn noted_checksum(line: &str) -> Option<((String, String), u32)> {
+    let mut parts = line.split('\t');
+    let (url, name, checksum) = (parts.next()?, parts.next()?, parts.next()?);
+    let checksum = u32::from_str_radix(checksum, 16).ok()?;
+    Some(((url.to_owned(), name.to_owned()), checksum))
 }
 
 /// Notes what both sides have now. Under the lock of the directory: another push, to another URL, may note its own.
@@ -221,7 +222,7 @@ fn note(index: &Path, before: &CommonChecksums, now: Vec<((String, String), Opti
         return Ok(());
     }
     let _lock = WriteLock::acquire(index)?;
-    let mut all = noted(index)?;
+    let mut all = read_noted(index)?;
     for (key, checksum) in now {
         match checksum {
             Some(checksum) => all.insert(key, checksum),

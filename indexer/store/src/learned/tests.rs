@@ -8,9 +8,9 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::fixture::Pushing;
-use crate::objects::PushOptions;
 use crate::pull::{PullOptions, Pulled, pull};
 use crate::push::push;
+use crate::transfers::PushOptions;
 
 fn learn(index: &Path, dense_weight: f64) {
     let (data, split) = ("d".to_owned(), "dev".to_owned());
@@ -43,7 +43,7 @@ impl Sides {
     fn new() -> Self {
         let index = Pushing::new();
         index.publish(1, &["a"]);
-        let remote = RemoteStore::of("memory://x", Arc::new(InMemory::new()), "x");
+        let remote = RemoteStore::from_store("memory://x", Arc::new(InMemory::new()), "x");
         Self {
             index,
             replica: TempDir::new().unwrap(),

@@ -17,7 +17,8 @@ use dyad_indexer::change::{ChangeOutcome, Operation};
 use dyad_indexer::control::JobControl;
 use dyad_indexer::job::build_index;
 
-use crate::fixture::{Fixture, HashSource, row_of};
+use crate::fixture::{Fixture, row_of};
+use crate::hash_source::HashSource;
 use writer::{ALL, DocumentsByKey, Writer, key, newest, oldest};
 
 /// A change that is made when this thread reaches a fail point.

@@ -16,7 +16,8 @@ use dyad_indexer::job::{BuildConfig, build_index};
 
 use super::writer::{ALL, Writer, key, newest};
 use super::{MEANWHILE, ever, live, prepared, when_reached};
-use crate::fixture::{Fixture, HashSource, document};
+use crate::fixture::{Fixture, document};
+use crate::hash_source::HashSource;
 
 type PurgeThread = JoinHandle<Result<(), Error>>;
 

@@ -16,7 +16,8 @@ use dyad_indexer::job::{BuildConfig, build_index};
 use dyad_indexer::rollback::roll_back;
 use dyad_indexer::source::{Corpus, FileSource};
 
-use crate::fixture::{Fixture, HashSource, document, header, metadata};
+use crate::fixture::{Fixture, document, header, metadata};
+use crate::hash_source::HashSource;
 
 /// The documents of an index, by key.
 pub(crate) type DocumentsByKey = BTreeMap<String, Document>;
@@ -200,7 +201,12 @@ impl Writer {
                     memory: None,
                     free_space: boundless,
                 };
-                reembed(&config, &mut HashSource::of(["", "beef", "cafe"][turn]), control).map(Some)
+                reembed(
+                    &config,
+                    &mut HashSource::with_fingerprint(["", "beef", "cafe"][turn]),
+                    control,
+                )
+                .map(Some)
             }
             Self::Rollback => roll_back(&index, Some(1), false).map(|_| None),
             Self::Gc => gc(&index, 0, Duration::ZERO, false).map(|_| None),

@@ -52,7 +52,7 @@ impl SearchCancellation {
     }
 
     /// The time that is left.
-    pub(in crate::run) fn left(&self) -> Duration {
+    pub(in crate::run) fn remaining(&self) -> Duration {
         self.deadline.saturating_duration_since(Instant::now())
     }
 

@@ -39,7 +39,7 @@ impl Turns {
 }
 
 impl Turn {
-    pub(in crate::run) async fn come(self, cancel: &SearchCancellation) -> Result<()> {
+    pub(in crate::run) async fn wait(self, cancel: &SearchCancellation) -> Result<()> {
         let come = tokio::time::timeout_at(cancel.deadline().into(), self.0);
         come.await.map(drop).map_err(|_| cancel.deadline_error())
     }
@@ -58,12 +58,12 @@ mod tests {
         let [(first, end), (second, second_end), (third, third_end)] = std::array::from_fn(|_| turns.add());
         let soon = || SearchCancellation::with_deadline(Instant::now(), Duration::from_millis(20));
         let (cancel, _guard) = SearchCancellation::with_deadline(Instant::now(), Duration::from_mins(1));
-        first.come(&cancel).await.unwrap();
+        first.wait(&cancel).await.unwrap();
         drop(third_end);
-        assert!(matches!(second.come(&soon().0).await, Err(Error::Deadline(_))));
+        assert!(matches!(second.wait(&soon().0).await, Err(Error::Deadline(_))));
         let (fourth, _end) = turns.add();
-        fourth.come(&cancel).await.unwrap();
+        fourth.wait(&cancel).await.unwrap();
         drop((end, second_end));
-        third.come(&cancel).await.unwrap();
+        third.wait(&cancel).await.unwrap();
     }
 }

@@ -18,20 +18,21 @@ use crate::run::resources::cancellation::SearchCancellation;
 /// What a filter allows in one generation.
 #[derive(Debug)]
 pub(in crate::run) struct AllowedNodes {
-    /// By shard.
+    /// The allowed nodes of each shard.
     pub(in crate::run) shards: Arc<[NodeSet]>,
-    /// What the filter asks for that no document has.
+    /// Notes on what the filter asks for that no document has.
     pub(in crate::run) notes: Vec<String>,
     statistics: OnceLock<CorpusStatistics>,
-    /// That the sets take, and the lengths of documents among the statistics.
+    /// The bytes that the sets take, and the lengths of documents among the statistics.
     bytes: usize,
 }
 
 impl AllowedNodes {
     /// What a filter allows, from the cache if it is known; and whether it was. One of a caller who may not see all
     /// documents may come to hold statistics of its documents.
-    pub(in crate::run) fn of(
-        (filter, encoded): (&DocumentFilter, &[u8]),
+    pub(in crate::run) fn find(
+        filter: &DocumentFilter,
+        encoded: &[u8],
         is_scoped: bool,
         snapshot: &Arc<Snapshot>,
         cache: Option<&FilterCache>,
@@ -103,7 +104,8 @@ struct FilterBytes;
 const OVERHEAD: usize = 256;
 
 impl Weighter<FilterCacheKey, CachedNodes> for FilterBytes {
-    fn weight(&self, (_, filter): &FilterCacheKey, (_, allowed): &CachedNodes) -> u64 {
+    fn weight(&self, key: &FilterCacheKey, nodes: &CachedNodes) -> u64 {
+        let ((_, filter), (_, allowed)) = (key, nodes);
         let notes: usize = allowed.notes.iter().map(|note| note.len() + size_of::<String>()).sum();
         (filter.len() + allowed.bytes + notes + OVERHEAD) as u64
     }

@@ -58,19 +58,21 @@ impl ReadinessState {
     }
 }
 
+/// Why a generation of an index cannot be found on the disk; none where one can.
+fn missing(index: &ServedIndex) -> Option<String> {
+    let reason = match manifest::current_generation(&index.path) {
+        Ok(Some(_)) => return None,
+        Ok(None) => format!("`{}` is no index any more", index.path.display()),
+        Err(error) => error.to_string(),
+    };
+    Some(format!("index `{}`: {reason}", index.name))
+}
+
 async fn look(towers: &QuestionTowers, indexes: Vec<Arc<ServedIndex>>) -> std::result::Result<(), String> {
     for one in towers.iter() {
         check_tower(one).await?;
     }
-    let gone = |index: &Arc<ServedIndex>| {
-        let reason = match manifest::current_generation(&index.path) {
-            Ok(Some(_)) => return None,
-            Ok(None) => format!("`{}` is no index any more", index.path.display()),
-            Err(error) => error.to_string(),
-        };
-        Some(format!("index `{}`: {reason}", index.name))
-    };
-    match tokio::task::spawn_blocking(move || indexes.iter().find_map(gone)).await {
+    match tokio::task::spawn_blocking(move || indexes.iter().find_map(|index| missing(index))).await {
         Ok(None) => Ok(()),
         Ok(Some(reason)) => Err(reason),
         Err(_) => Err("the look at the indexes was interrupted".to_owned()),

@@ -23,7 +23,7 @@ pub(in crate::run) struct Scope {
 
 impl Scope {
     /// Nothing where all documents exist for the caller.
-    pub(in crate::run) fn of(caller: &Caller) -> Option<Self> {
+    pub(in crate::run) fn from_caller(caller: &Caller) -> Option<Self> {
         let filter = caller.filter()?;
         Some(Self {
             filter: plan::filter(filter),
@@ -42,7 +42,7 @@ impl Scope {
         if let Some(known) = self.allowed.get() {
             return Ok(known);
         }
-        let (found, _) = AllowedNodes::of((&self.filter, &self.encoded), true, snapshot, cache, cancel)?;
+        let (found, _) = AllowedNodes::find(&self.filter, &self.encoded, true, snapshot, cache, cancel)?;
         Ok(self.allowed.get_or_init(|| found))
     }
 

@@ -23,7 +23,7 @@ const TOLD: usize = 10;
 pub struct IndexPath {
     /// The name that requests give, as [`validate::index_name`] accepts it.
     pub name: String,
-    /// Its directory.
+    /// The directory of the index.
     pub path: PathBuf,
     /// Whether it answers requests that name no index; the only one always does.
     pub is_default: bool,
@@ -88,19 +88,28 @@ pub(in crate::run) fn pointer(index: &Path) -> Option<String> {
     manifest::parse_pointer(&path, &text).is_ok().then_some(text)
 }
 
+/// The memory that a generation needs, by its files: the current one, or that of a number.
+fn needed_memory(path: &Path, generation: Option<u64>) -> IndexMemory {
+    let manifest = match generation {
+        None => manifest::current(path),
+        Some(number) => manifest::load(path, number),
+    };
+    manifest.map_or_else(
+        |_| IndexMemory::default(),
+        |manifest| IndexMemory::of_files(path, &manifest),
+    )
+}
+
 /// Refuses the largest of the indexes where they do not fit into memory together. Opening them would already read their
 /// graphs. An index that cannot be read counts as nothing: opening it says why.
 fn check_memory(paths: &[IndexPath], generation: Option<u64>, process: &ProcessMemory) -> Result<()> {
     if process.limit.is_none() {
         return Ok(());
     }
-    let need = |IndexPath { path, .. }: &IndexPath| {
-        let manifest = generation.map_or_else(|| manifest::current(path), |number| manifest::load(path, number));
-        manifest
-            .map(|manifest| IndexMemory::of_files(path, &manifest))
-            .unwrap_or_default()
-    };
-    let needs: Vec<IndexMemory> = paths.par_iter().map(need).collect();
+    let needs: Vec<IndexMemory> = paths
+        .par_iter()
+        .map(|index| needed_memory(&index.path, generation))
+        .collect();
     // The first by name of the largest.
     let Some((at, largest)) = needs.iter().enumerate().rev().max_by_key(|(_, need)| need.hot) else {
         return Ok(());
@@ -147,25 +156,14 @@ impl Indexes {
         }
         check_memory(&paths, generation, process)?;
         let count = paths.len();
-        let one = |index: &IndexPath| {
-            let opened = ServedIndex::open(index, generation, towers).map_err(|error| match error {
-                Error::Index(error) if error.is_shortage() => Error::Shortage {
-                    error: Box::new(error),
-                    indexes: count,
-                    limits: open_files::limits(),
-                },
-                error => error,
-            });
-            opened.map(Arc::new).map_err(|error| match count {
-                1 => error,
-                _ => Error::OfIndex {
-                    name: index.name.clone(),
-                    error: Box::new(error),
-                },
-            })
-        };
         // The error of the first by name, whichever came first.
-        let opened: Vec<Result<Arc<ServedIndex>>> = paths.par_iter().map(one).collect();
+        let opened: Vec<Result<Arc<ServedIndex>>> = paths
+            .par_iter()
+            .map(|index| {
+                let opened = ServedIndex::open(index, generation, towers);
+                opened.map(Arc::new).map_err(|error| opening_error(index, count, error))
+            })
+            .collect();
         let all = opened.into_iter().collect::<Result<Vec<_>>>()?;
         let default = paths
             .iter()
@@ -237,5 +235,24 @@ impl Indexes {
         } else {
             names.join(", ")
         }
+    }
+}
+
+/// Why one of `count` indexes cannot be opened.
+fn opening_error(index: &IndexPath, count: usize, error: Error) -> Error {
+    let error = match error {
+        Error::Index(error) if error.is_shortage() => Error::Shortage {
+            error: Box::new(error),
+            indexes: count,
+            limits: open_files::limits(),
+        },
+        error => error,
+    };
+    if count == 1 {
+        return error;
+    }
+    Error::OfIndex {
+        name: index.name.clone(),
+        error: Box::new(error),
     }
 }

@@ -37,7 +37,7 @@ pub(in crate::run) type Answers = (Vec<Answer>, ReplyBudget);
 /// The answer to one question.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Answer {
-    /// What the reply says, but for its hits.
+    /// The reply but for its hits.
     pub response: v1::SearchResponse,
     /// How the two rankings were fused, where they were; all the weight is on one of them where the other is missing.
     pub fusion: Option<Fusion>,

@@ -5,21 +5,20 @@
 //! [`QuestionBatch::filter`], then [`QuestionBatch::text`] and [`QuestionBatch::dense`] in any order or in parallel.
 //! The part that ends last goes on to [`QuestionBatch::answers`].
 
-use std::collections::HashMap;
-use std::hash::Hash;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
-use dyad_index::lexical::CorpusStatistics;
-use dyad_index::search::{NodeSet, SearchHits};
-use dyad_index::snapshot::{Coverage, DenseParams, DocumentHit, Snapshot};
+use dyad_index::search::NodeSet;
+use dyad_index::snapshot::{DenseParams, Snapshot};
 use dyad_proto::v1;
 use rayon::prelude::*;
 
 use super::answer::Answers;
+use super::group_by_key::group_by_key;
 use super::pages::JoinedSearch;
+use super::part_results::{Allowed, FilteredNodes, PartResults, Timed};
 use crate::error::Result;
 use crate::plan::SearchPlan;
 use crate::run::resources::cancellation::SearchCancellation;
@@ -36,7 +35,7 @@ const MIN_INTERLEAVED: usize = 8;
 pub(in crate::run) struct BatchItem {
     pub(in crate::run) plan: SearchPlan,
     pub(in crate::run) query: String,
-    /// Where the request has one.
+    /// The vector of the question, where the request has one.
     pub(in crate::run) vector: Option<Vec<f32>>,
     /// The filter as the cache knows it: equal bytes are equal filters.
     pub(in crate::run) filter: Option<Vec<u8>>,
@@ -54,39 +53,6 @@ pub(in crate::run) struct QuestionVector {
     pub(in crate::run) degraded: Option<String>,
 }
 
-/// Hits of a part, and the microseconds that it took.
-pub(in crate::run) type Timed = (SearchHits<DocumentHit>, u64);
-
-/// A filter's part of the results.
-#[derive(Debug, Clone, Default)]
-pub(in crate::run) struct FilteredNodes {
-    /// What it asks for that no document has.
-    pub(in crate::run) notes: Vec<String>,
-    /// Documents that it allows.
-    pub(in crate::run) documents: u64,
-    /// Microseconds that it took.
-    pub(in crate::run) took_us: u64,
-    /// Whether its nodes were known.
-    pub(in crate::run) cached: bool,
-    /// Its nodes, for searches that go deeper.
-    pub(in crate::run) allowed: Allowed,
-}
-
-/// The results for one question, by part.
-#[derive(Debug, Default)]
-pub(in crate::run) struct PartResults {
-    pub(in crate::run) filter: OnceLock<FilteredNodes>,
-    pub(in crate::run) text: OnceLock<Timed>,
-    /// Weight of documents in the scores of `text`; absent where it counts for none.
-    pub(in crate::run) document_weight: OnceLock<f64>,
-    /// Of the hits of `text`, where they are fused; absent where the question has no terms.
-    pub(in crate::run) exactness: OnceLock<Vec<f32>>,
-    pub(in crate::run) dense: OnceLock<Timed>,
-}
-
-/// What a filter allows; all where absent.
-pub(in crate::run) type Allowed = Option<Arc<AllowedNodes>>;
-
 /// Filters that are processed at a time: a range of the batch's groups, and the parts that their questions have.
 #[derive(Debug, Clone)]
 pub(in crate::run) struct Chunk {
@@ -96,11 +62,41 @@ pub(in crate::run) struct Chunk {
     pub(in crate::run) has_dense: bool,
 }
 
+impl Chunk {
+    /// Some of the groups of questions with equal filters.
+    fn new(numbers: Range<usize>, groups: &[Vec<usize>], items: &[BatchItem]) -> Self {
+        let members = groups.get(numbers.clone()).unwrap_or_default().iter().flatten();
+        let plans: Vec<&SearchPlan> = members
+            .filter_map(|number| items.get(*number))
+            .map(|item| &item.plan)
+            .collect();
+        Self {
+            groups: numbers,
+            has_filter: plans.iter().any(|plan| plan.filter.is_some()),
+            has_text: plans.iter().any(|plan| plan.text_depth.is_some()),
+            has_dense: plans.iter().any(|plan| plan.dense.is_some()),
+        }
+    }
+}
+
+/// The generation of an index that answers the questions of a call.
+#[derive(Debug)]
+pub(in crate::run) struct SearchedIndex {
+    /// The index.
+    pub(in crate::run) index: Arc<ServedIndex>,
+    /// The generation of the index.
+    pub(in crate::run) snapshot: Arc<Snapshot>,
+    /// The cache of the nodes that filters allow, where there is one.
+    pub(in crate::run) filters: Option<Arc<FilterCache>>,
+    /// The documents that exist for the caller; all where absent.
+    pub(in crate::run) scope: Option<Scope>,
+}
+
 /// All questions of one call.
 #[derive(Debug)]
 pub(in crate::run) struct QuestionBatch {
     pub(in crate::run) index: Arc<ServedIndex>,
-    /// Its generation that answers.
+    /// The generation of the index that answers.
     pub(in crate::run) snapshot: Arc<Snapshot>,
     pub(in crate::run) items: Vec<BatchItem>,
     pub(in crate::run) vectors: OnceLock<Vec<QuestionVector>>,
@@ -125,25 +121,11 @@ pub(in crate::run) fn micros(since: Instant) -> u64 {
     since.elapsed().as_micros() as u64
 }
 
-/// Groups of equal keys, in the order of their first members.
-fn group_by_key<K: Hash + Eq + Clone, T>(all: impl Iterator<Item = (K, T)>) -> Vec<(K, Vec<T>)> {
-    let mut groups: Vec<(K, Vec<T>)> = Vec::new();
-    let mut positions: HashMap<K, usize> = HashMap::new();
-    for (key, one) in all {
-        let position = *positions.entry(key.clone()).or_insert(groups.len());
-        match groups.get_mut(position) {
-            Some((_, group)) => group.push(one),
-            None => groups.push((key, vec![one])),
-        }
-    }
-    groups
-}
-
 impl QuestionBatch {
     /// `filters_at_once` filters are processed at a time: a batch of many filters holds few sets in memory, and a
     /// thread that waits for parts of one does not start all others.
     pub(in crate::run) fn new(
-        (index, snapshot, filters, scope): (Arc<ServedIndex>, Arc<Snapshot>, Option<Arc<FilterCache>>, Option<Scope>),
+        searched: SearchedIndex,
         items: Vec<BatchItem>,
         filters_at_once: usize,
         cancel: Arc<SearchCancellation>,
@@ -156,26 +138,22 @@ impl QuestionBatch {
                 .map(|(number, item)| (item.filter.as_deref(), number)),
         );
         let groups: Vec<Vec<usize>> = groups.into_iter().map(|(_, group)| group).collect();
-        let chunk = |start: usize| {
-            let groups_of = start..groups.len().min(start + filters_at_once.max(1));
-            let numbers = groups.get(groups_of.clone()).unwrap_or_default().iter().flatten();
-            let plans: Vec<&SearchPlan> = numbers
-                .filter_map(|number| items.get(*number))
-                .map(|item| &item.plan)
-                .collect();
-            Chunk {
-                groups: groups_of,
-                has_filter: plans.iter().any(|plan| plan.filter.is_some()),
-                has_text: plans.iter().any(|plan| plan.text_depth.is_some()),
-                has_dense: plans.iter().any(|plan| plan.dense.is_some()),
-            }
-        };
-        let chunks: Vec<Chunk> = (0..groups.len()).step_by(filters_at_once.max(1)).map(chunk).collect();
+        let at_once = filters_at_once.max(1);
+        let chunks: Vec<Chunk> = (0..groups.len())
+            .step_by(at_once)
+            .map(|start| Chunk::new(start..groups.len().min(start + at_once), &groups, &items))
+            .collect();
         let open = chunks
             .iter()
             .map(|chunk| usize::from(chunk.has_text) + usize::from(chunk.has_dense))
             .sum();
         let found = items.iter().map(|_| PartResults::default()).collect();
+        let SearchedIndex {
+            index,
+            snapshot,
+            filters,
+            scope,
+        } = searched;
         let (vectors, open) = (OnceLock::new(), AtomicUsize::new(open));
         let fetches_later = false;
         Self {
@@ -224,37 +202,41 @@ impl QuestionBatch {
 
     /// The nodes that each filter of the chunk allows, in order.
     pub(in crate::run) fn filter(&self, chunk: &Chunk) -> Result<Vec<Allowed>> {
-        let one = |(members, _): &(Vec<BatchMember<'_>>, Option<&[NodeSet]>)| {
-            let Some(item) = members.first().map(|first| first.item) else {
-                return Ok(None);
-            };
-            let (Some(filter), Some(encoded)) = (&item.plan.filter, &item.filter) else {
-                return Ok(None);
-            };
-            let started = Instant::now();
-            let (cache, cancel) = (self.filters.as_deref(), &*self.cancel);
-            let (allowed, cached) =
-                AllowedNodes::of((filter, encoded), self.scope.is_some(), &self.snapshot, cache, cancel)?;
-            // Which fields other documents have is theirs.
-            let notes = if self.scope.is_some() {
-                Vec::new()
-            } else {
-                allowed.notes.clone()
-            };
-            let (documents, nodes) = (allowed.len(), Some(Arc::clone(&allowed)));
-            let filtered = FilteredNodes {
-                notes,
-                documents,
-                took_us: micros(started),
-                cached,
-                allowed: nodes,
-            };
-            for member in members {
-                member.found.filter.get_or_init(|| filtered.clone());
-            }
-            Ok(Some(allowed))
+        self.members(chunk, &[])
+            .par_iter()
+            .map(|(members, _)| self.filter_for(members))
+            .collect()
+    }
+
+    /// The nodes that the filter of these questions allows; none where they have no filter.
+    fn filter_for(&self, members: &[BatchMember<'_>]) -> Result<Allowed> {
+        let Some(item) = members.first().map(|first| first.item) else {
+            return Ok(None);
         };
-        self.members(chunk, &[]).par_iter().map(one).collect()
+        let (Some(filter), Some(encoded)) = (&item.plan.filter, &item.filter) else {
+            return Ok(None);
+        };
+        let started = Instant::now();
+        let (cache, cancel) = (self.filters.as_deref(), &*self.cancel);
+        let (allowed, cached) =
+            AllowedNodes::find(filter, encoded, self.scope.is_some(), &self.snapshot, cache, cancel)?;
+        // Which fields other documents have is theirs.
+        let notes = if self.scope.is_some() {
+            Vec::new()
+        } else {
+            allowed.notes.clone()
+        };
+        let filtered = FilteredNodes {
+            notes,
+            documents: allowed.len(),
+            took_us: micros(started),
+            cached,
+            allowed: Some(Arc::clone(&allowed)),
+        };
+        for member in members {
+            member.found.filter.get_or_init(|| filtered.clone());
+        }
+        Ok(Some(allowed))
     }
 
     /// BM25 for the questions that want it.
@@ -299,16 +281,16 @@ impl QuestionBatch {
                     Some(((plan.dense?, plan.dense_searches()), (member, member.vector?)))
                 });
                 let mut together = Vec::new();
-                for (params, searches) in group_by_key(searches) {
-                    let size = searches
+                for (parameters, questions) in group_by_key(searches) {
+                    let size = questions
                         .len()
                         .div_ceil(rayon::current_num_threads())
                         .max(MIN_INTERLEAVED);
-                    together.extend(searches.chunks(size).map(|searches| (params, searches.to_vec())));
+                    together.extend(questions.chunks(size).map(|questions| (parameters, questions.to_vec())));
                 }
                 together
                     .into_par_iter()
-                    .try_for_each(|(params, searches)| self.search(params, &searches, *allowed))
+                    .try_for_each(|((params, searches), questions)| self.search(params, searches, &questions, *allowed))
             })
     }
 
@@ -374,7 +356,8 @@ impl QuestionBatch {
     /// all.
     fn search(
         &self,
-        (params, searches): (DenseParams, &[DenseParams]),
+        params: DenseParams,
+        searches: &[DenseParams],
         questions: &[(&BatchMember<'_>, &[f32])],
         allowed: Option<&[NodeSet]>,
     ) -> Result<()> {
@@ -406,65 +389,9 @@ impl QuestionBatch {
     }
 }
 
-/// What exists for the caller.
-impl QuestionBatch {
-    /// The caller's documents, where they are not all.
-    pub(in crate::run) fn allowed_to_caller(&self) -> Result<Option<&AllowedNodes>> {
-        match &self.scope {
-            Some(scope) => scope
-                .allowed(&self.snapshot, self.filters.as_deref(), &self.cancel)
-                .map(Some),
-            None => Ok(None),
-        }
-    }
-
-    /// BM25's statistics.
-    pub(in crate::run) fn statistics(&self) -> Result<&CorpusStatistics> {
-        match self.allowed_to_caller()? {
-            Some(allowed) => allowed.statistics(&self.snapshot),
-            None => Ok(self.snapshot.statistics()),
-        }
-    }
-
-    /// What was searched, of the caller's documents.
-    pub(in crate::run) fn coverage(&self) -> Result<v1::Coverage> {
-        let Coverage {
-            documents,
-            shards,
-            damaged_shards,
-            intact_documents,
-        } = self.snapshot.coverage();
-        let mut coverage = v1::Coverage {
-            documents,
-            shards,
-            damaged_shards,
-            intact_documents,
-        };
-        if let Some(allowed) = self.allowed_to_caller()? {
-            let counts = self.snapshot.shards().iter().zip(&*allowed.shards);
-            let intact = counts.filter(|(shard, _)| shard.dense.damage().is_none());
-            coverage.documents = allowed.len();
-            coverage.intact_documents = intact.map(|(_, nodes)| nodes.len() as u64).sum();
-        }
-        Ok(coverage)
-    }
-}
-
 /// One question of a batch.
 struct BatchMember<'a> {
     item: &'a BatchItem,
     found: &'a PartResults,
     vector: Option<&'a [f32]>,
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn equals_are_grouped_in_the_order_of_their_first() {
-        let groups = group_by_key([3, 11, 4, 13, 21, 1].into_iter().map(|number| (number % 10, number)));
-        assert_eq!(groups, [(3, vec![3, 13]), (1, vec![11, 21, 1]), (4, vec![4])]);
-        assert!(group_by_key(std::iter::empty::<(u8, u8)>()).is_empty());
-    }
 }

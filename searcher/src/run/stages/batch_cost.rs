@@ -10,7 +10,7 @@ use crate::plan::{IndexSize, SearchCost};
 impl QuestionBatch {
     /// Expected, of all questions. A filter that several have counts once, one that is known not at all.
     pub(in crate::run) fn cost(&self) -> SearchCost {
-        let size = IndexSize::of(&self.snapshot);
+        let size = IndexSize::from_snapshot(&self.snapshot);
         let mut seen = HashSet::new();
         let one = |item: &BatchItem| {
             let is_known = |filter: &[u8]| {
@@ -21,17 +21,17 @@ impl QuestionBatch {
                 !seen.insert(filter.to_vec()) || cached
             };
             let is_known = item.filter.as_deref().is_some_and(is_known);
-            SearchCost::of(&item.plan, &item.query, size, is_known)
+            SearchCost::estimate(&item.plan, &item.query, size, is_known)
         };
         self.items.iter().map(one).sum()
     }
 
     /// The same of reads that are as deep as may be.
     pub(in crate::run) fn cost_of_deeper_reads(&self) -> SearchCost {
-        let size = IndexSize::of(&self.snapshot);
+        let size = IndexSize::from_snapshot(&self.snapshot);
         let one = |item: &BatchItem| {
             let plan = item.plan.with_depth(MAX_K as usize);
-            SearchCost::of(&plan, &item.query, size, true)
+            SearchCost::estimate(&plan, &item.query, size, true)
         };
         self.items.iter().map(one).sum()
     }

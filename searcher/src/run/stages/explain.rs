@@ -1,13 +1,14 @@
 //! Explains why a document is, or is not, among the hits of a search: the search is run by its own plan, and the
 //! document's exact place in each ranking is computed by reading every vector and every matching document.
 
-use dyad_index::lexical::{DocumentScores, Weighed};
+use dyad_index::lexical::{DocumentScores, ShardPassage, Weighed};
 use dyad_index::search::NodeSet;
 use dyad_index::snapshot::{DenseParams, DocumentHit, Shard, Snapshot};
 use dyad_proto::v1;
 use rayon::prelude::*;
 
-use super::batch::{Allowed, PartResults, QuestionBatch, QuestionVector};
+use super::batch::{QuestionBatch, QuestionVector};
+use super::part_results::{Allowed, PartResults};
 use crate::error::{Error, Result};
 use crate::plan::SearchPlan;
 use crate::run::resources::cancellation::SearchCancellation;
@@ -59,7 +60,7 @@ pub(in crate::run) fn explain(batch: &QuestionBatch, key: &str) -> Result<v1::Ex
         let ahead = |(at, shard): (usize, &Shard)| {
             shard
                 .dense
-                .ahead_of(values, (score, key), nodes(&allowed, at, shard), cancel)
+                .ahead_of(values, score, key, nodes(&allowed, at, shard), cancel)
         };
         let ahead: Option<u64> = snapshot.shards().par_iter().enumerate().map(ahead).sum();
         let rank = ahead.ok_or_else(|| cancel.deadline_error())? as u32 + 1;
@@ -75,8 +76,12 @@ pub(in crate::run) fn explain(batch: &QuestionBatch, key: &str) -> Result<v1::Ex
         None => weighed.explain(&own.text, node)?,
         Some(scores) => {
             told.bm25_of_document = scores.of_shard(shard, &own.text).score(node);
-            let place = (shard, &*own.text, node);
-            let explained = weighed.explain_in_document(batch.statistics()?, scores, place, cancel)?;
+            let passage = ShardPassage {
+                number: shard,
+                shard: &own.text,
+                node,
+            };
+            let explained = weighed.explain_in_document(batch.statistics()?, scores, passage, cancel)?;
             explained.ok_or_else(|| cancel.deadline_error())?
         }
     };
@@ -86,11 +91,11 @@ pub(in crate::run) fn explain(batch: &QuestionBatch, key: &str) -> Result<v1::Ex
             documents: documents.as_ref(),
             allowed: &allowed,
         };
-        told.bm25 = Some(scorer.place(snapshot, (shard, node, key), cancel)?);
+        told.bm25 = Some(scorer.place(snapshot, shard, node, key, cancel)?);
         told.bm25_explanation_json = json;
     }
     let is_it = |hit: &DocumentHit| (hit.shard, hit.node) == (shard, node);
-    let whole = batch.whole_ranking((plan, &item.query), vector.unwrap_or(&none), found, usize::MAX)?;
+    let whole = batch.whole_ranking(plan, &item.query, vector.unwrap_or(&none), found, usize::MAX)?;
     let score = place_in_rankings(&mut told, plan, found, &whole, is_it);
     if let (Some(grouped), Some(by), Some(score)) = (&grouped, by, score) {
         let value = snapshot.document(shard, node)?.value(&by.field);
@@ -223,37 +228,29 @@ impl Bm25Scorer<'_> {
     fn place(
         &self,
         snapshot: &Snapshot,
-        (shard, node, key): (usize, u32, &str),
+        shard: usize,
+        node: u32,
+        key: &str,
         cancel: &SearchCancellation,
     ) -> Result<v1::Placement> {
-        let pass = |at: usize, searched: &Shard, take: &mut dyn FnMut(u32, f32)| -> Result<()> {
-            let allowed = nodes(self.allowed, at, searched);
-            let one = |other, score| {
-                if (at, other) == (shard, node) || allowed.is_none_or(|nodes| nodes.contains(other)) {
-                    take(other, score);
-                }
-            };
-            let text = &searched.text;
-            let is_whole = match self.documents.map(|documents| documents.of_shard(at, text)) {
-                Some(scores) => self.weighed.each_in_documents(scores, one, cancel)?,
-                None => self.weighed.each(text, one, cancel)?,
-            };
-            if is_whole { Ok(()) } else { Err(cancel.deadline_error()) }
-        };
         let mut score = 0.0;
         if let Some(own) = snapshot.shards().get(shard) {
-            pass(shard, own, &mut |other, sum| {
+            let take = |other, sum| {
                 if other == node {
                     score = sum;
                 }
-            })?;
+            };
+            self.each_match(shard, own, cancel, take)?;
         }
-        let ahead = |(at, shard): (usize, &Shard)| -> Result<u32> {
-            let (keys, mut ahead) = (shard.dense.keys(), 0);
+        let ahead = |(at, other): (usize, &Shard)| -> Result<u32> {
+            let (keys, allowed, mut ahead) = (other.dense.keys(), nodes(self.allowed, at, other), 0);
             // A score with a smaller key wins ties.
-            pass(at, shard, &mut |other, sum| {
-                ahead += u32::from(sum > score || (sum.total_cmp(&score).is_eq() && keys.key(other) < key));
-            })?;
+            let take = |other, sum: f32| {
+                let counts = (at, other) == (shard, node) || allowed.is_none_or(|nodes| nodes.contains(other));
+                let is_ahead = sum > score || (sum.total_cmp(&score).is_eq() && keys.key(other) < key);
+                ahead += u32::from(counts && is_ahead);
+            };
+            self.each_match(at, other, cancel, take)?;
             Ok(ahead)
         };
         let ahead: u32 = snapshot
@@ -263,6 +260,21 @@ impl Bm25Scorer<'_> {
             .map(ahead)
             .sum::<Result<u32>>()?;
         Ok(v1::Placement { rank: ahead + 1, score })
+    }
+
+    /// Calls `take` for every matching document of a shard, with its score.
+    fn each_match(
+        &self,
+        number: usize,
+        shard: &Shard,
+        cancel: &SearchCancellation,
+        take: impl FnMut(u32, f32),
+    ) -> Result<()> {
+        let is_whole = match self.documents.map(|documents| documents.of_shard(number, &shard.text)) {
+            Some(scores) => self.weighed.each_in_documents(scores, take, cancel)?,
+            None => self.weighed.each(&shard.text, take, cancel)?,
+        };
+        if is_whole { Ok(()) } else { Err(cancel.deadline_error()) }
     }
 }
 

@@ -9,7 +9,8 @@ use dyad_index::snapshot::{DocumentHit, Snapshot};
 use dyad_index::{FusionMethod, Metric};
 use dyad_proto::v1::Mode;
 
-use super::batch::{BatchItem, PartResults, QuestionBatch, QuestionVector, Timed};
+use super::batch::{BatchItem, QuestionBatch, QuestionVector};
+use super::part_results::{PartResults, Timed};
 use crate::error::{Error, Result};
 use crate::fusion::reranked::{LOGITS_ALONE, adds_logits};
 use crate::fusion::{Bm25Ranking, Fusion};
@@ -33,12 +34,13 @@ impl QuestionBatch {
     /// The best `most` hits of a question; the parts are in `found`.
     pub(in crate::run) fn whole_ranking(
         &self,
-        (plan, query): (&SearchPlan, &str),
+        plan: &SearchPlan,
+        query: &str,
         vector: &QuestionVector,
         found: &PartResults,
         most: usize,
     ) -> Result<Vec<DocumentHit>> {
-        let (dense, text) = (hits(&found.dense), hits(&found.text));
+        let (dense, text) = (hits_of(&found.dense), hits_of(&found.text));
         let snapshot = &*self.snapshot;
         let key = |hit: &DocumentHit| snapshot.key(hit.shard, hit.node).unwrap_or_default();
         let fused =
@@ -176,7 +178,8 @@ impl QuestionBatch {
     }
 }
 
-fn hits(part: &OnceLock<Timed>) -> &[DocumentHit] {
+/// The hits of a part; none where it did not run.
+pub(super) fn hits_of(part: &OnceLock<Timed>) -> &[DocumentHit] {
     part.get().map_or(&[], |(hits, _)| &hits.hits)
 }
 
@@ -192,21 +195,25 @@ fn union(dense: &[DocumentHit], text: &[DocumentHit]) -> Vec<DocumentHit> {
 /// distance)`. A document whose vector is damaged has none.
 fn bounded_dense(snapshot: &Snapshot, values: &[f32], hits: Vec<DocumentHit>) -> Vec<DocumentHit> {
     let metric = snapshot.manifest().model.metric;
-    let bounded = |hit: DocumentHit| {
+    let bounded = hits.into_iter().filter_map(|hit| {
         let score = snapshot.shards().get(hit.shard)?.dense.score(hit.node, values)?;
-        let score = match metric {
-            Metric::Cosine => 0.5 * (1.0 + score),
-            Metric::Dot => 0.5 + score.atan() * std::f32::consts::FRAC_1_PI,
-            // The score is minus half the squared distance.
-            Metric::L2 => 1.0 / (1.0 - 2.0 * score),
-        };
-        // Rounding, and vectors of a length near 1.
         Some(DocumentHit {
-            score: score.clamp(0.0, 1.0),
+            score: bounded_score(score, metric),
             ..hit
         })
+    });
+    bounded.collect()
+}
+
+fn bounded_score(score: f32, metric: Metric) -> f32 {
+    let score = match metric {
+        Metric::Cosine => 0.5 * (1.0 + score),
+        Metric::Dot => 0.5 + score.atan() * std::f32::consts::FRAC_1_PI,
+        // The score is minus half the squared distance.
+        Metric::L2 => 1.0 / (1.0 - 2.0 * score),
     };
-    hits.into_iter().filter_map(bounded).collect()
+    // Rounding, and vectors of a length near 1.
+    score.clamp(0.0, 1.0)
 }
 
 #[cfg(test)]

@@ -4,13 +4,17 @@
 //! | file | contents |
 //! |---|---|
 //! | `batch.rs` | the CPU work of the parts for questions that are answered together |
+//! | `part_results.rs` | what the parts have found for one question |
+//! | `caller_documents.rs` | the documents that exist for the caller |
+//! | `group_by_key.rs` | groups of equal keys |
 //! | `batch_cost.rs` | the expected cost of these questions |
 //! | `question_vector.rs` | the vector that a request brings, checked against the index's model |
 //! | `document_scores.rs` | what the documents of passages add to their BM25 scores |
 //! | `pages.rs` | pages of a dense search as parts of one ranking |
 //! | `fuse.rs` | the whole ranking of a search: fusion of the parts' hits |
-//! | `groups.rs` | groups of hits with the same value of a field |
+//! | `groups/` | groups of hits with the same value of a field |
 //! | `rank.rs` | the answer, made of the ranking's hits |
+//! | `fetch.rs` | stored fields, snippets and surroundings of the answer's hits |
 //! | `surrounding.rs` | what stands around a passage in its document |
 //! | `answer.rs` | the answer |
 //! | `explain.rs` | why a document is, or is not, among the hits |
@@ -18,11 +22,15 @@
 pub(in crate::run) mod answer;
 pub(in crate::run) mod batch;
 pub(in crate::run) mod batch_cost;
+pub(in crate::run) mod caller_documents;
 pub(in crate::run) mod document_scores;
 pub(in crate::run) mod explain;
+mod fetch;
 pub(in crate::run) mod fuse;
+mod group_by_key;
 pub(in crate::run) mod groups;
 pub(in crate::run) mod pages;
+pub(in crate::run) mod part_results;
 pub(in crate::run) mod question_vector;
 pub(in crate::run) mod rank;
 pub(in crate::run) mod surrounding;

@@ -112,7 +112,8 @@ mod tests {
             let once: HashSet<(usize, u32)> = pages.iter().copied().collect();
             prop_assert_eq!(once.len(), pages.len(), "a document twice");
             let whole = ranking(pages.len().max(1))?;
-            prop_assert_eq!(&pages, &whole.iter().take(pages.len()).map(|hit| (hit.shard, hit.node)).collect::<Vec<_>>());
+            let first: Vec<(usize, u32)> = whole.iter().take(pages.len()).map(|hit| (hit.shard, hit.node)).collect();
+            prop_assert_eq!(&pages, &first);
             let narrowest = search(&scores, &missed, k);
             prop_assert!(narrowest.hits.iter().zip(&pages).all(|(hit, page)| (hit.shard, hit.node) == *page));
             let end = 120usize.div_ceil(k) * k;

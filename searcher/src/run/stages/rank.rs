@@ -2,23 +2,22 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::OnceLock;
 use std::time::Instant;
 
 use dyad_index::FusionMethod;
-use dyad_index::lexical::{FieldValue, MAX_WORD_BYTES, Snippet, Snippets, question_note, script_note};
+use dyad_index::lexical::{FieldValue, MAX_WORD_BYTES, question_note, script_note};
 use dyad_index::snapshot::{DocumentHit, Snapshot};
-use dyad_proto::v1;
-use dyad_proto::v1::Mode;
+use dyad_proto::v1::{self, Mode};
 use rayon::prelude::*;
 
-use super::answer::{Answer, AnswerHit, ComparedRankings, reply_document};
-use super::batch::{BatchItem, FilteredNodes, PartResults, QuestionBatch, QuestionVector, micros};
-use super::fuse::{NO_THRESHOLD, fusion};
-use super::groups::HitGroup;
-use super::surrounding::Surroundings;
-use crate::error::{Error, Result};
-use crate::plan::StoredFields;
+use super::answer::{Answer, AnswerHit, ComparedRankings};
+use super::batch::{BatchItem, QuestionBatch, QuestionVector, micros};
+use super::fetch::fetch;
+use super::fuse::{NO_THRESHOLD, fusion, hits_of};
+use super::groups::{Grouped, HitGroup};
+use super::part_results::{FilteredNodes, PartResults, Timed};
+use crate::error::Result;
 use crate::run::resources::reply_memory::ReplyBudget;
 
 impl QuestionBatch {
@@ -36,27 +35,6 @@ impl QuestionBatch {
         };
         self.items.par_iter().zip(&self.found).enumerate().map(one).collect()
     }
-
-    /// Reads the documents of answers that have none yet.
-    pub(in crate::run) fn fetch(&self, answers: &mut [Answer], budget: &ReplyBudget) -> Result<()> {
-        self.items
-            .iter()
-            .zip(answers)
-            .try_for_each(|(item, answer)| fetch(self, item, answer, budget))
-    }
-}
-
-/// About what a hit without its document takes, next to its key, in the answer and in the reply.
-const HIT_BYTES: usize = 128;
-
-fn bytes_of_hits(answer: &Answer) -> usize {
-    let lists = answer
-        .compared
-        .iter()
-        .flat_map(|all| [&all.dense, &all.bm25, &all.hybrid]);
-    let hits = answer.hits.iter().chain(lists.flatten());
-    let with_groups = hits.flat_map(|best| std::iter::once(best).chain(&best.members));
-    with_groups.map(|answer| HIT_BYTES + answer.hit.key.len()).sum()
 }
 
 /// One question's answer without documents. Keys are looked up for its hits alone. None where its rankings have to be
@@ -69,7 +47,7 @@ fn answer(
 ) -> Result<Option<Answer>> {
     let answered = item.answered_with(vector);
     let (item, ignores_threshold) = (&*answered, matches!(answered, Cow::Owned(_)));
-    let (QuestionBatch { snapshot, started, .. }, plan) = (batch, &item.plan);
+    let plan = &item.plan;
     let fusing = Instant::now();
     let grouped = match &plan.group_by {
         Some(by) => match batch.grouped(item, by, vector, found)? {
@@ -78,122 +56,181 @@ fn answer(
         },
         None => None,
     };
-    let filtered = found.filter.get();
-    let found = grouped
-        .as_ref()
-        .and_then(|grouped| grouped.deeper.as_ref())
-        .unwrap_or(found);
-    let deeper = grouped
-        .as_ref()
-        .filter(|grouped| grouped.deeper.is_some())
-        .map(|grouped| grouped.depth);
-    let deeper_note = deeper.map(deeper_note);
-    let none = Default::default();
-    let (dense, text) = (found.dense.get().unwrap_or(&none), found.text.get().unwrap_or(&none));
-
-    let ranking = Ranking {
-        snapshot,
-        dense: placements(&dense.0.hits),
-        text: placements(&text.0.hits),
+    let deeper = grouped.as_ref().and_then(|grouped| grouped.deeper.as_ref());
+    let question = AnsweredQuestion {
+        batch,
+        item,
+        vector,
+        filtered: found.filter.get(),
+        found: deeper.unwrap_or(found),
+        grouped: grouped.as_ref(),
     };
-    let single = |hits: &[DocumentHit]| ranking.hits(plan.page(hits));
-    let wanted = plan.wanted();
-    let fused = || {
-        let whole = batch.whole_ranking((plan, &item.query), vector, found, wanted)?;
-        Ok::<_, Error>(ranking.hits(plan.page(&whole)))
-    };
-    let (mut hits, mut compared) = (Vec::new(), None);
-    match (plan.mode, &grouped) {
-        (Mode::Compare, _) => {
-            let (dense, bm25) = (single(&dense.0.hits), single(&text.0.hits));
-            compared = Some(ComparedRankings {
-                dense,
-                bm25,
-                hybrid: fused()?,
-            });
-        }
-        (_, Some(grouped)) => {
-            hits = grouped
-                .groups
-                .iter()
-                .skip(plan.offset)
-                .filter_map(|group| ranking.group(group))
-                .collect();
-        }
-        (Mode::Dense | Mode::Unspecified, None) => hits = single(&dense.0.hits),
-        (Mode::Bm25, None) => hits = single(&text.0.hits),
-        (Mode::Hybrid, None) => hits = fused()?,
-    }
+    let AnswerRankings { hits, compared } = question.rankings()?;
     let fuse_us = micros(fusing);
-
-    let of_filter = filtered.map(|filtered| filtered.notes.clone());
-    let of_words = plan
-        .text_depth
-        .map_or_else(Vec::new, |_| notes_of_words(snapshot, &item.query, &text.0.hits));
-    let of_groups = grouped.as_ref().and_then(|grouped| grouped.note.clone());
-    let of_depth = deeper_note.filter(|_| plan.mode == Mode::Hybrid);
-    let notes = of_filter
-        .into_iter()
-        .flatten()
-        .chain(of_words)
-        .chain(of_groups)
-        .chain(of_depth)
-        .collect();
-    let scans = found.dense.get().map(|(hits, _)| hits.cost.scans);
-    let filter = filtered.map(|filtered| filter_execution(filtered, scans, snapshot.shards().len() as u32));
-    // The recall of scans does not depend on what was measured of graphs.
-    let by_graph = vector.values.is_some() && filter.as_ref().is_none_or(|filter| filter.graph_shards > 0);
-    let manifest = snapshot.manifest();
-    let fusion = plan.mode.fuses().then(|| fusion(plan, vector, found));
-    let degraded = degraded(vector, ignores_threshold, snapshot.damage(), batch.scope.is_some());
+    let fusion = plan.mode.fuses().then(|| fusion(plan, vector, question.found));
+    let degraded = degraded(
+        vector,
+        ignores_threshold,
+        batch.snapshot.damage(),
+        batch.scope.is_some(),
+    );
     let response = v1::SearchResponse {
-        mode: plan.mode.into(),
         fusion: fusion
             .map_or(v1::Fusion::Unspecified, |fusion| fusion_method(fusion.method))
             .into(),
         dense_weight: fusion.map_or(0.0, |fusion| fusion.dense_weight),
-        document_weight: found.document_weight.get().copied().unwrap_or_default(),
         degraded: degraded.is_some(),
         degraded_reason: degraded.unwrap_or_default(),
-        index: batch.index.name.to_string(),
-        generation: manifest.generation,
-        fingerprint: manifest.model.fingerprint.clone(),
-        ef: if vector.values.is_some() {
-            deeper.map_or(plan.ef(), |depth| plan.with_depth(depth).ef())
-        } else {
-            0
-        },
-        recall_note: plan
-            .recall_note(dense.0.cost.out_of_distribution)
-            .filter(|_| by_graph)
-            .unwrap_or_default(),
-        distance_computations: dense.0.cost.total(),
-        out_of_distribution_shards: dense.0.cost.out_of_distribution,
-        query_tokens: vector.tokens,
-        query_truncated: vector.truncated,
-        notes,
         coverage: Some(batch.coverage()?),
-        filter,
-        timings: Some(v1::Timings {
-            total_us: micros(*started),
-            dense_us: dense.1,
-            bm25_us: text.1,
-            filter_us: filtered.map_or(0, |filtered| filtered.took_us),
-            fuse_us,
-            ..vector.timings
-        }),
-        ..v1::SearchResponse::default()
+        timings: Some(question.timings(fuse_us)),
+        ..question.response()
     };
-    let (exactness, k, offset) = (found.exactness().to_vec(), plan.k, plan.offset);
     Ok(Some(Answer {
         response,
         fusion,
-        exactness,
+        exactness: question.found.exactness().to_vec(),
         hits,
         compared,
-        k,
-        offset,
+        k: plan.k,
+        offset: plan.offset,
     }))
+}
+
+/// The hits of an answer: one ranking, or the three of `MODE_COMPARE`.
+struct AnswerRankings {
+    hits: Vec<AnswerHit>,
+    compared: Option<ComparedRankings>,
+}
+
+/// A question whose parts are done, and what is known of its answer.
+struct AnsweredQuestion<'a> {
+    batch: &'a QuestionBatch,
+    item: &'a BatchItem,
+    vector: &'a QuestionVector,
+    filtered: Option<&'a FilteredNodes>,
+    /// What the parts have found, the deeper ones where its groups needed some.
+    found: &'a PartResults,
+    grouped: Option<&'a Grouped>,
+}
+
+impl AnsweredQuestion<'_> {
+    /// The hits that the reply shows, by the mode of the plan.
+    fn rankings(&self) -> Result<AnswerRankings> {
+        let (plan, dense, text) = (&self.item.plan, hits_of(&self.found.dense), hits_of(&self.found.text));
+        let ranking = Ranking {
+            snapshot: &self.batch.snapshot,
+            dense: placements(dense),
+            text: placements(text),
+        };
+        let single = |hits: &[DocumentHit]| ranking.hits(plan.page(hits));
+        let mut compared = None;
+        let hits = match (plan.mode, self.grouped) {
+            (Mode::Compare, _) => {
+                compared = Some(ComparedRankings {
+                    dense: single(dense),
+                    bm25: single(text),
+                    hybrid: self.fused(&ranking)?,
+                });
+                Vec::new()
+            }
+            (_, Some(grouped)) => {
+                let groups = grouped.groups.iter().skip(plan.offset);
+                groups.filter_map(|group| ranking.group(group)).collect()
+            }
+            (Mode::Dense | Mode::Unspecified, None) => single(dense),
+            (Mode::Bm25, None) => single(text),
+            (Mode::Hybrid, None) => self.fused(&ranking)?,
+        };
+        Ok(AnswerRankings { hits, compared })
+    }
+
+    fn fused(&self, ranking: &Ranking<'_>) -> Result<Vec<AnswerHit>> {
+        let plan = &self.item.plan;
+        let wanted = plan.max_hits();
+        let whole = self
+            .batch
+            .whole_ranking(plan, &self.item.query, self.vector, self.found, wanted)?;
+        Ok(ranking.hits(plan.page(&whole)))
+    }
+
+    /// The depth to which rankings were read for its groups, where that is more than its plan's.
+    fn deeper_depth(&self) -> Option<usize> {
+        let grouped = self.grouped.filter(|grouped| grouped.deeper.is_some());
+        grouped.map(|grouped| grouped.depth)
+    }
+
+    fn notes(&self) -> Vec<String> {
+        let (plan, snapshot) = (&self.item.plan, &self.batch.snapshot);
+        let of_filter = self.filtered.map(|filtered| filtered.notes.clone());
+        let of_words = plan.text_depth.map_or_else(Vec::new, |_| {
+            notes_of_words(snapshot, &self.item.query, hits_of(&self.found.text))
+        });
+        let of_groups = self.grouped.and_then(|grouped| grouped.note.clone());
+        let of_depth = self.deeper_depth().map(deeper_note);
+        let of_depth = of_depth.filter(|_| plan.mode == Mode::Hybrid);
+        of_filter
+            .into_iter()
+            .flatten()
+            .chain(of_words)
+            .chain(of_groups)
+            .chain(of_depth)
+            .collect()
+    }
+
+    /// The beam width of its search; 0 where it was answered without a vector.
+    fn ef(&self) -> u32 {
+        let plan = &self.item.plan;
+        if self.vector.values.is_none() {
+            return 0;
+        }
+        self.deeper_depth()
+            .map_or(plan.ef(), |depth| plan.with_depth(depth).ef())
+    }
+
+    /// What the reply says of the search, but for its fusion, its degradation and its times.
+    fn response(&self) -> v1::SearchResponse {
+        let (batch, plan, vector, found) = (self.batch, &self.item.plan, self.vector, self.found);
+        let (snapshot, manifest) = (&batch.snapshot, batch.snapshot.manifest());
+        let cost = found.dense.get().map(|(hits, _)| hits.cost);
+        let scans = cost.map(|cost| cost.scans);
+        let filter = self
+            .filtered
+            .map(|filtered| filter_execution(filtered, scans, snapshot.shards().len() as u32));
+        // The recall of scans does not depend on what was measured of graphs.
+        let by_graph = vector.values.is_some() && filter.as_ref().is_none_or(|filter| filter.graph_shards > 0);
+        let cost = cost.unwrap_or_default();
+        v1::SearchResponse {
+            mode: plan.mode.into(),
+            document_weight: found.document_weight.get().copied().unwrap_or_default(),
+            index: batch.index.name.to_string(),
+            generation: manifest.generation,
+            fingerprint: manifest.model.fingerprint.clone(),
+            ef: self.ef(),
+            recall_note: plan
+                .recall_note(cost.out_of_distribution)
+                .filter(|_| by_graph)
+                .unwrap_or_default(),
+            distance_computations: cost.total(),
+            out_of_distribution_shards: cost.out_of_distribution,
+            query_tokens: vector.tokens,
+            query_truncated: vector.truncated,
+            notes: self.notes(),
+            filter,
+            ..v1::SearchResponse::default()
+        }
+    }
+
+    fn timings(&self, fuse_us: u64) -> v1::Timings {
+        let took = |part: &OnceLock<Timed>| part.get().map_or(0, |(_, took)| *took);
+        v1::Timings {
+            total_us: micros(self.batch.started),
+            dense_us: took(&self.found.dense),
+            bm25_us: took(&self.found.text),
+            filter_us: self.filtered.map_or(0, |filtered| filtered.took_us),
+            fuse_us,
+            ..self.vector.timings
+        }
+    }
 }
 
 /// How an index records its fusion, as replies name it.
@@ -229,80 +266,6 @@ fn filter_execution(filtered: &FilteredNodes, scans: Option<u32>, shards: u32) -
 
 fn deeper_note(depth: usize) -> String {
     format!("{depth} hits of each ranking were read for these groups; a page that needs fewer may rank them otherwise")
-}
-
-/// Counts the hits, and reads what is wanted of their documents, and of the other hits' in their groups; an error where
-/// the time or the reply's budget does not suffice.
-fn fetch(batch: &QuestionBatch, item: &BatchItem, answer: &mut Answer, budget: &ReplyBudget) -> Result<()> {
-    let (QuestionBatch { snapshot, cancel, .. }, plan) = (batch, &item.plan);
-    budget.take_hits(bytes_of_hits(answer))?;
-    if !plan.wants_documents() {
-        return Ok(());
-    }
-    let (fetching, has_fields) = (Instant::now(), plan.fields != StoredFields::None);
-    let question = (plan.snippet_bytes > 0).then(|| snapshot.question(&item.query));
-    let weighed = question.as_ref().map(|question| {
-        question
-            .weigh(batch.statistics()?, &**cancel)?
-            .ok_or_else(|| cancel.deadline_error())
-    });
-    let snippets = weighed
-        .transpose()?
-        .map(|weighed| Snippets::new(&weighed, plan.snippet_bytes));
-    let surroundings = |bytes| {
-        Ok::<_, Error>(Surroundings::new(
-            snapshot,
-            bytes,
-            batch.allowed_to_caller()?.map(|allowed| Arc::clone(&allowed.shards)),
-        ))
-    };
-    let mut surroundings = Some(plan.surrounding_bytes)
-        .filter(|bytes| *bytes > 0)
-        .map(surroundings)
-        .transpose()?;
-    let mut fill = |AnswerHit { hit, shard, node, .. }: &mut AnswerHit| -> Result<()> {
-        cancel.check()?;
-        let document = snapshot.document(*shard, *node)?;
-        if let Some(surroundings) = &mut surroundings {
-            hit.surrounding = surroundings.of(*shard, *node, &document.text)?;
-            let shown = hit.surrounding.as_ref();
-            budget.take_bytes(shown.map_or(0, |shown| shown.before.len() + shown.after.len()))?;
-        }
-        if let Some(snippets) = &snippets {
-            let snippet = snippets.of(&document.text);
-            budget.take_bytes(snippet.text.len() + size_of_val(&*snippet.highlights))?;
-            hit.snippet = Some(reply_snippet(snippet));
-        }
-        if has_fields {
-            let document = plan.fields.of(document);
-            budget.take(&document)?;
-            hit.document = Some(reply_document(document));
-        }
-        Ok(())
-    };
-    let lists = answer
-        .compared
-        .as_mut()
-        .map(|all| [&mut all.dense, &mut all.bm25, &mut all.hybrid]);
-    for hit in answer.hits.iter_mut().chain(lists.into_iter().flatten().flatten()) {
-        fill(hit)?;
-        hit.members.iter_mut().try_for_each(&mut fill)?;
-    }
-    let timings = answer.timings();
-    (timings.fetch_us, timings.total_us) = (micros(fetching), micros(batch.started));
-    Ok(())
-}
-
-/// A snippet as replies have it.
-fn reply_snippet(snippet: Snippet) -> v1::Snippet {
-    let highlight = |range: std::ops::Range<usize>| v1::Highlight {
-        start: range.start as u32,
-        end: range.end as u32,
-    };
-    v1::Snippet {
-        text: snippet.text,
-        highlights: snippet.highlights.into_iter().map(highlight).collect(),
-    }
 }
 
 /// What is missing from the answer, and why.

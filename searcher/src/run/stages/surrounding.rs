@@ -15,7 +15,7 @@ pub(in crate::run) struct Surroundings<'a> {
     snapshot: &'a Snapshot,
     /// Most bytes before and after a passage.
     bytes: usize,
-    /// By shard, the nodes that exist for the caller, where these are not all: the rest of documents is left blank.
+    /// The nodes of each shard that exist for the caller, where these are not all: the rest of documents is left blank.
     scope: Option<Arc<[NodeSet]>>,
     /// The document that was read last, by its shard and number: passages of one document often come together.
     last: Option<((usize, u32), String)>,
@@ -32,12 +32,12 @@ impl<'a> Surroundings<'a> {
     }
 
     /// Around a document of this text; none where it is no passage of another one.
-    pub(in crate::run) fn of(&mut self, shard: usize, node: u32, text: &str) -> Result<Option<v1::Surrounding>> {
+    pub(in crate::run) fn read(&mut self, shard: usize, node: u32, text: &str) -> Result<Option<v1::Surrounding>> {
         let Some(of) = self.snapshot.shards().get(shard) else {
             return Ok(None);
         };
         let Some(places) = &of.places else { return Ok(None) };
-        let Some(PlaceInDocument { document, bytes }) = places.of(node) else {
+        let Some(PlaceInDocument { document, bytes }) = places.get(node) else {
             return Ok(None);
         };
         let Some(document) = document else {

@@ -144,7 +144,11 @@ impl Scrape {
         }
         for index in engine.indexes() {
             let (snapshot, index) = (index.snapshot(), index.name().to_owned());
-            let (record, covered, files) = (snapshot.manifest(), snapshot.coverage(), IndexMemory::of(&snapshot));
+            let (record, covered, files) = (
+                snapshot.manifest(),
+                snapshot.coverage(),
+                IndexMemory::from_snapshot(&snapshot),
+            );
             let deleted: u64 = record.shards.iter().map(|shard| shard.documents - shard.live()).sum();
             for (kind, bytes) in [("hot", files.hot), ("cold", files.cold)] {
                 self.index_bytes

@@ -11,7 +11,7 @@ use tonic::Code;
 
 use super::process::{Answer, Server, Tower, until};
 use crate::fixture::write_index;
-use crate::http::{Http, over_with};
+use crate::http_client::{Http, over_with};
 use crate::limits::{large, large_index};
 
 const MINUTE: Duration = Duration::from_mins(1);

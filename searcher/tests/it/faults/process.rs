@@ -8,18 +8,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use dyad_proto::v1;
-use dyad_proto::v1::Mode;
 use dyad_proto::v1::admin_client::AdminClient;
 use dyad_proto::v1::searcher_client::SearcherClient;
+use dyad_proto::v1::{self, Mode};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tonic::transport::Channel;
 use tonic::{Code, Request};
 
-use crate::fixture::{EncoderService, documents, encoder_at, keys, request};
-use crate::http::Http;
+use crate::encoder_service::{EncoderService, encoder_at};
+use crate::fixture::{documents, keys, request};
+use crate::http_client::Http;
 
 /// Single requests that a searcher takes at once: half of all, the others are for batches and exact scans.
 pub(super) const REQUESTS: usize = 8;

@@ -1,18 +1,19 @@
 //! Every form that is read, every refusal and its text.
 
+mod beir;
+mod hostile;
 mod spans;
+mod squad;
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use proptest::prelude::*;
 use tempfile::TempDir;
 
 use super::*;
 use crate::error::Error;
-use crate::{qrels, queries};
 
 fn file(name: &str, content: impl AsRef<[u8]>) -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
@@ -46,7 +47,7 @@ fn skipping() -> ExampleOptions {
 }
 
 fn example(question: &str, positives: &[&str], negatives: &[&str]) -> TrainingExample {
-    let passages = |texts: &[&str]| texts.iter().map(|text| Passage::of(*text)).collect();
+    let passages = |texts: &[&str]| texts.iter().map(|text| Passage::from_text(*text)).collect();
     TrainingExample {
         question: question.into(),
         positives: passages(positives),
@@ -109,7 +110,7 @@ fn titles_belong_to_the_one_positive() {
         found[0].positives,
         [Passage {
             title: "T".into(),
-            ..Passage::of("a")
+            ..Passage::from_text("a")
         }]
     );
     assert_eq!(
@@ -221,7 +222,7 @@ fn dpr_arrays_are_read_one_record_at_a_time() {
     );
     assert_eq!(
         found[7].negatives,
-        [Passage::of("h"), Passage::of("n")],
+        [Passage::from_text("h"), Passage::from_text("n")],
         "the hard ones come first"
     );
     assert_eq!(read("nq-train.json.gz", gzip(&content)), found);
@@ -337,223 +338,4 @@ fn columns_are_question_answer_negatives() {
         refusal("p.tsv", "question\tanswer\nq\ta\tn\n").contains("expected 2 between tabs, as the header has, got 3")
     );
     assert!(refusal("p.tsv", "q\t \n").contains("positive passage 1 is empty"));
-}
-
-#[test]
-fn a_beir_folder_gives_its_judged_questions() {
-    let folder = tempfile::tempdir().unwrap();
-    let write = |name: &str, content: &str| fs_err::write(folder.path().join(name), content).unwrap();
-    fs_err::create_dir(folder.path().join("qrels")).unwrap();
-    write(
-        "corpus.jsonl",
-        "{\"_id\":\"d1\",\"title\":\"T\",\"text\":\"a\"}\n{\"_id\":\"d2\",\"text\":\"b\"}\n{\"_id\":\"d3\",\"text\":\"c\"}\n",
-    );
-    write(
-        "queries.jsonl",
-        "{\"_id\":\"q2\",\"text\":\"two\"}\n{\"_id\":\"q1\",\"text\":\"one\"}\n{\"_id\":\"q9\",\"text\":\"unjudged\"}\n",
-    );
-    write(
-        "qrels/train.tsv",
-        "query-id\tcorpus-id\tscore\nq1\td1\t2\nq1\td3\t1\nq2\td2\t1\nq2\td1\t0\n",
-    );
-    let (found, _) = read_with(folder.path(), &ExampleOptions::default()).unwrap();
-    assert_eq!(found.len(), 2);
-    assert_eq!(
-        (found[0].key.as_deref(), found[0].question.as_str()),
-        (Some("q2"), "two")
-    );
-    assert_eq!(
-        (&found[0].positives[..], &found[0].negatives[..]),
-        (&[passage("d2", "", "b")][..], &[passage("d1", "T", "a")][..])
-    );
-    assert_eq!(found[1].positives, [passage("d1", "T", "a"), passage("d3", "", "c")]);
-
-    write("qrels/bad.tsv", "q1\td1\t1\nq2\td2\t0\nq9\td8\t1\nq7\td1\t1\n");
-    let of = |flawed| ExampleOptions {
-        split: "bad".into(),
-        flawed,
-        ..ExampleOptions::default()
-    };
-    let error = read_with(folder.path(), &of(Flawed::Refuse)).unwrap_err().to_string();
-    assert!(error.ends_with("split `bad`, question `q2`: the record has no positive passage. Give it one, or ask for such records to be skipped"), "{error}");
-    let (found, skipped) = read_with(folder.path(), &of(Flawed::Skip)).unwrap();
-    assert_eq!(
-        (
-            found.len(),
-            skipped.without_positives,
-            skipped.unknown_documents,
-            skipped.broken
-        ),
-        (1, 1, 1, 1)
-    );
-    let none = ExampleOptions {
-        split: "dev".into(),
-        ..ExampleOptions::default()
-    };
-    assert!(
-        read_with(folder.path(), &none)
-            .unwrap_err()
-            .to_string()
-            .contains("has no split `dev`")
-    );
-}
-
-const SQUAD: &str = r#"{"version": "v2.0", "data": [
- {"title": "T", "paragraphs": [
-  {"context": "Zürich is a city. It lies in Switzerland. It lies in Switzerland.", "qas": [
-   {"id": "q1", "question": "Where is Zürich?", "answers": [{"text": "Switzerland", "answer_start": 29}, {"text": "city", "answer_start": 12}]},
-   {"id": "q2", "question": "Which crosses?", "answers": [{"text": "city. It", "answer_start": 12}]},
-   {"id": "q3", "question": "None?", "answers": [], "is_impossible": true}]}]},
- {"title": "U", "paragraphs": [{"context": "No questions here.", "qas": []}]},
- {"title": "V", "paragraphs": [{"context": "Zürich is a city. Basel too.", "qas": [
-   {"id": "q4", "question": "What is?", "answers": [{"text": "Basel", "answer_start": 0}]}]}]}
-]}"#;
-
-#[test]
-fn squad_becomes_questions_and_answer_sentences() {
-    let (folder, path) = file("train-v2.0.json", SQUAD);
-    let (found, skipped) = read_with(&path, &ExampleOptions::default()).unwrap();
-    let positives = |at: usize| found[at].positives.clone();
-    assert_eq!(
-        found
-            .iter()
-            .map(|example| example.key.as_deref().unwrap())
-            .collect::<Vec<_>>(),
-        ["q1", "q4"]
-    );
-    assert_eq!(
-        positives(0),
-        [
-            passage("a1", "", "It lies in Switzerland."),
-            passage("a0", "", "Zürich is a city.")
-        ]
-    );
-    assert_eq!(
-        positives(1),
-        [passage("a3", "", "Basel too.")],
-        "found though its offset is wrong"
-    );
-    assert_eq!((skipped.crossing, skipped.unanswerable, skipped.total()), (1, 1, 2));
-
-    let out = folder.path().join("reqa");
-    let summary = write_reqa(&path, &out, "test").unwrap();
-    assert_eq!(
-        (
-            summary.candidates,
-            summary.questions,
-            summary.judgements,
-            summary.skipped.total()
-        ),
-        (4, 2, 3, 2)
-    );
-    let corpus: Vec<String> = crate::CorpusReader::open(&out, &crate::ReadOptions::default())
-        .unwrap()
-        .map(|document| document.unwrap().value.text)
-        .collect();
-    assert_eq!(
-        corpus,
-        [
-            "Zürich is a city.",
-            "It lies in Switzerland.",
-            "No questions here.",
-            "Basel too."
-        ]
-    );
-    assert_eq!(queries::read(&out.join("queries.jsonl")).unwrap()[1].text, "What is?");
-    assert_eq!(qrels::read(&out.join("qrels/test.tsv")).unwrap()["q1"].len(), 2);
-    let (again, _) = read_with(
-        &out,
-        &ExampleOptions {
-            split: "test".into(),
-            ..ExampleOptions::default()
-        },
-    )
-    .unwrap();
-    assert_eq!(
-        again[1].positives, found[1].positives,
-        "the folder gives the same examples"
-    );
-    assert!(matches!(write_reqa(&path, &out, "test"), Err(Error::Exists { .. })));
-}
-
-#[test]
-fn broken_squad_is_refused_by_question_and_leaves_nothing() {
-    let missing = SQUAD.replace("\"Basel\"", "\"Bern\"");
-    assert!(refusal("s.json", &missing).ends_with("question `q4`: answer `Bern` is not in its paragraph. Correct the record, or ask for such records to be skipped"));
-    let (_folder, path) = file("s.json", &missing);
-    let (found, skipped) = read_with(&path, &skipping()).unwrap();
-    assert_eq!((found.len(), skipped.broken), (1, 1));
-    let untyped = SQUAD.replacen("\"question\": \"What is?\"", "\"question\": 7", 1);
-    assert!(
-        refusal("s.json", untyped).contains("question `q4`: not a record of this format: invalid type: integer `7`")
-    );
-    assert!(
-        refusal("s.json", SQUAD.replacen("\"context\": \"No", "\"text\": \"No", 1))
-            .contains("s.json:7: not a record of this format: missing field `context`")
-    );
-    let (folder, path) = file("s.json", &SQUAD[..SQUAD.len() - 40]);
-    let out = folder.path().join("reqa");
-    assert!(write_reqa(&path, &out, "test").is_err());
-    assert_eq!(
-        fs_err::read_dir(folder.path()).unwrap().count(),
-        1,
-        "nothing half-written stays"
-    );
-}
-
-/// What is read asks something and is answered; what is refused names its file.
-fn is_valid(path: &Path, options: &ExampleOptions) {
-    match read_with(path, options) {
-        Ok((examples, _)) => {
-            for example in examples {
-                assert!(
-                    !example.question.trim().is_empty() && !example.positives.is_empty(),
-                    "{example:?}"
-                );
-            }
-        }
-        Err(refused) => {
-            let name = path.file_name().unwrap().to_string_lossy();
-            assert!(refused.to_string().contains(&*name), "{refused}");
-        }
-    }
-}
-
-proptest! {
-    /// Whatever a file holds, it is read or refused.
-    #[test]
-    fn no_bytes_make_it_panic(content in prop::collection::vec(any::<u8>(), 0..200), name in "p\\.(jsonl|json|tsv)(\\.gz)?") {
-        let (_folder, path) = file(&name, &content);
-        for options in [ExampleOptions::default(), skipping()] {
-            is_valid(&path, &options);
-        }
-    }
-
-    /// The same for texts that look like examples.
-    #[test]
-    fn no_json_makes_it_panic(
-        content in "([\\[{}\\]:,\"\\\\ \n]|\"question\":|\"data\":\\[|\"positive_ctxs\":|\"positive_passages\":|\"paragraphs\":|\"context\":|\"qas\":|\"a\"|7|null){0,40}",
-        format in prop::sample::select(vec![ExampleFormat::Auto, ExampleFormat::Tevatron, ExampleFormat::Dpr, ExampleFormat::Pairs, ExampleFormat::Squad, ExampleFormat::Tsv])
-    ) {
-        let (_folder, path) = file("p.json", content);
-        for flawed in [Flawed::Refuse, Flawed::Skip] {
-            is_valid(&path, &ExampleOptions { format, flawed, ..ExampleOptions::default() });
-        }
-    }
-
-    /// An array's elements are those that a JSON parser finds.
-    #[test]
-    fn arrays_are_cut_as_a_parser_cuts_them(texts in prop::collection::vec(".{1,12}", 1..20), pretty in any::<bool>()) {
-        let records: Vec<serde_json::Value> =
-            texts.iter().map(|text| serde_json::json!({"query": format!("q{text}"), "pos": [text, "x"]})).collect();
-        let content =
-            if pretty { serde_json::to_string_pretty(&records) } else { serde_json::to_string(&records) }.unwrap();
-        let (_folder, path) = file("p.json", content);
-        let (found, skipped) = read_with(&path, &ExampleOptions { flawed: Flawed::Skip, ..ExampleOptions::default() })
-            .unwrap_or_default();
-        let expected: Vec<String> =
-            texts.iter().filter(|text| !text.trim().is_empty()).map(|text| format!("q{text}")).collect();
-        prop_assert_eq!(found.into_iter().map(|example| example.question).collect::<Vec<_>>(), expected);
-        prop_assert_eq!(skipped.broken, 0);
-    }
 }

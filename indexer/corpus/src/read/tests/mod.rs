@@ -2,6 +2,7 @@
 
 mod flawed;
 mod formats;
+mod passages;
 mod texts;
 
 use std::io::Write as _;

@@ -35,7 +35,7 @@ fn total(sums: [float32x4_t; SUMS]) -> f32 {
 /// Inner product.
 #[target_feature(enable = "neon")]
 pub(super) fn dot(a: &[f32], b: &[f32]) -> f32 {
-    total(padded_sums((a, b), vdupq_n_f32(0.0), |sum, a, b| {
+    total(padded_sums(a, b, vdupq_n_f32(0.0), |sum, a, b| {
         vfmaq_f32(sum, load(a), load(b))
     }))
 }
@@ -43,7 +43,7 @@ pub(super) fn dot(a: &[f32], b: &[f32]) -> f32 {
 /// Squared Euclidean distance.
 #[target_feature(enable = "neon")]
 pub(super) fn squared_l2(a: &[f32], b: &[f32]) -> f32 {
-    total(padded_sums((a, b), vdupq_n_f32(0.0), |sum, a, b| {
+    total(padded_sums(a, b, vdupq_n_f32(0.0), |sum, a, b| {
         let difference = vsubq_f32(load(a), load(b));
         vfmaq_f32(sum, difference, difference)
     }))
@@ -52,7 +52,7 @@ pub(super) fn squared_l2(a: &[f32], b: &[f32]) -> f32 {
 /// Inner product of a query and a row of half precision.
 #[target_feature(enable = "neon")]
 pub(super) fn dot_f16(query: &[f32], row: &[f16]) -> f32 {
-    total(padded_sums((query, row), vdupq_n_f32(0.0), |sum, q, r| {
+    total(padded_sums(query, row, vdupq_n_f32(0.0), |sum, q, r| {
         vfmaq_f32(sum, load(q), load_f16(r))
     }))
 }

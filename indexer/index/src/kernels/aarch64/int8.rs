@@ -53,9 +53,7 @@ fn total(sums: [int32x4_t; 2]) -> i32 {
 /// Inner product.
 #[target_feature(enable = "neon")]
 pub(super) fn dot_i8(query: &[i8], row: &[u8]) -> i32 {
-    let [sum] = padded_sums((query, row), [vdupq_n_s32(0); 2], |sum, q, r| {
-        add(sum, load_query(q), r)
-    });
+    let [sum] = padded_sums(query, row, [vdupq_n_s32(0); 2], |sum, q, r| add(sum, load_query(q), r));
     total(sum)
 }
 

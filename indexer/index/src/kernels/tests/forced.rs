@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use crate::kernels::choose::ENVIRONMENT;
-use crate::kernels::{asked, available, choose, kernels, prefetch};
+use crate::kernels::{available, choose, kernels, prefetch, requested_set};
 
 /// Runs [`report`] in a process of its own, with the variable set; its line.
 fn child(value: Option<&str>) -> String {
@@ -28,7 +28,8 @@ fn child(value: Option<&str>) -> String {
 #[test]
 #[ignore = "run by the tests below, in a process of its own"]
 fn report() {
-    let chosen = choose(asked().as_deref()).map_or_else(|error| error.to_string(), |found| found.name.to_owned());
+    let chosen =
+        choose(requested_set().as_deref()).map_or_else(|error| error.to_string(), |found| found.name.to_owned());
     println!("kernels: {} {chosen}", kernels().name);
 }
 

@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use super::super::joint_values::{JointValues, WholeValue};
 use super::super::passage_documents::{NO_DOCUMENT, PassageDocuments};
 use super::*;
 use crate::search::{Completeness, NodeSet};
@@ -25,7 +24,7 @@ const QUESTIONS: [&str; 8] = [
 struct TestedPassage {
     key: String,
     terms: Vec<String>,
-    /// None: it is a document of its own.
+    /// The number of its document; none where it is a document of its own.
     document: Option<usize>,
     place: (usize, u32),
 }
@@ -168,8 +167,10 @@ fn sets(shards: &[TextShard], passages: &[TestedPassage], condition: impl Fn(&Te
 
 /// The `k` best of all shards.
 fn best(
-    (shards, passages): (&[TextShard], &[TestedPassage]),
-    (weighed, scores): (&Weighed<'_>, &DocumentScores),
+    shards: &[TextShard],
+    passages: &[TestedPassage],
+    weighed: &Weighed<'_>,
+    scores: &DocumentScores,
     k: usize,
     allowed: &[NodeSet],
 ) -> Vec<(String, f32)> {
@@ -216,7 +217,7 @@ fn scores_are_those_of_the_formulas_however_many_shards_there_are() {
                 (&counted, oracle(&passages, question, weight, is_short, |_| true)),
                 (&thirds, oracle(&passages, question, weight, is_short, is_third)),
             ] {
-                let whole = best((&shards, &passages), (&weighed, &scores), PASSAGES, allowed);
+                let whole = best(&shards, &passages, &weighed, &scores, PASSAGES, allowed);
                 assert_eq!(whole.len(), expected.len(), "{question}");
                 let expected: BTreeMap<String, f64> = expected.into_iter().collect();
                 for (key, score) in &whole {
@@ -227,7 +228,7 @@ fn scores_are_those_of_the_formulas_however_many_shards_there_are() {
                     assert!(*score <= weighed.bound() + scores.bound(), "{question}, {key}");
                 }
                 for k in [1, 10, 77] {
-                    let cut = best((&shards, &passages), (&weighed, &scores), k, allowed);
+                    let cut = best(&shards, &passages, &weighed, &scores, k, allowed);
                     assert_eq!(cut[..], whole[..k.min(whole.len())], "{question}, {k}");
                 }
                 all.push(
@@ -275,9 +276,9 @@ fn a_passage_has_its_own_score_and_that_of_its_document() {
             for node in 0..shard.len() as u32 {
                 assert_eq!(met.contains(&node), of_shard.score(node) > 0.0, "{question}, {node}");
                 assert!(own[node as usize] <= 0.0 || met.contains(&node), "{question}, {node}");
-                let place = (number, shard, node);
+                let passage = ShardPassage { number, shard, node };
                 let told = weighed
-                    .explain_in_document(&statistics, &scores, place, &Never)
+                    .explain_in_document(&statistics, &scores, passage, &Never)
                     .unwrap()
                     .unwrap();
                 let told = told.map_or(0.0, |(score, json)| {
@@ -333,67 +334,4 @@ fn cancelled_work_ends_and_says_so() {
         let found = weighed.best_in_documents(of_shard, 5, &|_| "", None, &cancel).unwrap();
         assert_eq!(found.completeness, Completeness::Cancelled, "{polls}");
     }
-}
-
-/// Values of three text indexes, of which two have one in common, and one that no dictionary tells.
-#[test]
-fn equal_values_of_several_indexes_have_one_number() {
-    let dir = tempfile::tempdir().unwrap();
-    let long = "x".repeat(2000);
-    let values = [
-        vec!["\"b\"", "\"a\"", "3", "true"],
-        vec!["\"c\"", "\"b\"", "3.0"],
-        vec![],
-    ];
-    let shards: Vec<TextShard> = (0..3)
-        .map(|number| {
-            let path = dir.path().join(number.to_string());
-            let mut writer = TextWriter::create(&path, TextLanguage::English).unwrap();
-            for value in &values[number] {
-                let metadata_json = format!("{{\"document\":{value}}}");
-                writer
-                    .add(TextDocument {
-                        key: value,
-                        title: "",
-                        text: "",
-                        metadata_json: &metadata_json,
-                    })
-                    .unwrap();
-            }
-            writer.finish().unwrap();
-            TextShard::open(&path).unwrap()
-        })
-        .collect();
-    let text = |text: &str| WholeValue::from(&FieldValue::Text(text.to_owned()));
-    let wanted = [text("c"), text(&long), text(&long)];
-    let texts: Vec<&TextShard> = shards.iter().collect();
-    let joint = JointValues::read(&texts, "document", wanted, &Never).unwrap().unwrap();
-    let number = |shard: usize, value: &str| {
-        let node = values[shard].iter().position(|other| *other == value).unwrap() as u32;
-        let column = shards[shard].column("document", &Never).unwrap().unwrap();
-        let ColumnValue::Shared(number) = column.value(node) else {
-            panic!("{value}")
-        };
-        joint.of_column(shard, number).unwrap()
-    };
-    assert_eq!(
-        (number(0, "\"b\""), number(0, "3")),
-        (number(1, "\"b\""), number(1, "3.0"))
-    );
-    assert_eq!(joint.of_wanted(&text("c")), Some(number(1, "\"c\"")));
-    let mut all = vec![
-        number(0, "\"a\""),
-        number(0, "\"b\""),
-        number(0, "3"),
-        number(0, "true"),
-        number(1, "\"c\""),
-    ];
-    all.push(joint.of_wanted(&text(&long)).unwrap());
-    all.sort_unstable();
-    assert_eq!((all, joint.len()), ((0..6).collect(), 6));
-    assert!(
-        JointValues::read(&texts, "document", [], &AtomicBool::new(true))
-            .unwrap()
-            .is_none()
-    );
 }

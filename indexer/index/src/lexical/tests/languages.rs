@@ -11,7 +11,7 @@ struct LanguageCase {
     language: TextLanguage,
     texts: &'static [&'static str],
     questions: &'static [(&'static str, usize)],
-    /// Of stop words alone.
+    /// A question of stop words alone.
     empty: &'static str,
 }
 
@@ -320,7 +320,7 @@ fn snippets_highlight_other_forms_of_a_word() {
             .weigh(&CorpusStatistics::new(&shards), &Never)
             .unwrap()
             .unwrap();
-        let snippet = Snippets::new(&weighed, 200).of(case.texts[0]);
+        let snippet = Snippets::new(&weighed, 200).extract(case.texts[0]);
         let got: Vec<&str> = snippet
             .highlights
             .iter()

@@ -39,11 +39,11 @@ fn shard(dir: &std::path::Path, texts: &[&String], within: Option<usize>) -> Tex
 }
 
 /// Tokens, and documents that hold `river`.
-fn told(statistics: &CorpusStatistics) -> (u64, u64) {
+fn counted(statistics: &CorpusStatistics) -> (u64, u64) {
     let body = schema().1.body;
     let term = Term::from_field_text(body, "river");
     let known = statistics
-        .of(body, std::slice::from_ref(&term), &Never)
+        .term_statistics(body, std::slice::from_ref(&term), &Never)
         .unwrap()
         .unwrap();
     (known.total_num_tokens(body).unwrap(), known.doc_freq(&term).unwrap())
@@ -57,7 +57,7 @@ fn statistics_of_some_documents_are_those_of_an_index_of_these_alone() {
         .collect();
     let mine: Vec<&String> = texts.iter().step_by(3).collect();
     let alone = shard(&dir.path().join("alone"), &mine, None);
-    let expected = told(&CorpusStatistics::new([&alone]));
+    let expected = counted(&CorpusStatistics::new([&alone]));
     for (name, within) in [("whole", None), ("merged", Some(1))] {
         let all: Vec<&String> = texts.iter().collect();
         let (first, second) = all.split_at(30);
@@ -69,12 +69,12 @@ fn statistics_of_some_documents_are_those_of_an_index_of_these_alone() {
             nodes
         });
         let all = CorpusStatistics::new(&shards);
-        assert_eq!(told(&all.within(nodes.to_vec().into()).unwrap()), expected, "{name}");
+        assert_eq!(counted(&all.within(nodes.to_vec().into()).unwrap()), expected, "{name}");
         let lengths = shards[0].lengths.as_ref().unwrap();
-        let total = (0..30).map(|node| lengths.of(node)).sum::<u64>();
+        let total = (0..30).map(|node| lengths.get(node)).sum::<u64>();
         assert_eq!(
             total,
-            told(&CorpusStatistics::new([&shards[0]])).0,
+            counted(&CorpusStatistics::new([&shards[0]])).0,
             "those of the whole shard"
         );
     }
@@ -101,5 +101,5 @@ fn short_documents_need_no_file_and_a_damaged_one_is_refused() {
     let shard = TextShard::open(&path).unwrap();
     let mut nodes = NodeSet::new(2);
     nodes.insert(0);
-    assert!(told(&CorpusStatistics::new([&shard]).within(vec![nodes].into()).unwrap()).0 > 0);
+    assert!(counted(&CorpusStatistics::new([&shard]).within(vec![nodes].into()).unwrap()).0 > 0);
 }

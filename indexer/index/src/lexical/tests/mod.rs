@@ -4,6 +4,8 @@ mod column;
 mod documents;
 mod earlier;
 mod filter;
+mod filter_oracle;
+mod joint_values;
 mod languages;
 mod lengths;
 mod wand;

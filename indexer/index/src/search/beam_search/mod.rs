@@ -13,13 +13,15 @@
 //! 4. stop as the [`StopRule`] says;
 //! 5. **rescore** the best `k` and a few more from the vectors themselves.
 //!
-//! `filtered.rs` says what differs through a filter, `end.rs` what becomes of questions that the rule is not meant for,
-//! `rescore.rs` which candidates become hits, `left_out.rs` how a search walks past a slot.
+//! `start.rs` says how a search begins, `filtered.rs` what differs through a filter, `end.rs` what becomes of questions
+//! that the rule is not meant for, `rescore.rs` which candidates become hits, `left_out.rs` how a search walks past a
+//! slot.
 
 mod end;
 mod filtered;
 mod left_out;
 mod rescore;
+mod start;
 
 use super::candidates::CandidateQueue;
 use super::params::{Far, MinCompetitive, OutOfDistribution, SearchParams, StopRule};
@@ -27,7 +29,7 @@ use super::rescore::{SPARE, rescored, rescored_filtered};
 use super::slot_set::SlotSet;
 use super::view::ShardView;
 use super::visited::VisitedSet;
-use super::{Completeness, Cost, ExactRows, NodeSet, Scored, SearchHits, SlotLinks};
+use super::{Completeness, ExactRows, NodeSet, Scored, SearchHits, SlotLinks};
 use crate::quant::PreparedQuery;
 
 /// Allowed slots that an expansion looks for before it follows no more links of others.
@@ -179,92 +181,13 @@ pub(super) struct SearchState {
     estimates: Vec<f32>,
     /// The best refined candidates that are allowed, best first, by slot.
     best: Vec<Scored>,
-    /// Where other shards have hits.
+    /// What is competitive, where other shards have hits.
     competitive: Option<Competitive>,
 }
 
 impl SearchState {
     pub(super) fn is_idle(&self) -> bool {
         self.fetch == Fetch::Idle
-    }
-
-    /// Starts at the slot `start`; the descent to it took `estimated` estimates. `prepared` holds the question, whose
-    /// number is `query`.
-    pub(super) fn start<L: SlotLinks + ?Sized, R: ?Sized>(
-        &mut self,
-        search: &BeamSearch<'_, L, R>,
-        start: u32,
-        estimated: u64,
-    ) {
-        self.competitive = search.min_competitive.and_then(|others| {
-            let score = others
-                .scores
-                .get(self.query)
-                .copied()
-                .filter(|score| score.is_finite())?;
-            let (length, own) = (self.prepared.length(), others.own_margin.unwrap_or(search.rule.margin));
-            Some(Competitive {
-                least: score - others.margin * length,
-                own_margin: own * length,
-            })
-        });
-        self.expanded = 0;
-        self.met_allowed = 0;
-        self.found.hits.clear();
-        self.found.cost = Cost {
-            estimated,
-            ..Cost::default()
-        };
-        let is_complete = search.allowed.is_none_or(|allowed| allowed.is_complete);
-        self.found.completeness = if is_complete {
-            Completeness::Complete
-        } else {
-            Completeness::Damaged
-        };
-        self.is_out_of_distribution = false;
-        self.is_far = self.starts_far(search, start);
-        self.start_at(search, start);
-    }
-
-    /// Forgets what was visited, and starts at a slot, and at allowed ones where those alone are candidates.
-    fn start_at<L: SlotLinks + ?Sized, R: ?Sized>(&mut self, search: &BeamSearch<'_, L, R>, start: u32) {
-        self.start = start;
-        self.rule = self.chosen_rule(search);
-        self.is_walked = search.left_out(self.query) == Some(start);
-        self.candidates.clear();
-        self.visited.reset(search.shard.codes.len());
-        if let Some(slot) = search.left_out(self.query) {
-            self.visited.insert(slot);
-        }
-        self.best.clear();
-        self.fetch = Fetch::Links;
-        if self.is_far {
-            // Without a margin it means nothing.
-            self.competitive = None;
-        }
-        if self.is_given_up(search) {
-            self.found.worsen(Completeness::Limited);
-        } else if self.visited.insert(start) || search.left_out(self.query) == Some(start) {
-            // Infinite, so that it is the first candidate, and refined at once.
-            self.candidates.push(f32::INFINITY, start);
-        }
-        if let Some(allowed) = self.two_hop(search).filter(|_| self.candidates.peek().is_some()) {
-            self.start_among(search, allowed);
-        }
-    }
-
-    fn chosen_rule<L: ?Sized, R: ?Sized>(&self, search: &BeamSearch<'_, L, R>) -> StopRule {
-        let rule = if self.is_far {
-            search.far_rule
-        } else if self.is_out_of_distribution {
-            search.beam_rule
-        } else {
-            search.rule
-        };
-        StopRule {
-            margin: rule.margin * self.prepared.length(),
-            ..rule
-        }
     }
 
     /// One step; true when the search is over and `found` holds its hits.

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use proptest::prelude::*;
 
 use super::super::*;
-use super::beam_search::{DIM, World};
+use super::beam_world::{DIM, World};
 use crate::model::Metric;
 
 const ROWS: u32 = 1_500;
@@ -69,7 +69,9 @@ fn a_scan_of_codes_finds_what_the_exact_scan_finds() {
 proptest! {
     #[test]
     fn a_scan_has_as_many_hits_as_there_are(
-        allowed in prop::collection::btree_set(0..ROWS, 0..700), k in prop_oneof![0usize..4, 0usize..800], query in 0usize..60,
+        allowed in prop::collection::btree_set(0..ROWS, 0..700),
+        k in prop_oneof![0usize..4, 0usize..800],
+        query in 0usize..60,
     ) {
         // Built once for all cases.
         static WORLD: std::sync::OnceLock<World> = std::sync::OnceLock::new();

@@ -1,6 +1,7 @@
 //! The graph search against the scan, and the scan against a plain sort.
 
 mod beam_search;
+mod beam_world;
 mod code_scan;
 mod filtered;
 
@@ -123,7 +124,8 @@ fn the_scan_returns_every_tie_of_the_last_hit() {
 proptest! {
     #[test]
     fn top_k_agrees_with_a_sort(scores in prop::collection::vec(-3i8..3, 0..80), k in 0usize..20) {
-        let items: Vec<Scored> = scores.iter().enumerate().map(|(node, score)| Scored { node: node as u32, score: f32::from(*score) }).collect();
+        let scores = scores.iter().map(|score| f32::from(*score));
+        let items: Vec<Scored> = (0..).zip(scores).map(|(node, score)| Scored { node, score }).collect();
         let mut best = TopK::new(k);
         for item in &items {
             best.offer(*item);

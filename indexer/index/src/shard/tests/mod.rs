@@ -212,13 +212,13 @@ fn the_place_of_a_document_is_that_of_the_exact_ranking() {
         let ranking = shard.search_exact(query, N as usize, None).hits;
         for (place, hit) in (0u64..).zip(&ranking) {
             assert_eq!(
-                shard.ahead_of(query, (hit.score, shard.keys().key(hit.node)), None, &Never),
+                shard.ahead_of(query, hit.score, shard.keys().key(hit.node), None, &Never),
                 Some(place)
             );
         }
         let stop = || true;
-        assert_eq!(shard.ahead_of(query, (0.0, ""), None, &stop), None);
-        assert_eq!(shard.ahead_of(&query[1..], (0.0, ""), None, &Never), None);
+        assert_eq!(shard.ahead_of(query, 0.0, "", None, &stop), None);
+        assert_eq!(shard.ahead_of(&query[1..], 0.0, "", None, &Never), None);
     }
 }
 

@@ -40,7 +40,7 @@ fn total(sums: [__m256; SUMS]) -> f32 {
 /// Inner product.
 #[target_feature(enable = "avx2,fma")]
 pub(in super::super) fn dot(a: &[f32], b: &[f32]) -> f32 {
-    total(padded_sums((a, b), _mm256_setzero_ps(), |sum, a, b| {
+    total(padded_sums(a, b, _mm256_setzero_ps(), |sum, a, b| {
         _mm256_fmadd_ps(load(a), load(b), sum)
     }))
 }
@@ -48,7 +48,7 @@ pub(in super::super) fn dot(a: &[f32], b: &[f32]) -> f32 {
 /// Squared Euclidean distance.
 #[target_feature(enable = "avx2,fma")]
 pub(in super::super) fn squared_l2(a: &[f32], b: &[f32]) -> f32 {
-    total(padded_sums((a, b), _mm256_setzero_ps(), |sum, a, b| {
+    total(padded_sums(a, b, _mm256_setzero_ps(), |sum, a, b| {
         let difference = _mm256_sub_ps(load(a), load(b));
         _mm256_fmadd_ps(difference, difference, sum)
     }))
@@ -57,7 +57,7 @@ pub(in super::super) fn squared_l2(a: &[f32], b: &[f32]) -> f32 {
 /// Inner product of a query and a row of half precision.
 #[target_feature(enable = "avx2,fma,f16c")]
 pub(in super::super) fn dot_f16(query: &[f32], row: &[f16]) -> f32 {
-    total(padded_sums((query, row), _mm256_setzero_ps(), |sum, q, r| {
+    total(padded_sums(query, row, _mm256_setzero_ps(), |sum, q, r| {
         _mm256_fmadd_ps(load(q), load_f16(r), sum)
     }))
 }

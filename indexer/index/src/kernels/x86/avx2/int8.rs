@@ -46,7 +46,7 @@ fn totals(sums: [__m256i; 4]) -> [i32; 4] {
 #[target_feature(enable = "avx2")]
 pub(in super::super) fn dot_i8(query: &[i8], row: &[u8]) -> i32 {
     let zero = _mm256_setzero_si256();
-    let [even, odd] = padded_sums((query, row), zero, |sum, q, r| add(sum, load_query(q), r));
+    let [even, odd] = padded_sums(query, row, zero, |sum, q, r| add(sum, load_query(q), r));
     totals([even, odd, zero, zero])
         .iter()
         .fold(0i32, |sum, part| sum.wrapping_add(*part))

@@ -61,7 +61,8 @@ fn total(sums: [__m512; SUMS]) -> f32 {
 #[target_feature(enable = "avx512f")]
 pub(in super::super) fn dot(a: &[f32], b: &[f32]) -> f32 {
     total(sums(
-        (a, b),
+        a,
+        b,
         _mm512_setzero_ps(),
         |sum, a, b| _mm512_fmadd_ps(load(a), load(b), sum),
         |sum, a, b| _mm512_fmadd_ps(load_rest(a), load_rest(b), sum),
@@ -76,7 +77,8 @@ pub(in super::super) fn squared_l2(a: &[f32], b: &[f32]) -> f32 {
         _mm512_fmadd_ps(difference, difference, sum)
     };
     total(sums(
-        (a, b),
+        a,
+        b,
         _mm512_setzero_ps(),
         |sum, a, b| add(sum, load(a), load(b)),
         |sum, a, b| add(sum, load_rest(a), load_rest(b)),
@@ -87,7 +89,8 @@ pub(in super::super) fn squared_l2(a: &[f32], b: &[f32]) -> f32 {
 #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
 pub(in super::super) fn dot_f16(query: &[f32], row: &[f16]) -> f32 {
     total(sums(
-        (query, row),
+        query,
+        row,
         _mm512_setzero_ps(),
         |sum, q, r| _mm512_fmadd_ps(load(q), load_f16(r), sum),
         |sum, q, r| _mm512_fmadd_ps(load_rest(q), load_f16_rest(r), sum),

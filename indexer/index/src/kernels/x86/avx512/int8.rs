@@ -44,7 +44,8 @@ fn totals(sums: [__m512i; 4]) -> [i32; 4] {
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
 pub(in super::super) fn dot_i8(query: &[i8], row: &[u8]) -> i32 {
     let [even, odd] = sums(
-        (query, row),
+        query,
+        row,
         _mm512_setzero_si512(),
         |sum, q: &[i8; LANES], r: &[u8; LANES]| _mm512_dpbusd_epi32(sum, transmute!(*r), transmute!(*q)),
         |sum, q, r| _mm512_dpbusd_epi32(sum, load_rest(r), load_rest(q.as_bytes())),

@@ -2,29 +2,24 @@
 //! no shards; nothing here opens them.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+mod place;
+
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use dyad_files::DirLock;
-use dyad_index::TextLanguage;
-use dyad_index::manifest::{self, FileEntry, Manifest, ReaderLock, ShardEntry};
+use dyad_index::manifest;
+use dyad_index::manifest::ReaderLock;
 use dyad_index::storage::WriteLock;
-use dyad_index::{Metric, ModelRecord};
-use dyad_store::{Cache, Error, Mirror, PushOptions, RemoteStore, push};
+use dyad_store::{Cache, Error, Mirror, RemoteStore};
+use object_store::ObjectStoreExt as _;
 use object_store::memory::InMemory;
 use object_store::path::Path as ObjectPath;
-use object_store::{ObjectStore, ObjectStoreExt as _};
-use tempfile::TempDir;
 
-/// Bytes of a shard; a manifest has few in comparison.
-const SHARD: u64 = 100_000;
-
-fn always() -> bool {
-    true
-}
+use place::{Place, SHARD, always};
 
 /// True for the first `steps` calls.
 fn times(steps: usize) -> impl Fn() -> bool + Sync {
@@ -32,90 +27,6 @@ fn times(steps: usize) -> impl Fn() -> bool + Sync {
     move || {
         left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1))
             .is_ok()
-    }
-}
-
-/// An index that is made and pushed generation by generation, and the folder of a cache.
-struct Place {
-    folder: TempDir,
-    store: Arc<InMemory>,
-}
-
-impl Place {
-    fn new() -> Self {
-        let folder = TempDir::new().unwrap();
-        fs_err::create_dir(folder.path().join("index")).unwrap();
-        Self {
-            folder,
-            store: Arc::new(InMemory::new()),
-        }
-    }
-
-    fn remote(&self, url: &str) -> RemoteStore {
-        RemoteStore::of(url, Arc::clone(&self.store) as Arc<dyn ObjectStore>, "wiki")
-    }
-
-    /// Publishes and pushes a generation of these shards.
-    async fn push(&self, generation: u64, shards: &[&str]) {
-        let index = self.folder.path().join("index");
-        let shards = shards.iter().map(|id| shard(&index, id)).collect();
-        let (name, fingerprint) = ("m".to_owned(), "f".to_owned());
-        let model = ModelRecord {
-            name,
-            fingerprint,
-            dim: 1,
-            metric: Metric::Cosine,
-            max_tokens: 1,
-        };
-        let manifest = Manifest {
-            format_version: 2,
-            generation,
-            parent: None,
-            created_unix_s: generation,
-            tool: "test".into(),
-            model,
-            context: None,
-            logit_scale: None,
-            min_recall: None,
-            language: TextLanguage::English,
-            change: None,
-            shards,
-        };
-        manifest::publish(&index, &manifest, &WriteLock::acquire(&index).unwrap()).unwrap();
-        push(&index, &self.remote("memory://wiki"), &PushOptions::default(), &always)
-            .await
-            .unwrap();
-    }
-
-    fn cache(&self) -> PathBuf {
-        self.folder.path().join("cache")
-    }
-
-    /// The mirror in a cache with room for `shards` shards.
-    fn mirror(&self, shards: Option<u64>) -> Mirror {
-        let limit = shards.map(|shards| shards * SHARD + SHARD / 2);
-        Cache::new(&self.cache(), limit).mirror(self.remote("memory://wiki"))
-    }
-}
-
-/// Writes a shard of one file.
-fn shard(index: &Path, id: &str) -> ShardEntry {
-    let folder = index.join("shards").join(id);
-    fs_err::create_dir_all(&folder).unwrap();
-    let bytes: Vec<u8> = id.bytes().cycle().take(SHARD as usize).collect();
-    fs_err::write(folder.join("dense.dyad"), &bytes).unwrap();
-    let file = FileEntry {
-        path: "dense.dyad".into(),
-        bytes: SHARD,
-        crc32c: crc32c::crc32c(&bytes),
-    };
-    ShardEntry {
-        id: id.into(),
-        documents: 1,
-        files: vec![file],
-        deleted: None,
-        metadata: None,
-        calibration: None,
     }
 }
 
@@ -138,7 +49,7 @@ fn kept(mirror: &Mirror) -> (Vec<u64>, String) {
     )
 }
 
-fn is(generations: &[u64], shards: &str) -> (Vec<u64>, String) {
+fn expected(generations: &[u64], shards: &str) -> (Vec<u64>, String) {
     (generations.to_vec(), shards.to_owned())
 }
 
@@ -150,18 +61,21 @@ async fn the_oldest_generations_make_room_and_what_is_read_stays() {
         place.push(generation, &ids).await;
         mirror.refresh(&always).await.unwrap();
     }
-    assert_eq!(kept(&mirror), is(&[1, 2], "a b c"));
+    assert_eq!(kept(&mirror), expected(&[1, 2], "a b c"));
     // The next generation needs one shard more: only `a` goes, for another generation names `b`.
     place.push(3, &["c", "d"]).await;
     let reading = ReaderLock::acquire(mirror.directory(), 2).unwrap();
     let pulled = mirror.refresh(&always).await.unwrap();
     assert_eq!((pulled.generation, pulled.files, pulled.present), (3, 1, 1));
-    assert_eq!(kept(&mirror), is(&[2, 3], "b c d"));
+    assert_eq!(kept(&mirror), expected(&[2, 3], "b c d"));
     // A generation that is read is not removed for the next one; once nobody reads it, it is.
     place.push(4, &["d", "e"]).await;
     let error = mirror.refresh(&always).await.unwrap_err();
     assert!(matches!(error, Error::NoRoom { generation: 4, .. }), "{error}");
-    assert_eq!((kept(&mirror), mirror.generation()), (is(&[2, 3], "b c d"), Some(3)));
+    assert_eq!(
+        (kept(&mirror), mirror.generation()),
+        (expected(&[2, 3], "b c d"), Some(3))
+    );
     drop(reading);
     // Nor is anything of a neighbour that cannot be read.
     let damaged = place.cache().join("damaged");
@@ -171,12 +85,12 @@ async fn the_oldest_generations_make_room_and_what_is_read_stays() {
     mirror.refresh(&always).await.unwrap();
     assert_eq!(
         (kept(&mirror), names(&damaged.join("shards"))),
-        (is(&[3, 4], "c d e"), "x".to_owned())
+        (expected(&[3, 4], "c d e"), "x".to_owned())
     );
     // A generation of files that are there: nothing is fetched, nor removed.
     place.push(5, &["c", "d"]).await;
     assert_eq!(mirror.refresh(&always).await.unwrap().files, 0);
-    assert_eq!(kept(&mirror), is(&[3, 4, 5], "c d e"));
+    assert_eq!(kept(&mirror), expected(&[3, 4, 5], "c d e"));
 }
 
 #[tokio::test]
@@ -206,7 +120,7 @@ async fn what_does_not_fit_is_refused_with_the_figures() {
         assert!(text.contains(part), "{part}: {text}");
     }
     assert!(!error.is_transient());
-    assert_eq!((kept(&mirror), mirror.generation()), (is(&[1], "a"), Some(1)));
+    assert_eq!((kept(&mirror), mirror.generation()), (expected(&[1], "a"), Some(1)));
     // Another index of the cache counts, and what it has no use for any more makes room for this one.
     let other = Cache::new(&place.cache(), None).mirror(place.remote("memory://news"));
     assert!(other.directory() != mirror.directory());
@@ -218,9 +132,12 @@ async fn what_does_not_fit_is_refused_with_the_figures() {
     );
     place.push(3, &["c"]).await;
     other.refresh(&always).await.unwrap();
-    assert_eq!(kept(&other), is(&[2, 3], "b c"));
+    assert_eq!(kept(&other), expected(&[2, 3], "b c"));
     place.mirror(Some(3)).refresh(&always).await.unwrap();
-    assert_eq!((kept(&other), kept(&mirror)), (is(&[3], "c"), is(&[1, 3], "a c")));
+    assert_eq!(
+        (kept(&other), kept(&mirror)),
+        (expected(&[3], "c"), expected(&[1, 3], "a c"))
+    );
 }
 
 #[tokio::test]
@@ -244,7 +161,10 @@ async fn a_restart_fetches_what_is_missing_and_needs_no_store_for_what_it_has() 
     drop(other);
     let pulled = mirror.refresh(&always).await.unwrap();
     assert!(pulled.files >= 1 && pulled.files <= 4 && pulled.is_new, "{pulled:?}");
-    assert_eq!((kept(&mirror), mirror.generation()), (is(&[1], "a b c d e f"), Some(1)));
+    assert_eq!(
+        (kept(&mirror), mirror.generation()),
+        (expected(&[1], "a b c d e f"), Some(1))
+    );
     let pointer = mirror.look().await.unwrap();
     assert_eq!(
         pointer,
@@ -261,7 +181,7 @@ async fn a_restart_fetches_what_is_missing_and_needs_no_store_for_what_it_has() 
     assert_eq!((pulled.generation, pulled.files), (3, 1));
     assert_eq!(
         (kept(&mirror), names(&staged)),
-        (is(&[1, 3], "a b c d e f h i"), String::new())
+        (expected(&[1, 3], "a b c d e f h i"), String::new())
     );
     // Back to the generation before, which a refresh ends.
     let back = || manifest::point_to(mirror.directory(), 1, &WriteLock::acquire(mirror.directory()).unwrap());
@@ -274,7 +194,7 @@ async fn a_restart_fetches_what_is_missing_and_needs_no_store_for_what_it_has() 
     fs_err::remove_file(mirror.directory().join("shards/h/dense.dyad")).unwrap();
     assert_eq!(mirror.refresh(&always).await.unwrap().files, 1);
     // Without the store.
-    let gone = RemoteStore::of("memory://wiki", Arc::new(InMemory::new()), "wiki");
+    let gone = RemoteStore::from_store("memory://wiki", Arc::new(InMemory::new()), "wiki");
     let restarted = Cache::new(&place.cache(), None).mirror(gone);
     assert!(restarted.look().await.unwrap_err().is_transient());
     assert_eq!(
@@ -346,7 +266,7 @@ async fn one_generation_before_the_current_one_is_kept_and_leftovers_go() {
     }
     let reading = ReaderLock::acquire(mirror.directory(), 1).unwrap();
     assert_eq!(mirror.tidy(Some(2)).unwrap(), [3]);
-    assert_eq!(kept(&mirror), is(&[1, 2, 4], "a b d"));
+    assert_eq!(kept(&mirror), expected(&[1, 2, 4], "a b d"));
     drop(reading);
     // As a process leaves them that was killed while it pulled, or removed.
     for left in ["shards/x", "shards/y", ".removed/shards/x"] {
@@ -355,7 +275,7 @@ async fn one_generation_before_the_current_one_is_kept_and_leftovers_go() {
         fs_err::write(left.join("dense.dyad"), "x").unwrap();
     }
     assert_eq!(mirror.tidy(None).unwrap(), [1]);
-    assert_eq!(kept(&mirror), is(&[2, 4], "b d"));
+    assert_eq!(kept(&mirror), expected(&[2, 4], "b d"));
     assert!(!mirror.directory().join(".removed").exists());
 }
 
@@ -382,7 +302,7 @@ async fn another_index_under_the_same_url_is_told() {
         error.to_string().contains(&mirror.directory().display().to_string()),
         "{error}"
     );
-    assert_eq!((kept(&mirror), mirror.generation()), (is(&[1], "a"), Some(1)));
+    assert_eq!((kept(&mirror), mirror.generation()), (expected(&[1], "a"), Some(1)));
 }
 
 #[test]

@@ -1,173 +1,49 @@
-//! Verification of an index: reads every byte, checks every invariant, and names each problem by file and section.
+//! All that belongs to one shard: its vectors and texts, deletions, changed metadata, calibration.
 
 use std::path::Path;
 
-use dyad_files::crc32c_of_file_until;
-
+use super::files::{check_file, check_files};
+use super::findings::{BETWEEN_CHECKS, Findings, MAX_LISTED};
 use crate::calibration::Calibration;
-use crate::cancel::{Cancel, Never};
+use crate::cancel::Cancel;
 use crate::deletions::{DeletedTerms, Deletions};
-use crate::error::{Error, Result};
 use crate::ground_truth::GroundTruth;
 use crate::lexical::{MetadataUpdates, PassagePlaces, TextShard};
 use crate::manifest::{
-    self, CALIBRATIONS_DIR, CalibrationEntry, DELETIONS_DIR, DeletedEntry, FileEntry, METADATA_DIR, Manifest,
-    MetadataEntry, ReaderLock, SHARDS_DIR, ShardEntry,
+    CALIBRATIONS_DIR, CalibrationEntry, DELETIONS_DIR, DeletedEntry, METADATA_DIR, MetadataEntry, SHARDS_DIR,
+    ShardEntry,
 };
 use crate::model::ModelRecord;
 use crate::shard::{DENSE_FILE, DOCUMENTS_DIR, DenseShard, TEXT_DIR};
 
-/// Differences between vectors and texts that are listed one by one.
-const MAX_LISTED: usize = 10;
-
-/// What a verification found.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Findings {
-    /// The generation checked.
-    pub generation: u64,
-    /// Files read.
-    pub files: u64,
-    /// Bytes read.
-    pub bytes: u64,
-    /// One line per problem; empty for a valid index.
-    pub problems: Vec<String>,
-    /// Whether the check was cancelled: there may be more problems.
-    pub stopped: bool,
-    /// Why the check could not be made, such as too few files. Says nothing of the index.
-    pub prevented: Option<String>,
-}
-
-impl Findings {
-    /// Notes what could not be read, or that nothing could be.
-    fn failed(&mut self, error: &Error) {
-        if error.is_shortage() {
-            self.stopped = true;
-            self.prevented = Some(error.to_string());
-        } else {
-            self.note(error);
-        }
-    }
-
-    fn note(&mut self, problem: impl std::fmt::Display) {
-        self.problems.push(problem.to_string());
-    }
-
-    fn differ(&mut self, path: &Path, part: &str, expected: &str, got: &str) {
-        self.note(format!("`{}`, {part}: expected {expected}, got {got}", path.display()));
-    }
-}
-
-/// Documents compared between two checks for cancellation.
-const BETWEEN_CHECKS: u32 = 1 << 10;
-
-/// Checks the generation that `CURRENT` names, and the manifests of all others. Damage is a finding; an index that is
-/// not there, or whose current manifest cannot be read, is an error.
-pub fn verify_current(index: &Path) -> Result<Findings> {
-    let current = manifest::current(index)?;
-    let mut findings = verify(index, &current, &Never);
-    for generation in manifest::generations(index)?
-        .into_iter()
-        .filter(|generation| *generation != current.generation)
-    {
-        match manifest::load(index, generation) {
-            // It was removed meanwhile.
-            Ok(_) | Err(Error::NoGeneration { .. }) => {}
-            Err(error) => findings.failed(&error),
-        }
-    }
-    Ok(findings)
-}
-
-/// Checks a generation: its files against the manifest's checksums, every section of the vectors, and that node `i` and
-/// document `i` have the same key. A cancelled check returns the problems found so far.
-pub fn verify(index: &Path, manifest: &Manifest, cancel: &dyn Cancel) -> Findings {
-    let mut findings = Findings {
-        generation: manifest.generation,
-        ..Findings::default()
-    };
-    let _lock = match ReaderLock::acquire(index, manifest.generation) {
-        Ok(lock) => lock,
-        Err(error) => {
-            findings.failed(&error);
-            return findings;
-        }
-    };
-    let mut valid = Vec::with_capacity(manifest.shards.len());
-    for entry in &manifest.shards {
-        valid.extend(verify_shard(index, entry, &manifest.model, cancel, &mut findings));
-        if findings.stopped {
-            return findings;
-        }
-    }
-    compare_shards(&valid, cancel, &mut findings);
-    findings
-}
-
 /// A shard without problems, and its deletions.
-struct Valid {
-    id: String,
-    dense: DenseShard,
+pub(super) struct VerifiedShard {
+    pub(super) id: String,
+    pub(super) dense: DenseShard,
     deletions: Option<Deletions>,
 }
 
-impl Valid {
-    fn has(&self, key: &str) -> bool {
+impl VerifiedShard {
+    pub(super) fn has(&self, key: &str) -> bool {
         let found = self.dense.find(key).ok().flatten();
         found.is_some_and(|node| self.is_live(node))
     }
 
-    fn is_live(&self, node: u32) -> bool {
+    pub(super) fn is_live(&self, node: u32) -> bool {
         self.deletions
             .as_ref()
             .is_none_or(|deletions| deletions.live.contains(node))
     }
 }
 
-/// In every generation each key is live in at most one shard.
-fn compare_shards(shards: &[Valid], cancel: &dyn Cancel, findings: &mut Findings) {
-    let pairs = shards
-        .iter()
-        .enumerate()
-        .flat_map(|(at, one)| shards.iter().skip(at + 1).map(move |other| (one, other)));
-    let mut repeated = 0;
-    for (one, other) in pairs {
-        let (few, many) = if one.dense.len() < other.dense.len() {
-            (one, other)
-        } else {
-            (other, one)
-        };
-        let keys = few.dense.keys();
-        for node in (0..few.dense.len() as u32).filter(|node| few.is_live(*node)) {
-            if node.is_multiple_of(BETWEEN_CHECKS) && cancel.is_cancelled() {
-                findings.stopped = true;
-                return;
-            }
-            if many.has(keys.key(node)) {
-                repeated += 1;
-                if repeated <= MAX_LISTED {
-                    findings.note(format!(
-                        "key `{}` is live in the shards {} and {}",
-                        keys.key(node),
-                        one.id,
-                        other.id
-                    ));
-                }
-            }
-        }
-    }
-    if repeated > MAX_LISTED {
-        findings.note(format!("{repeated} keys are live in more than one shard"));
-    }
-}
-
 /// The shard, where nothing is wrong with it.
-fn verify_shard(
+pub(super) fn verify_shard(
     index: &Path,
     entry: &ShardEntry,
     model: &ModelRecord,
     cancel: &dyn Cancel,
     findings: &mut Findings,
-) -> Option<Valid> {
+) -> Option<VerifiedShard> {
     let dir = &index.join(SHARDS_DIR).join(&entry.id);
     let before = findings.problems.len();
     let mut text_is_intact = true;
@@ -215,7 +91,7 @@ fn verify_shard(
     if let Some(calibration) = &entry.calibration {
         verify_calibration(index, calibration, &dense, cancel, findings);
     }
-    (findings.problems.len() == before && !findings.stopped).then(|| Valid {
+    (findings.problems.len() == before && !findings.stopped).then(|| VerifiedShard {
         id: entry.id.clone(),
         dense,
         deletions,
@@ -323,52 +199,6 @@ fn verify_updates(
             Err(error) => return findings.failed(&error),
         }
     }
-}
-
-/// The same as [`check_file`] for all files of a directory.
-fn check_files(dir: &Path, files: &[FileEntry], cancel: &dyn Cancel, findings: &mut Findings) -> bool {
-    let intact = files
-        .iter()
-        .filter(|file| check_file(dir, file, cancel, findings))
-        .count();
-    intact == files.len()
-}
-
-/// Length and checksum of a file against the manifest; says whether they hold.
-fn check_file(dir: &Path, file: &FileEntry, cancel: &dyn Cancel, findings: &mut Findings) -> bool {
-    let path = dir.join(&file.path);
-    let (bytes, crc32c) = match crc32c_of_file_until(&path, Some(&|| cancel.is_cancelled())) {
-        Ok(Some(read)) => read,
-        Ok(None) => {
-            findings.stopped = true;
-            return false;
-        }
-        Err(error) => {
-            findings.failed(&error.into());
-            return false;
-        }
-    };
-    findings.files += 1;
-    findings.bytes += bytes;
-    if bytes != file.bytes {
-        findings.differ(
-            &path,
-            "length",
-            &format!("{} bytes", file.bytes),
-            &format!("{bytes} bytes"),
-        );
-        return false;
-    }
-    if crc32c != file.crc32c {
-        findings.differ(
-            &path,
-            "checksum of the file",
-            &format!("{:08x}", file.crc32c),
-            &format!("{crc32c:08x}"),
-        );
-        return false;
-    }
-    true
 }
 
 /// Checks `dense.dyad` by section, so that damage is located. Returns the shard where it is valid.

@@ -11,7 +11,8 @@ use dyad_index::snapshot::{DocumentHit, Snapshot, SnapshotColumns};
 use dyad_proto::limits::MAX_K;
 use dyad_proto::v1::Mode;
 
-use super::batch::{Allowed, BatchItem, PartResults, QuestionBatch, QuestionVector, Timed};
+use super::batch::{BatchItem, QuestionBatch, QuestionVector, SearchedIndex};
+use super::part_results::{Allowed, PartResults, Timed};
 use crate::error::{Error, Result};
 use crate::plan::{GroupBy, WIDER};
 use crate::run::resources::cancellation::SearchCancellation;
@@ -30,7 +31,7 @@ const NODES_BETWEEN_CHECKS: u32 = 4096;
 pub(in crate::run) struct HitGroup {
     /// Absent where the document has none.
     pub(in crate::run) value: Option<FieldValue>,
-    /// At most as many as are wanted of each group.
+    /// The hits of the group, at most as many as are wanted of each.
     pub(in crate::run) hits: Vec<DocumentHit>,
 }
 
@@ -84,7 +85,7 @@ struct GroupValues<'a> {
 }
 
 impl GroupValues<'_> {
-    fn of(&mut self, shard: usize, node: u32) -> Result<Option<FieldValue>> {
+    fn read(&mut self, shard: usize, node: u32) -> Result<Option<FieldValue>> {
         let owner = match self.columns.as_ref().map(|columns| columns.value(shard, node)) {
             Some(ColumnValue::Absent) => return Ok(None),
             Some(ColumnValue::Shared(number)) => Owner::Shared(shard, number),
@@ -109,46 +110,23 @@ impl GroupValues<'_> {
     ) -> Result<bool> {
         let snapshot = self.snapshot;
         let key = |group: &HitGroup| Some(GroupKey::new(group.value.as_ref(), group.hits.first()?));
-        let found: HashSet<GroupKey> = groups.iter().filter_map(key).collect();
-        let mut left = MOST_LOOKED_AT;
+        let mut others = OtherDocuments {
+            known: groups.iter().filter_map(key).collect(),
+            left: MOST_LOOKED_AT,
+            looked_at: Vec::new(),
+        };
         for (at, shard) in snapshot.shards().iter().enumerate() {
-            let mut looked_at = Vec::new();
-            let mut is_other = |node: u32| -> Result<bool> {
-                if node.is_multiple_of(NODES_BETWEEN_CHECKS) {
-                    cancel.check()?;
-                }
-                match self.columns.as_ref().map(|columns| columns.value(at, node)) {
-                    Some(ColumnValue::Shared(number)) => {
-                        let number = number as usize;
-                        if looked_at.get(number).copied().unwrap_or(false) {
-                            return Ok(false);
-                        }
-                        looked_at.resize(looked_at.len().max(number + 1), false);
-                        looked_at.get_mut(number).into_iter().for_each(|place| *place = true);
-                    }
-                    Some(ColumnValue::Absent) => return Ok(!found.contains(&GroupKey::Alone(at, node))),
-                    Some(ColumnValue::Stored) => {}
-                    None => return Ok(true),
-                }
-                if left == 0 {
-                    return Ok(true);
-                }
-                left -= 1;
-                let hit = DocumentHit {
-                    score: 0.0,
-                    shard: at,
-                    node,
-                };
-                let value = self.of(at, node)?;
-                Ok(!found.contains(&GroupKey::new(value.as_ref(), &hit)))
-            };
+            others.looked_at.clear();
             let nodes = allowed.and_then(|all| all.get(at)).or(shard.live());
             let all: &mut dyn Iterator<Item = u32> = match nodes {
                 Some(nodes) => &mut nodes.iter(),
                 None => &mut (0..shard.dense.len() as u32),
             };
             for node in all {
-                if is_other(node)? {
+                if node.is_multiple_of(NODES_BETWEEN_CHECKS) {
+                    cancel.check()?;
+                }
+                if others.may_have(self, at, node)? {
                     return Ok(true);
                 }
             }
@@ -157,10 +135,52 @@ impl GroupValues<'_> {
     }
 }
 
+/// The documents that are in none of some groups.
+struct OtherDocuments {
+    /// The keys of the groups.
+    known: HashSet<GroupKey>,
+    /// How many stored documents may still be read.
+    left: usize,
+    /// Which values of the shard's column were looked at, by their numbers.
+    looked_at: Vec<bool>,
+}
+
+impl OtherDocuments {
+    /// Whether a document is in none of the groups, or may be, as nothing tells it.
+    fn may_have(&mut self, values: &mut GroupValues<'_>, shard: usize, node: u32) -> Result<bool> {
+        match values.columns.as_ref().map(|columns| columns.value(shard, node)) {
+            Some(ColumnValue::Shared(number)) => {
+                let number = number as usize;
+                if self.looked_at.get(number).copied().unwrap_or(false) {
+                    return Ok(false);
+                }
+                self.looked_at.resize(self.looked_at.len().max(number + 1), false);
+                self.looked_at
+                    .get_mut(number)
+                    .into_iter()
+                    .for_each(|place| *place = true);
+            }
+            Some(ColumnValue::Absent) => return Ok(!self.known.contains(&GroupKey::Alone(shard, node))),
+            Some(ColumnValue::Stored) => {}
+            None => return Ok(true),
+        }
+        if self.left == 0 {
+            return Ok(true);
+        }
+        self.left -= 1;
+        let score = 0.0;
+        let value = values.read(shard, node)?;
+        Ok(!self
+            .known
+            .contains(&GroupKey::new(value.as_ref(), &DocumentHit { score, shard, node })))
+    }
+}
+
 /// The first `wanted` groups of a ranking, with at most `members` hits each.
 fn group(
     ranking: impl Iterator<Item = DocumentHit>,
-    (wanted, members): (usize, usize),
+    wanted: usize,
+    members: usize,
     mut value_of: impl FnMut(&DocumentHit) -> Result<Option<FieldValue>>,
 ) -> Result<Vec<HitGroup>> {
     let mut groups: Vec<HitGroup> = Vec::new();
@@ -242,11 +262,11 @@ impl QuestionBatch {
         let (mut depth, mut deeper, mut before) = (plan.depth(), None, None);
         loop {
             let found = deeper.as_ref().unwrap_or(found);
-            let whole = self.whole_ranking((plan, &item.query), vector, found, usize::MAX)?;
+            let whole = self.whole_ranking(plan, &item.query, vector, found, usize::MAX)?;
             let ranking = plan.above_threshold(&whole).copied();
-            let groups = group(ranking, (wanted, by.hits), |hit| {
+            let groups = group(ranking, wanted, by.hits, |hit| {
                 cancel.check()?;
-                values.of(hit.shard, hit.node)
+                values.read(hit.shard, hit.node)
             })?;
             let is_cut = whole
                 .last()
@@ -292,7 +312,7 @@ impl QuestionBatch {
             }
             depth = next_depth(plan.mode, depth, before == Some(groups.len()));
             before = Some(groups.len());
-            deeper = Some(self.read_deeper(item, (vector, &nodes), found, depth)?);
+            deeper = Some(self.read_deeper(item, vector, &nodes, found, depth)?);
         }
     }
 
@@ -300,7 +320,8 @@ impl QuestionBatch {
     fn read_deeper(
         &self,
         item: &BatchItem,
-        (vector, allowed): (&QuestionVector, &Allowed),
+        vector: &QuestionVector,
+        allowed: &Allowed,
         before: &PartResults,
         depth: usize,
     ) -> Result<PartResults> {
@@ -316,12 +337,12 @@ impl QuestionBatch {
         };
         let cancel: Arc<SearchCancellation> = Arc::clone(&self.cancel);
         let mut batch = Self::new(
-            (
-                Arc::clone(&self.index),
-                Arc::clone(&self.snapshot),
-                self.filters.clone(),
-                self.scope.clone(),
-            ),
+            SearchedIndex {
+                index: Arc::clone(&self.index),
+                snapshot: Arc::clone(&self.snapshot),
+                filters: self.filters.clone(),
+                scope: self.scope.clone(),
+            },
             vec![again],
             1,
             cancel,
@@ -343,82 +364,4 @@ impl QuestionBatch {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The groups of hits whose values are letters; a dot has none.
-    fn groups(letters: &str, wanted: usize, members: usize) -> (Vec<String>, usize) {
-        let hits: Vec<DocumentHit> = (0..letters.len() as u32)
-            .map(|node| DocumentHit {
-                score: 0.0,
-                shard: 0,
-                node,
-            })
-            .collect();
-        let value = |hit: &DocumentHit| {
-            let letter = letters.chars().nth(hit.node as usize).unwrap();
-            (letter != '.').then(|| FieldValue::Text(letter.to_string()))
-        };
-        let mut read = 0;
-        let found = group(hits.into_iter(), (wanted, members), |hit| {
-            read += 1;
-            Ok(value(hit))
-        });
-        let say = |group: HitGroup| {
-            let nodes: String = group.hits.iter().map(|hit| hit.node.to_string()).collect();
-            match group.value {
-                Some(FieldValue::Text(letter)) => format!("{letter}{nodes}"),
-                _ => format!(".{nodes}"),
-            }
-        };
-        (found.unwrap().into_iter().map(say).collect(), read)
-    }
-
-    #[test]
-    fn groups_come_in_the_order_of_their_best_hits_and_no_further_than_needed() {
-        let all = |groups: &[&str], read| (groups.iter().map(|group| (*group).to_owned()).collect::<Vec<_>>(), read);
-        assert_eq!(groups("aabacb", 2, 1), all(&["a0", "b2"], 3));
-        assert_eq!(groups("aabacb", 2, 2), all(&["a01", "b25"], 6));
-        assert_eq!(groups("aabacb", 9, 9), all(&["a013", "b25", "c4"], 6));
-        assert_eq!(groups("a..a.", 3, 2), all(&["a03", ".1", ".2"], 5));
-        assert_eq!(groups("", 3, 1), all(&[], 0));
-        assert_eq!(groups("ab", 0, 1), all(&[], 0));
-    }
-
-    #[test]
-    fn a_ranking_is_read_again_a_few_times_at_most() {
-        let depths = |mode, brings_groups: bool| {
-            let (mut depth, mut all) = (100, Vec::new());
-            while depth < MAX_K as usize {
-                depth = next_depth(mode, depth, !all.is_empty() && !brings_groups);
-                all.push(depth);
-            }
-            all
-        };
-        for mode in [Mode::Dense, Mode::Bm25, Mode::Hybrid] {
-            assert_eq!(depths(mode, true), [400, 1_600, 6_400, 10_000]);
-        }
-        assert_eq!(depths(Mode::Dense, false), [400, 10_000]);
-        // The fused ranking depends on the depth.
-        assert_eq!(depths(Mode::Hybrid, false), [400, 1_600, 6_400, 10_000]);
-    }
-
-    #[test]
-    fn values_of_different_types_are_different_groups() {
-        let hit = DocumentHit {
-            score: 0.0,
-            shard: 1,
-            node: 2,
-        };
-        let key = |value: Option<FieldValue>| GroupKey::new(value.as_ref(), &hit);
-        assert_ne!(
-            key(Some(FieldValue::Text("1".into()))),
-            key(Some(FieldValue::Number(1.0.into())))
-        );
-        assert_ne!(
-            key(Some(FieldValue::Flag(true))),
-            key(Some(FieldValue::Number(1.0.into())))
-        );
-        assert_eq!(key(None), GroupKey::Alone(1, 2));
-    }
-}
+mod tests;

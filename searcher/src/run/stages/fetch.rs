@@ -1,0 +1,130 @@
+//! What an answer shows of its documents: stored fields, snippets, and the text around passages.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use dyad_index::lexical::{Snippet, Snippets};
+use dyad_proto::v1;
+
+use super::answer::{Answer, AnswerHit, reply_document};
+use super::batch::{BatchItem, QuestionBatch, micros};
+use super::surrounding::Surroundings;
+use crate::error::Result;
+use crate::plan::StoredFields;
+use crate::run::resources::reply_memory::ReplyBudget;
+
+impl QuestionBatch {
+    /// Reads the documents of answers that have none yet.
+    pub(in crate::run) fn fetch(&self, answers: &mut [Answer], budget: &ReplyBudget) -> Result<()> {
+        self.items
+            .iter()
+            .zip(answers)
+            .try_for_each(|(item, answer)| fetch(self, item, answer, budget))
+    }
+}
+
+/// About what a hit without its document takes, next to its key, in the answer and in the reply.
+const HIT_BYTES: usize = 128;
+
+fn bytes_of_hits(answer: &Answer) -> usize {
+    let lists = answer
+        .compared
+        .iter()
+        .flat_map(|all| [&all.dense, &all.bm25, &all.hybrid]);
+    let hits = answer.hits.iter().chain(lists.flatten());
+    let with_groups = hits.flat_map(|best| std::iter::once(best).chain(&best.members));
+    with_groups.map(|answer| HIT_BYTES + answer.hit.key.len()).sum()
+}
+
+/// Counts the hits, and reads what is wanted of their documents, and of the other hits' in their groups; an error where
+/// the time or the reply's budget does not suffice.
+pub(super) fn fetch(batch: &QuestionBatch, item: &BatchItem, answer: &mut Answer, budget: &ReplyBudget) -> Result<()> {
+    let (QuestionBatch { snapshot, cancel, .. }, plan) = (batch, &item.plan);
+    budget.take_hits(bytes_of_hits(answer))?;
+    if !plan.wants_documents() {
+        return Ok(());
+    }
+    let fetching = Instant::now();
+    let question = (plan.snippet_bytes > 0).then(|| snapshot.question(&item.query));
+    let weighed = question.as_ref().map(|question| {
+        question
+            .weigh(batch.statistics()?, &**cancel)?
+            .ok_or_else(|| cancel.deadline_error())
+    });
+    let snippets = weighed
+        .transpose()?
+        .map(|weighed| Snippets::new(&weighed, plan.snippet_bytes));
+    let surroundings = if plan.surrounding_bytes > 0 {
+        let scope = batch.allowed_to_caller()?.map(|allowed| Arc::clone(&allowed.shards));
+        Some(Surroundings::new(snapshot, plan.surrounding_bytes, scope))
+    } else {
+        None
+    };
+    let mut filler = HitFiller {
+        batch,
+        fields: &plan.fields,
+        snippets,
+        surroundings,
+        budget,
+    };
+    let lists = answer
+        .compared
+        .as_mut()
+        .map(|all| [&mut all.dense, &mut all.bm25, &mut all.hybrid]);
+    for hit in answer.hits.iter_mut().chain(lists.into_iter().flatten().flatten()) {
+        filler.fill(hit)?;
+        hit.members.iter_mut().try_for_each(|member| filler.fill(member))?;
+    }
+    let timings = answer.timings();
+    (timings.fetch_us, timings.total_us) = (micros(fetching), micros(batch.started));
+    Ok(())
+}
+
+/// Fills hits with what a plan wants of their documents.
+struct HitFiller<'a> {
+    batch: &'a QuestionBatch,
+    fields: &'a StoredFields,
+    /// Makes the snippets, where they are wanted.
+    snippets: Option<Snippets>,
+    /// Reads the text around passages, where it is wanted.
+    surroundings: Option<Surroundings<'a>>,
+    budget: &'a ReplyBudget,
+}
+
+impl HitFiller<'_> {
+    fn fill(&mut self, filled: &mut AnswerHit) -> Result<()> {
+        let AnswerHit { hit, shard, node, .. } = filled;
+        self.batch.cancel.check()?;
+        let document = self.batch.snapshot.document(*shard, *node)?;
+        if let Some(surroundings) = &mut self.surroundings {
+            hit.surrounding = surroundings.read(*shard, *node, &document.text)?;
+            let shown = hit.surrounding.as_ref();
+            self.budget
+                .take_bytes(shown.map_or(0, |shown| shown.before.len() + shown.after.len()))?;
+        }
+        if let Some(snippets) = &self.snippets {
+            let snippet = snippets.extract(&document.text);
+            self.budget
+                .take_bytes(snippet.text.len() + size_of_val(&*snippet.highlights))?;
+            hit.snippet = Some(reply_snippet(snippet));
+        }
+        if *self.fields != StoredFields::None {
+            let document = self.fields.select(document);
+            self.budget.take(&document)?;
+            hit.document = Some(reply_document(document));
+        }
+        Ok(())
+    }
+}
+
+/// A snippet as replies have it.
+fn reply_snippet(snippet: Snippet) -> v1::Snippet {
+    let highlight = |range: std::ops::Range<usize>| v1::Highlight {
+        start: range.start as u32,
+        end: range.end as u32,
+    };
+    v1::Snippet {
+        text: snippet.text,
+        highlights: snippet.highlights.into_iter().map(highlight).collect(),
+    }
+}
