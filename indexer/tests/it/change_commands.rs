@@ -9,20 +9,28 @@ use crate::fixture::{Fixture, document};
 fn changes_say_what_they_did() {
     let fixture = Fixture::new(30);
     assert_eq!(build(&fixture, &["--min-recall", "0.5"]).status.code(), Some(0));
-    let run = |command: &str, more: &[&str]| {
-        dyad_indexer()
-            .arg(command)
-            .arg("--index")
-            .arg(fixture.index())
-            .args(more)
-            .output()
-            .unwrap()
-    };
-    let said = |output: Output| {
-        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-        text(&output.stdout)
-    };
-    let json = |output: Output| serde_json::from_str::<serde_json::Value>(&said(output)).unwrap();
+    append_and_replace(&fixture);
+    delete_and_merge(&fixture);
+    purge_and_collect(&fixture);
+}
+
+fn run(fixture: &Fixture, command: &str, more: &[&str]) -> Output {
+    let mut program = dyad_indexer();
+    program.arg(command).arg("--index").arg(fixture.index());
+    program.args(more).output().unwrap()
+}
+
+fn said(output: &Output) -> String {
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    text(&output.stdout)
+}
+
+fn json(output: &Output) -> serde_json::Value {
+    serde_json::from_str(&said(output)).unwrap()
+}
+
+fn append_and_replace(fixture: &Fixture) {
+    let run = |command: &str, more: &[&str]| run(fixture, command, more);
     let batch: Vec<_> = (28..33).map(document).collect();
     fixture.write_corpus(&batch);
     fixture.write_embeddings("more", crate::fixture::header(), &batch);
@@ -40,7 +48,7 @@ fn changes_say_what_they_did() {
         "{}",
         text(&refused.stderr)
     );
-    let dry = json(run(
+    let dry = json(&run(
         "append",
         &[&source[..], &["--skip-existing", "--dry-run", "--json"]].concat(),
     ));
@@ -48,14 +56,18 @@ fn changes_say_what_they_did() {
         (&dry["generation"], &dry["documents_after"]),
         (&serde_json::Value::Null, &33.into())
     );
-    let added = said(run("append", &[&source[..], &["--skip-existing"]].concat()));
+    let added = said(&run("append", &[&source[..], &["--skip-existing"]].concat()));
     assert!(
         added.contains("generation 2") && added.contains("30 -> 33 documents"),
         "{added}"
     );
     assert!(added.contains("5 read, 3 indexed, 2 unchanged"), "{added}");
-    let replaced = said(run("upsert", &source));
+    let replaced = said(&run("upsert", &source));
     assert!(replaced.contains("5 read, 5 indexed, 5 deleted"), "{replaced}");
+}
+
+fn delete_and_merge(fixture: &Fixture) {
+    let run = |command: &str, more: &[&str]| run(fixture, command, more);
     let keys = fixture.path("keys");
     fs_err::write(&keys, "doc-0000\r\n\ndoc-0001\nabsent\n").unwrap();
     let refused = run("delete", &["--dry-run", "--keys", keys.to_str().unwrap()]);
@@ -65,7 +77,7 @@ fn changes_say_what_they_did() {
         "{}",
         text(&refused.stderr)
     );
-    let deleted = json(run(
+    let deleted = json(&run(
         "delete",
         &["--json", "--allow-missing", "--keys", keys.to_str().unwrap()],
     ));
@@ -74,7 +86,7 @@ fn changes_say_what_they_did() {
         (&change["read"], &change["indexed"], &change["rejected"]),
         (&3.into(), &2.into(), &1.into())
     );
-    let report = json(run("inspect", &["--json"]));
+    let report = json(&run("inspect", &["--json"]));
     assert_eq!(
         (&report["documents"], &report["debt"]["deleted"]),
         (&31.into(), &4.into())
@@ -83,14 +95,19 @@ fn changes_say_what_they_did() {
         (&report["change"]["operation"], &report["min_recall"]["recall"]),
         (&"delete".into(), &0.5.into())
     );
-    assert!(said(run("inspect", &[])).contains("4 deleted documents"));
-    let merged = said(run("merge", &["--all", "--threads", "1"]));
+    assert!(said(&run("inspect", &[])).contains("4 deleted documents"));
+    let merged = said(&run("merge", &["--all", "--threads", "1"]));
     assert!(
         merged.contains("generation 5") && merged.contains("31 -> 31 documents"),
         "{merged}"
     );
+}
+
+fn purge_and_collect(fixture: &Fixture) {
+    let run = |command: &str, more: &[&str]| run(fixture, command, more);
+    let keys = fixture.path("keys");
     fs_err::write(&keys, "doc-0007\nabsent\nabsent\n").unwrap();
-    let purged = json(run(
+    let purged = json(&run(
         "purge",
         &["--json", "--allow-missing", "--keys", keys.to_str().unwrap()],
     ));
@@ -115,13 +132,13 @@ fn changes_say_what_they_did() {
         "{}",
         text(&back.stderr)
     );
-    let kept = said(run("gc", &["--older-than", "1h"]));
+    let kept = said(&run("gc", &["--older-than", "1h"]));
     assert!(
         kept.contains("removed no generation") && kept.contains("generations 6 are left"),
         "{kept}"
     );
     assert_eq!(run("gc", &["--older-than", "soon"]).status.code(), Some(2));
-    assert_eq!(json(run("verify", &["--json"]))["problems"], serde_json::json!([]));
+    assert_eq!(json(&run("verify", &["--json"]))["problems"], serde_json::json!([]));
     let absent = dyad_indexer().args(["gc", "--index", "/nowhere"]).output().unwrap();
     assert!(
         text(&absent.stderr).contains("holds no index"),

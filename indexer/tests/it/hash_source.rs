@@ -11,7 +11,7 @@ type RowChange = Box<dyn Fn(usize, &mut Vec<f32>)>;
 
 /// Embeds documents by [`row_of`], and counts them.
 pub(crate) struct HashSource {
-    pub(crate) model: dyad_index::ModelRecord,
+    model: dyad_index::ModelRecord,
     pub(crate) embedded: usize,
     pub(crate) change: RowChange,
 }

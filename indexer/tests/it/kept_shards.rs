@@ -106,38 +106,15 @@ fn a_build_that_is_repeated_builds_what_is_left() {
     }
 }
 
-#[test]
-fn only_the_same_shards_are_taken() {
-    let fixture = Fixture::new(ALL);
-    let begin = || assert!(build(&config(&fixture), &fixture, "4/4").0);
-    begin();
-    // Damaged: a file of the text index of one, the record of another.
-    let whole: Vec<PathBuf> = kept(&fixture)
-        .into_iter()
-        .filter(|dir| dir.join("built.json").exists())
-        .collect();
-    let [first, second, _] = &whole[..] else {
-        panic!("three are kept: {whole:?}")
-    };
-    let text = fs_err::read_dir(first.join("shard/text"))
-        .unwrap()
-        .map(|entry| entry.unwrap().path());
-    let largest = text.max_by_key(|path| path.metadata().unwrap().len()).unwrap();
-    let mut bytes = fs_err::read(&largest).unwrap();
-    let middle = bytes.len() / 2;
-    bytes[middle] ^= 1;
-    fs_err::write(&largest, bytes).unwrap();
-    fs_err::write(second.join("built.json"), r#"{"documents":3,"files":[]"#).unwrap();
-    assert_eq!(build(&config(&fixture), &fixture, "none"), (false, 3, 1));
-
-    // Anything that a shard is made of, each alone: nothing is taken, and what is kept goes.
-    let base = || config(&fixture);
+/// Builds of other shards, each in one thing.
+fn other_builds(fixture: &Fixture) -> [(&'static str, BuildConfig); 7] {
+    let base = || config(fixture);
     let questions = |name: &str, value: f32| {
         let row: Vec<f32> = (0..DIM).map(|at| value + at as f32).collect();
         npy::write(&fixture.path(name), &[1, DIM], &row).unwrap();
         Some(fixture.path(name))
     };
-    let others = [
+    [
         (
             "beam",
             BuildConfig {
@@ -193,7 +170,36 @@ fn only_the_same_shards_are_taken() {
                 ..base()
             },
         ),
-    ];
+    ]
+}
+
+#[test]
+fn only_the_same_shards_are_taken() {
+    let fixture = Fixture::new(ALL);
+    let begin = || assert!(build(&config(&fixture), &fixture, "4/4").0);
+    begin();
+    // Damaged: a file of the text index of one, the record of another.
+    let whole: Vec<PathBuf> = kept(&fixture)
+        .into_iter()
+        .filter(|dir| dir.join("built.json").exists())
+        .collect();
+    let [first, second, _] = &whole[..] else {
+        panic!("three are kept: {whole:?}")
+    };
+    let text = fs_err::read_dir(first.join("shard/text"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
+    let largest = text.max_by_key(|path| path.metadata().unwrap().len()).unwrap();
+    let mut bytes = fs_err::read(&largest).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs_err::write(&largest, bytes).unwrap();
+    fs_err::write(second.join("built.json"), r#"{"documents":3,"files":[]"#).unwrap();
+    assert_eq!(build(&config(&fixture), &fixture, "none"), (false, 3, 1));
+
+    // Anything that a shard is made of, each alone: nothing is taken, and what is kept goes.
+    let base = || config(&fixture);
+    let others = other_builds(&fixture);
     for (what, other) in &others {
         begin();
         let before = kept(&fixture);

@@ -76,21 +76,21 @@ fn limited(bytes: u64, arguments: &[&str]) -> Output {
     command.env("MALLOC_ARENA_MAX", "1").output().unwrap()
 }
 
+/// Words that hardly ever come again.
+fn rare_words(number: usize) -> String {
+    let word = |at: usize| {
+        let hash = xxhash_rust::xxh3::xxh3_64(&(number * 2_000 + at).to_le_bytes());
+        format!("w{} ", hash % 50_000_000)
+    };
+    (0..500).map(word).collect()
+}
+
 /// Documents whose words hardly ever come again: with all terms in memory, their build takes more.
 #[test]
 fn a_limit_of_memory_is_held() {
-    let words = |number: usize| -> String {
-        let word = |at: usize| {
-            format!(
-                "w{} ",
-                xxhash_rust::xxh3::xxh3_64(&(number * 2_000 + at).to_le_bytes()) % 50_000_000
-            )
-        };
-        (0..500).map(word).collect()
-    };
     let documents: Vec<_> = (0..8_000)
         .map(|number| Document {
-            text: words(number),
+            text: rare_words(number),
             ..document(number)
         })
         .collect();
@@ -157,7 +157,16 @@ fn a_limit_of_memory_is_held() {
     assert_eq!(verify_current(&fixture.index()).unwrap().problems, [""; 0]);
     let (shard, node) = merged.find("doc-5777").unwrap().unwrap();
     assert_eq!(merged.document(shard, node).unwrap().text, documents[5777].text);
-    // Embedded again: within a limit, where it takes more without, or refused.
+    let shards = embed_again(&fixture, memory, &documents[5777].text);
+    println!("{shards} shards");
+    // A stream cannot be counted.
+    let (code, _, error) = run(&["--memory", "1GiB", "--corpus", "-"]);
+    assert!(code != Some(0) && error.contains("--corpus"), "{error}");
+}
+
+/// Embedded again: within a limit, where it takes more without, or refused. Returns the number of shards.
+fn embed_again(fixture: &Fixture, memory: u64, text_of_one: &str) -> usize {
+    let index = fixture.index().display().to_string();
     let service = encoder_service();
     let again = |memory: u64, more: &[&str]| {
         let arguments = [
@@ -190,13 +199,10 @@ fn a_limit_of_memory_is_held() {
         ),
         (8_000, "f00d")
     );
-    println!("{} shards", embedded.shards().len());
     assert_eq!(verify_current(&fixture.index()).unwrap().problems, [""; 0]);
     let (shard, node) = embedded.find("doc-5777").unwrap().unwrap();
-    assert_eq!(embedded.document(shard, node).unwrap().text, documents[5777].text);
-    // A stream cannot be counted.
-    let (code, _, error) = run(&["--memory", "1GiB", "--corpus", "-"]);
-    assert!(code != Some(0) && error.contains("--corpus"), "{error}");
+    assert_eq!(embedded.document(shard, node).unwrap().text, text_of_one);
+    embedded.shards().len()
 }
 
 #[test]

@@ -122,14 +122,14 @@ fn of_two_upserts_the_one_that_ends_last_counts() {
                 second
                     .upsert(Operation::Upsert, &[with(3, "the second"), with(4, "another")])
                     .unwrap(),
-            )
+            );
         },
         |control| {
             drop(
                 fixture
                     .upsert_from("first.jsonl", &config, &mut HashSource::default(), control)
                     .unwrap(),
-            )
+            );
         },
     );
     assert_eq!(keys(&index), expected((0..20).chain([40])));
@@ -203,7 +203,7 @@ fn new_metadata_meet_a_merge_and_a_text_that_changes() {
                 fixture
                     .upsert_from("first.jsonl", &config, &mut source, control)
                     .unwrap(),
-            )
+            );
         },
     );
     assert_eq!(

@@ -28,8 +28,9 @@ fn rows_that_cannot_be_compared() {
     let error = refused_rows(|number, row| row.truncate(DIM - usize::from(number == 5)));
     assert_names(&error, &["document `doc-0005` (row 6): expected 24 values, got 23"]);
     let error = refused_rows(|number, row| {
-        row.iter_mut()
-            .for_each(|value| *value *= f32::from(u8::from(number != 8)))
+        for value in row.iter_mut() {
+            *value *= f32::from(u8::from(number != 8));
+        }
     });
     assert_names(&error, &["document `doc-0008` (row 9) is zero"]);
     let error = refused_rows(|_, row| row.iter_mut().for_each(|value| *value *= 2.0));

@@ -170,6 +170,31 @@ fn best(rows: &[f32], question: &[f32], metric: Metric) -> Vec<String> {
         .collect()
 }
 
+/// Questions of any length find the rows that are nearest by the metric.
+fn assert_nearest(fixture: &Fixture, rows: &[f32], metric: Metric, what: &str) {
+    let snapshot = dyad_index::Snapshot::open(&fixture.index()).unwrap();
+    assert_eq!((snapshot.manifest().model.metric, snapshot.len()), (metric, 650));
+    assert_eq!(snapshot.shards()[0].dense.header().row_type, RowType::F32);
+    for number in 0..40 {
+        let question = row_of(&format!("question {number}"));
+        let question: Vec<f32> = question.iter().map(|value| value * 3.0).collect();
+        let params = DenseParams {
+            k: 10,
+            mode: SearchMode::Beam { ef: 600 },
+        };
+        let hits = snapshot
+            .search_dense(&[&question[..]], &params, None, &Never)
+            .unwrap()
+            .remove(0)
+            .hits;
+        let keys: Vec<&str> = hits
+            .iter()
+            .map(|hit| snapshot.key(hit.shard, hit.node).unwrap())
+            .collect();
+        assert_eq!(keys, best(rows, &question, metric), "{what}, question {number}");
+    }
+}
+
 #[test]
 fn vectors_are_compared_as_they_were_said_to_be() {
     for (name, metric) in [("dot", Metric::Dot), ("l2", Metric::L2)] {
@@ -220,35 +245,7 @@ fn vectors_are_compared_as_they_were_said_to_be() {
             &["--keys", fixture.path("keys").to_str().unwrap()],
         );
         assert_eq!(appended.status.code(), Some(0), "{}", text(&appended.stderr));
-        let found = |what: &str| {
-            let snapshot = dyad_index::Snapshot::open(&fixture.index()).unwrap();
-            assert_eq!((snapshot.manifest().model.metric, snapshot.len()), (metric, 650));
-            assert_eq!(snapshot.shards()[0].dense.header().row_type, RowType::F32);
-            for number in 0..40 {
-                let question: Vec<f32> = row_of(&format!("question {number}"))
-                    .iter()
-                    .map(|value| value * 3.0)
-                    .collect();
-                let params = DenseParams {
-                    k: 10,
-                    mode: SearchMode::Beam { ef: 600 },
-                };
-                let hits = snapshot
-                    .search_dense(&[&question[..]], &params, None, &Never)
-                    .unwrap()
-                    .remove(0)
-                    .hits;
-                let keys: Vec<&str> = hits
-                    .iter()
-                    .map(|hit| snapshot.key(hit.shard, hit.node).unwrap())
-                    .collect();
-                assert_eq!(
-                    keys,
-                    best(&rows, &question, metric),
-                    "{name}, {what}, question {number}"
-                );
-            }
-        };
+        let found = |what: &str| assert_nearest(&fixture, &rows, metric, &format!("{name}, {what}"));
         found("two shards");
         let merged = run("merge", &["--all"]);
         assert_eq!(merged.status.code(), Some(0), "{}", text(&merged.stderr));

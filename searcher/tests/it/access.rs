@@ -183,6 +183,12 @@ async fn no_filter_of_a_request_widens_the_keys_own() {
     );
 }
 
+/// The error of something that is not there, with its key left out.
+fn message(error: &ClientError, key: &str) -> String {
+    assert_eq!(code(error), Code::NotFound, "{error}");
+    error.to_string().replace(key, "KEY")
+}
+
 #[tokio::test]
 async fn anothers_document_is_one_that_does_not_exist_by_every_call() {
     let server = guarded().await;
@@ -210,23 +216,10 @@ async fn anothers_document_is_one_that_does_not_exist_by_every_call() {
         key: key.into(),
         search: Some(request(Mode::Hybrid, QUERY, 5)),
     };
-    let message = |error: ClientError, key: &str| {
-        assert!(
-            matches!(
-                &error,
-                ClientError::Refused {
-                    code: Code::NotFound,
-                    ..
-                }
-            ),
-            "{error}"
-        );
-        error.to_string().replace(key, "KEY")
-    };
-    let others = message(client.explain(explain("doc-00")).await.unwrap_err(), "doc-00");
+    let others = message(&client.explain(explain("doc-00")).await.unwrap_err(), "doc-00");
     assert_eq!(
         others,
-        message(client.explain(explain("none")).await.unwrap_err(), "none")
+        message(&client.explain(explain("none")).await.unwrap_err(), "none")
     );
     let sample = v1::SampleDocumentsRequest {
         count: 60,
@@ -262,8 +255,8 @@ async fn anothers_document_is_one_that_does_not_exist_by_every_call() {
         index: "absent".into(),
         ..other.clone()
     };
-    let error = message(client.search(other).await.unwrap_err(), "`others`");
-    assert_eq!(error, message(client.search(absent).await.unwrap_err(), "`absent`"));
+    let error = message(&client.search(other).await.unwrap_err(), "`others`");
+    assert_eq!(error, message(&client.search(absent).await.unwrap_err(), "`absent`"));
     assert!(
         error.contains("There are `all`") && !error.contains("others"),
         "{error}"

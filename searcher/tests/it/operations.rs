@@ -30,6 +30,51 @@ fn value(scrape: &str, series: &str) -> u64 {
     line.map_or(0, |value| value.parse().unwrap())
 }
 
+/// The series after the calls of the test below.
+fn assert_series(scrape: &str, name: &str) {
+    for (series, expected) in [
+        (r#"requests_total{call="Searcher.Search",status="OK"}"#, 6),
+        (r#"requests_total{call="Searcher.SearchBatch",status="OK"}"#, 1),
+        (r#"requests_total{call="Searcher.Explain",status="NOT_FOUND"}"#, 1),
+        (r#"requests_total{call="Searcher.Search",status="INVALID_ARGUMENT"}"#, 1),
+        (r#"requests_total{call="none",status="NOT_FOUND"}"#, 1),
+        (r#"requests_total{call="Admin.ListIndexes",status="OK"}"#, 1),
+        (r#"requests_total{call="Encoder.Info",status="UNIMPLEMENTED"}"#, 1),
+        (r#"request_seconds_count{call="Searcher.Search"}"#, 7),
+        (r#"answers_total{mode="hybrid"}"#, 3),
+        (r#"answers_total{mode="dense"}"#, 4),
+        (r#"answers_total{mode="bm25"}"#, 1),
+        (r#"cache_misses_total{cache="questions"}"#, 2),
+        (r#"cache_hits_total{cache="questions"}"#, 5),
+        (r#"cache_misses_total{cache="filters"}"#, 1),
+        (r#"cache_hits_total{cache="filters"}"#, 1),
+        (r#"requests_limit{class="single"}"#, 256),
+        (r#"requests_under_way{class="single"}"#, 0),
+        ("ready", 1),
+        (&format!(r#"generation{{index="{name}"}}"#), 1),
+        (&format!(r#"documents{{index="{name}"}}"#), 60),
+        (&format!(r#"deleted_documents{{index="{name}"}}"#), 0),
+        (r#"tower_up{model="words",fingerprint="f00d"}"#, 1),
+    ] {
+        assert_eq!(
+            value(scrape, &format!("dyad_searcher_{series}")),
+            expected,
+            "{series}\n{scrape}"
+        );
+    }
+    for series in [
+        r#"stage_seconds_count{stage="dense"}"#,
+        r#"memory_bytes{kind="anonymous"}"#,
+        r#"cache_bytes{cache="questions"}"#,
+        &format!(r#"index_bytes{{index="{name}",kind="hot"}}"#),
+    ] {
+        assert!(
+            value(scrape, &format!("dyad_searcher_{series}")) > 0,
+            "{series}\n{scrape}"
+        );
+    }
+}
+
 #[tokio::test]
 async fn metrics_count_what_was_asked_and_tell_what_is_served() {
     let config = EngineConfig {
@@ -84,47 +129,7 @@ async fn metrics_count_what_was_asked_and_tell_what_is_served() {
     assert_eq!(status, 200);
     assert!(scrape.ends_with("# EOF\n"), "{scrape}");
     let name = server.engine.indexes().next().unwrap().name().to_owned();
-    for (series, expected) in [
-        (r#"requests_total{call="Searcher.Search",status="OK"}"#, 6),
-        (r#"requests_total{call="Searcher.SearchBatch",status="OK"}"#, 1),
-        (r#"requests_total{call="Searcher.Explain",status="NOT_FOUND"}"#, 1),
-        (r#"requests_total{call="Searcher.Search",status="INVALID_ARGUMENT"}"#, 1),
-        (r#"requests_total{call="none",status="NOT_FOUND"}"#, 1),
-        (r#"requests_total{call="Admin.ListIndexes",status="OK"}"#, 1),
-        (r#"requests_total{call="Encoder.Info",status="UNIMPLEMENTED"}"#, 1),
-        (r#"request_seconds_count{call="Searcher.Search"}"#, 7),
-        (r#"answers_total{mode="hybrid"}"#, 3),
-        (r#"answers_total{mode="dense"}"#, 4),
-        (r#"answers_total{mode="bm25"}"#, 1),
-        (r#"cache_misses_total{cache="questions"}"#, 2),
-        (r#"cache_hits_total{cache="questions"}"#, 5),
-        (r#"cache_misses_total{cache="filters"}"#, 1),
-        (r#"cache_hits_total{cache="filters"}"#, 1),
-        (r#"requests_limit{class="single"}"#, 256),
-        (r#"requests_under_way{class="single"}"#, 0),
-        ("ready", 1),
-        (&format!(r#"generation{{index="{name}"}}"#), 1),
-        (&format!(r#"documents{{index="{name}"}}"#), 60),
-        (&format!(r#"deleted_documents{{index="{name}"}}"#), 0),
-        (r#"tower_up{model="words",fingerprint="f00d"}"#, 1),
-    ] {
-        assert_eq!(
-            value(&scrape, &format!("dyad_searcher_{series}")),
-            expected,
-            "{series}\n{scrape}"
-        );
-    }
-    for series in [
-        r#"stage_seconds_count{stage="dense"}"#,
-        r#"memory_bytes{kind="anonymous"}"#,
-        r#"cache_bytes{cache="questions"}"#,
-        &format!(r#"index_bytes{{index="{name}",kind="hot"}}"#),
-    ] {
-        assert!(
-            value(&scrape, &format!("dyad_searcher_{series}")) > 0,
-            "{series}\n{scrape}"
-        );
-    }
+    assert_series(&scrape, &name);
     // A tower that fails.
     server.encoder.broken.store(true, std::sync::atomic::Ordering::SeqCst);
     let degraded = server

@@ -253,7 +253,7 @@ async fn what_cannot_be_reranked_is_refused_with_the_field() {
         asked.group_by = Some(v1::GroupBy {
             field: "kind".into(),
             hits: 1,
-        })
+        });
     };
     refused(grouped, "`rerank_depth`: expected 0 with `group_by`").await;
     let many = vec![

@@ -43,7 +43,7 @@ pub(crate) fn when_reached(point: &'static str, change: impl FnOnce() + 'static)
         *meanwhile = Some(Meanwhile {
             point,
             change: Box::new(change),
-        })
+        });
     });
 }
 
