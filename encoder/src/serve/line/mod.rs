@@ -162,5 +162,4 @@ impl<R: Clone> WaitingLine<R> {
 }
 
 #[cfg(test)]
-#[path = "line/tests.rs"]
 mod tests;

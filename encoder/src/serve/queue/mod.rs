@@ -274,5 +274,4 @@ impl<R: Clone> RequestQueue<R> {
 }
 
 #[cfg(test)]
-#[path = "queue/tests.rs"]
 mod tests;

@@ -213,5 +213,4 @@ fn steps<'a>(step: &'a Value, name: &str) -> Option<&'a Vec<Value>> {
 }
 
 #[cfg(test)]
-#[path = "cut/tests.rs"]
 mod tests;
