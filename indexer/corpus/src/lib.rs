@@ -24,7 +24,7 @@
 //!
 //! let folder = tempfile::tempdir()?;
 //! let path = folder.path().join("corpus.jsonl");
-//! std::fs::write(&path, r#"{"_id": "d1", "title": "Rivers", "text": "The Rhine flows north.", "lang": "en"}"#)?;
+//! std::fs::write(&path, r#"{"_id": "d1", "title": "Rivers", "text": "The Rhine flows.", "metadata": {"lang": "en"}}"#)?;
 //! for document in CorpusReader::open(&path, &ReadOptions::default())? {
 //!     let document = document?.value;
 //!     assert_eq!((document.key.as_str(), document.title.as_str()), ("d1", "Rivers"));

@@ -6,7 +6,7 @@
 //! | `spread.rs` | lowest score and standard deviation of a ranking |
 //! | `log_odds.rs` | what both scores of a question count in natural units of information |
 //! | `reranked.rs` | the order of hits that a cross encoder has scored |
-//! | `learn.rs` | learns method and weight from judged questions |
+//! | `learn/` | learns method and weight from judged questions |
 
 pub mod learn;
 mod log_odds;

@@ -5,7 +5,7 @@
 //! | `cancellation.rs` | cancellation of a request's work: its deadline, and a client that has left |
 //! | `threads.rs` | threads for work that each does alone |
 //! | `load.rs` | what is queued on the threads of a pool, and how long it takes |
-//! | `pool.rs` | CPU work off the I/O threads, bounded in number and time |
+//! | `pool/` | CPU work off the I/O threads, bounded in number and time |
 //! | `reply_memory.rs` | the memory budget for documents in replies |
 //! | `turns.rs` | the order in which the replies of a stream take of it |
 
