@@ -36,8 +36,8 @@ pub fn available() -> Vec<Kernels> {
     found
 }
 
-/// The kernels named `asked`, or the best where no name is given. A program calls it with [`asked`] when it starts, to
-/// refuse an unknown name.
+/// The kernels named `asked`, or the best where no name is given. A program calls it with [`requested_set`] when it
+/// starts, to refuse an unknown name.
 pub fn choose(asked: Option<&str>) -> Result<Kernels, UnknownKernels> {
     let found = available();
     let named = |name: &str| found.iter().find(|kernels| kernels.name == name).copied();
