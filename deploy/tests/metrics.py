@@ -142,7 +142,7 @@ class Names(unittest.TestCase):
         registered = re.findall(r"\.register(?:_with_unit)?\(\s*\"(\w+)\"", text)
         # Both servers have these.
         text = pathlib.Path("proto/src/service/security_metrics.rs").read_text()
-        registered += 2 * re.findall(r"(?:encode_descriptor\(|(?:counters?|gauges)\((?:&mut )?encoder, )\"(\w+)\"", text)
+        registered += 2 * re.findall(r"(?:encode_descriptor\(\s*|(?:counters?|gauges)\(\s*(?:&mut )?encoder,\s*)\"(\w+)\"", text)
         families = expressions.families(self.scrape)
         self.assertEqual(len(registered), len(families), f"{sorted(registered)}\n{sorted(families)}")
 
