@@ -49,8 +49,8 @@ pub(crate) struct TokenizerSource {
 }
 
 impl TokenizerSource {
-    /// A `config.json` with what overrides it, that names the class, so that it stays what it is whatever becomes of
-    /// the model type.
+    /// A `config.json` with its overrides and the name of its class, so that the class does not follow from the model
+    /// type.
     pub(crate) fn named(&self, mut config: Value) -> Value {
         if let Some(fields) = config.as_object_mut() {
             fields.extend(self.config_kwargs.clone());

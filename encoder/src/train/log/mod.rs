@@ -74,7 +74,7 @@ impl RunLog {
         self.bar.begin(&stage.name, taken, steps);
     }
 
-    /// Adds a step, the `step`-th of the run, at `epoch` of its stage; every so many of them are a line.
+    /// Adds the `step`-th step of the run, at `epoch` of its stage. A line is written for several steps at a time.
     pub(super) fn write_step(&mut self, step: u64, epoch: f64, report: &StepReport) -> Result<(), TrainError> {
         self.window.steps += 1;
         self.window.loss += report.loss;

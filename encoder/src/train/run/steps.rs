@@ -128,7 +128,7 @@ impl TrainingRun<'_> {
     }
 }
 
-/// Whether something that happens every so many steps, 0 for never, happens after this one.
+/// Whether an action that is due at each multiple of `every` steps, or never where that is 0, is due at `step`.
 fn is_due(step: u64, every: u64) -> bool {
     every > 0 && step > 0 && step.is_multiple_of(every)
 }
