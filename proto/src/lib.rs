@@ -5,6 +5,7 @@
 //! |---|---|
 //! | [`v1`] | messages, clients and servers generated from `proto/dyad/v1/*.proto` |
 //! | [`access`] | API keys, roles, and what they restrict callers to |
+//! | [`admission`] | how much may be under way at once |
 //! | `enums` | words for the values of enums |
 //! | [`vector`] | packing of vectors as bytes |
 //! | [`rules`] | what fields and methods may hold, from the options of the `.proto` files |
@@ -17,6 +18,7 @@
 //! | [`service`] | the server: every server is built here |
 
 pub mod access;
+pub mod admission;
 pub mod client;
 mod enums;
 pub mod limits;

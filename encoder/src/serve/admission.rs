@@ -3,40 +3,14 @@
 //! A text is first charged what it can have at most (a token takes at least one byte, and the model cuts at its longest
 //! input), so that nothing unbounded is tokenized; afterwards what it has.
 
-use std::sync::Arc;
+use std::time::Instant;
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, TryAcquireError};
+use dyad_proto::admission::{AdmissionLimit, Admitted, NotAdmitted};
 
 use super::error::EncodeError;
 
 /// Special tokens around a text, generously.
 const SPECIAL_TOKENS: usize = 8;
-
-/// The budget.
-#[derive(Debug, Clone)]
-pub(crate) struct EncodeAdmission {
-    free: Arc<Semaphore>,
-    limit: u32,
-}
-
-/// A share of the budget, given back when dropped.
-#[derive(Debug)]
-pub(crate) struct Permit(OwnedSemaphorePermit);
-
-impl Permit {
-    /// Gives back all but `tokens`, or takes what is missing; refused where that is not free.
-    pub(crate) fn fit(&mut self, admission: &EncodeAdmission, tokens: usize) -> Result<(), EncodeError> {
-        let excess = self.0.num_permits().saturating_sub(tokens);
-        drop(self.0.split(excess));
-        let missing = tokens.saturating_sub(self.0.num_permits());
-        if missing > 0 {
-            // None of it could ever be admitted otherwise.
-            admission.wanted(tokens)?;
-            self.0.merge(admission.try_admit(missing)?.0);
-        }
-        Ok(())
-    }
-}
 
 /// Tokens that texts can have at most; `contents` is that of each without prompt and special tokens.
 pub(crate) fn at_most(contents: &[usize], prompt_bytes: usize, max_tokens: usize) -> usize {
@@ -46,60 +20,52 @@ pub(crate) fn at_most(contents: &[usize], prompt_bytes: usize, max_tokens: usize
         .sum()
 }
 
+/// The most tokens that may wait or be embedded at once.
+#[derive(Debug, Clone)]
+pub(crate) struct EncodeAdmission(AdmissionLimit);
+
 impl EncodeAdmission {
-    /// At most `limit` tokens wait or are being embedded.
     pub(crate) fn new(limit: u32) -> Self {
-        Self {
-            free: Arc::new(Semaphore::new(limit as usize)),
-            limit,
-        }
+        Self(AdmissionLimit::new(limit as usize))
     }
 
     /// Admits now or refuses.
-    pub(crate) fn try_admit(&self, tokens: usize) -> Result<Permit, EncodeError> {
-        let wanted = self.wanted(tokens)?;
-        Arc::clone(&self.free)
-            .try_acquire_many_owned(wanted)
-            .map(Permit)
-            .map_err(|error| match error {
-                TryAcquireError::NoPermits => EncodeError::QueueFull {
-                    needed: tokens,
-                    waiting: self.load().0,
-                    limit: self.limit as usize,
-                },
-                TryAcquireError::Closed => EncodeError::Stopped,
-            })
+    pub(crate) fn try_admit(&self, tokens: usize) -> Result<Admitted, EncodeError> {
+        self.0.try_admit(tokens).map_err(|error| self.refusal(error, tokens))
     }
 
-    /// Admits when there is room; callers bound the wait.
-    pub(crate) async fn admit(&self, tokens: usize) -> Result<Permit, EncodeError> {
-        let wanted = self.wanted(tokens)?;
-        Arc::clone(&self.free)
-            .acquire_many_owned(wanted)
-            .await
-            .map(Permit)
-            .map_err(|_| EncodeError::Stopped)
+    /// Admits when there is room, until a deadline.
+    pub(crate) async fn admit(&self, tokens: usize, deadline: Instant) -> Result<Admitted, EncodeError> {
+        let admitted = self.0.admit(tokens, deadline).await;
+        admitted.map_err(|error| self.refusal(error, tokens))
+    }
+
+    /// Gives back all but `tokens`, or takes what is missing; refused where that is not free.
+    pub(crate) fn fit(&self, admitted: &mut Admitted, tokens: usize) -> Result<(), EncodeError> {
+        admitted.lower_to(tokens);
+        admitted.raise_to(tokens, &self.0).map_err(|error| match error {
+            NotAdmitted::TooLarge => self.refusal(error, tokens),
+            _ => self.refusal(error, tokens - admitted.amount()),
+        })
     }
 
     /// Tokens admitted and not answered, and the limit.
     pub(crate) fn load(&self) -> (usize, usize) {
-        let limit = self.limit as usize;
-        (limit.saturating_sub(self.free.available_permits()), limit)
+        (self.0.taken(), self.0.limit())
     }
 
     /// From now on everyone is told that the model has stopped.
     pub(crate) fn close(&self) {
-        self.free.close();
+        self.0.close();
     }
 
-    fn wanted(&self, tokens: usize) -> Result<u32, EncodeError> {
-        u32::try_from(tokens)
-            .ok()
-            .filter(|&wanted| wanted <= self.limit)
-            .ok_or(EncodeError::TooLarge {
-                needed: tokens,
-                limit: self.limit as usize,
-            })
+    fn refusal(&self, error: NotAdmitted, needed: usize) -> EncodeError {
+        let (waiting, limit) = self.load();
+        match error {
+            NotAdmitted::TooLarge => EncodeError::TooLarge { needed, limit },
+            NotAdmitted::Closed => EncodeError::Stopped,
+            NotAdmitted::Full | NotAdmitted::Late => EncodeError::QueueFull { needed, waiting, limit },
+        }
     }
 }
 
@@ -121,8 +87,9 @@ mod tests {
             message.contains("80") && message.contains("100") && message.contains("--queue-tokens"),
             "{message}"
         );
-        first.fit(&admission, 70).unwrap();
+        admission.fit(&mut first, 70).unwrap();
         let second = admission.try_admit(30).unwrap();
+        assert!(admission.fit(&mut first, 71).is_err());
         assert!(admission.try_admit(1).is_err());
         drop((first, second));
         assert!(admission.try_admit(100).is_ok());
@@ -140,17 +107,5 @@ mod tests {
         ));
         admission.close();
         assert!(matches!(admission.try_admit(1), Err(EncodeError::Stopped)));
-    }
-
-    #[tokio::test]
-    async fn the_patient_wait_for_room() {
-        let admission = EncodeAdmission::new(10);
-        let held = admission.try_admit(10).unwrap();
-        let patient = admission.clone();
-        let waiter = tokio::spawn(async move { patient.admit(5).await.is_ok() });
-        tokio::task::yield_now().await;
-        assert!(!waiter.is_finished());
-        drop(held);
-        assert!(waiter.await.unwrap());
     }
 }

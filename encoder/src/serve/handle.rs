@@ -202,10 +202,10 @@ impl Handle {
         let input = input.into();
         let outcome = async {
             let job = self.job(tower, input, options)?;
-            let room = self.running.admission.admit(job.cost);
-            let permit = tokio::time::timeout_at(options.deadline.into(), room)
-                .await
-                .map_err(|_| job.late())??;
+            let permit = match self.running.admission.admit(job.cost, options.deadline).await {
+                Err(EncodeError::QueueFull { .. }) => return Err(job.late()),
+                admitted => admitted?,
+            };
             self.submit(job, permit, ModelBackend::push).await
         };
         self.counted(tower, outcome.await)

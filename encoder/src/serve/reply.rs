@@ -4,9 +4,9 @@ use std::sync::mpsc::SyncSender;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use dyad_proto::admission::Admitted;
 use tokio::sync::oneshot;
 
-use super::admission::Permit;
 use super::error::EncodeError;
 use super::passages::LateRows;
 use super::request::keep_leading;
@@ -52,7 +52,7 @@ struct Assembly {
     started: bool,
     receiver: Receiver,
     /// The request's share of the queue, given back just before the reply; a probe has none.
-    permit: Option<Permit>,
+    permit: Option<Admitted>,
 }
 
 /// A reply under way; empty once it is sent.
@@ -66,7 +66,7 @@ impl PendingReply {
         late: Option<LateRows>,
         queued: Instant,
         receiver: Receiver,
-        permit: Option<Permit>,
+        permit: Option<Admitted>,
     ) -> Self {
         let missing = encoded.vectors.len() / encoded.dim.max(1);
         Self(Mutex::new(Some(Assembly {

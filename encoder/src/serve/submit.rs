@@ -3,9 +3,10 @@
 use std::sync::{Arc, mpsc};
 use std::time::Instant;
 
+use dyad_proto::admission::Admitted;
 use tokio::sync::oneshot;
 
-use super::admission::{Permit, at_most};
+use super::admission::at_most;
 use super::backend::ModelBackend;
 use super::error::{EncodeError, late};
 use super::handle::Handle;
@@ -85,7 +86,7 @@ impl Handle {
     }
 
     /// Embeds an admitted request, for a task.
-    pub(crate) async fn submit(&self, job: SubmittedJob, permit: Permit, entry: QueueEntry) -> ReplyOutcome {
+    pub(crate) async fn submit(&self, job: SubmittedJob, permit: Admitted, entry: QueueEntry) -> ReplyOutcome {
         let (deadline, came) = (job.options.deadline, job.came);
         let (sender, receiver) = oneshot::channel();
         self.enqueue(job, Receiver::Task(sender), permit, entry);
@@ -97,7 +98,7 @@ impl Handle {
     }
 
     /// Embeds an admitted request, for a thread.
-    pub(crate) fn submit_blocking(&self, job: SubmittedJob, permit: Permit) -> ReplyOutcome {
+    pub(crate) fn submit_blocking(&self, job: SubmittedJob, permit: Admitted) -> ReplyOutcome {
         let (deadline, came) = (job.options.deadline, job.came);
         let (sender, receiver) = mpsc::sync_channel(1);
         self.enqueue(job, Receiver::Thread(sender), permit, ModelBackend::push);
@@ -109,7 +110,7 @@ impl Handle {
     }
 
     /// Tokenizes on the pool, then queues.
-    fn enqueue(&self, job: SubmittedJob, receiver: Receiver, mut permit: Permit, entry: QueueEntry) {
+    fn enqueue(&self, job: SubmittedJob, receiver: Receiver, mut permit: Admitted, entry: QueueEntry) {
         let (tokenizer, backend) = (
             Arc::clone(&self.running.opened.tokenizer),
             Arc::clone(&self.running.backend),
@@ -132,7 +133,7 @@ impl Handle {
                 came,
             };
             let tokenized = splitter.split(&input).and_then(|tokenized| {
-                permit.fit(&admission, tokenized.tokens())?;
+                admission.fit(&mut permit, tokenized.tokens())?;
                 Ok(tokenized)
             });
             let TokenizedInput { texts, contexts, late } = match tokenized {

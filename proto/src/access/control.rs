@@ -4,13 +4,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use tokio::sync::OwnedSemaphorePermit;
 use tonic::Status;
 use tonic::codegen::http::HeaderMap;
 
 use super::audit::Audit;
 use super::keys::ApiKeys;
 use super::{Caller, Needed};
+use crate::admission::Admitted;
 
 /// Least time between two records of callers without a key.
 const STRANGERS: Duration = Duration::from_secs(1);
@@ -74,7 +74,7 @@ impl AccessControl {
         needed: Needed,
         call: &str,
         mut caller: Caller,
-    ) -> Result<(Caller, Option<OwnedSemaphorePermit>), Status> {
+    ) -> Result<(Caller, Option<Admitted>), Status> {
         caller.audit.clone_from(&self.audit);
         let (Some(keys), Needed::Role(role)) = (&self.keys, needed) else {
             return Ok((caller, None));

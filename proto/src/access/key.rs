@@ -3,10 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use tokio::sync::Semaphore;
-
 use super::Role;
 use super::key_record::KeyRecord;
+use crate::admission::AdmissionLimit;
 use crate::v1;
 
 /// Calls of a key since the server started.
@@ -31,8 +30,8 @@ pub(super) struct AcceptedKey {
     pub(super) is_revoked: bool,
     pub(super) indexes: Vec<String>,
     pub(super) filter: Option<v1::Filter>,
-    /// Calls that may be under way, and the places that are left.
-    pub(super) concurrency: Option<(usize, Arc<Semaphore>)>,
+    /// Calls that may be under way.
+    pub(super) concurrency: Option<AdmissionLimit>,
     pub(super) calls: Arc<KeyCalls>,
     /// What the file says of it.
     record: KeyRecord,
@@ -43,11 +42,12 @@ pub(super) struct AcceptedKey {
 impl AcceptedKey {
     /// `before`: the key of this id until now, whose calls still count.
     pub(super) fn new(record: &KeyRecord, before: Option<&Self>) -> Result<Self, String> {
-        let places = |most: usize| {
+        let at_most = |most: usize| {
+            let limit = AdmissionLimit::new(most);
             let same = before
                 .and_then(|before| before.concurrency.clone())
-                .filter(|(had, _)| *had == most);
-            same.unwrap_or_else(|| (most, Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS)))))
+                .filter(|had| had.limit() == limit.limit());
+            same.unwrap_or(limit)
         };
         Ok(Self {
             id: record.id.clone(),
@@ -57,7 +57,7 @@ impl AcceptedKey {
             is_revoked: record.revoked_unix_s.is_some(),
             indexes: record.indexes.clone(),
             filter: record.parsed_filter()?,
-            concurrency: record.concurrency.map(places),
+            concurrency: record.concurrency.map(at_most),
             calls: before.map(|before| Arc::clone(&before.calls)).unwrap_or_default(),
             record: record.clone(),
             has_ended: AtomicBool::new(false),

@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
 use subtle::ConstantTimeEq as _;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tonic::codegen::http::{HeaderMap, header};
 use tonic::{Code, Status};
 
@@ -15,6 +14,7 @@ use super::Role;
 use super::key::AcceptedKey;
 use super::key_file::{KeyFile, KeyFileError, digest, parts};
 use super::served_indexes::ServedIndexes;
+use crate::admission::Admitted;
 use crate::pushback::RETRY_PUSHBACK;
 
 /// The other header that a key may come in.
@@ -135,8 +135,6 @@ impl ApiKeys {
                 &key.calls.busy,
             ];
             let [allowed, revoked, denied, busy] = calls.map(|count| count.load(Ordering::Relaxed));
-            let under_way =
-                |(most, places): &(usize, Arc<Semaphore>)| (most.saturating_sub(places.available_permits()), *most);
             KeyUsage {
                 id: key.id.clone(),
                 name: key.name.clone(),
@@ -146,7 +144,7 @@ impl ApiKeys {
                     (Code::PermissionDenied, denied),
                     (Code::ResourceExhausted, busy),
                 ],
-                under_way: key.concurrency.as_ref().map(under_way),
+                under_way: key.concurrency.as_ref().map(|limit| (limit.taken(), limit.limit())),
             }
         };
         keys.values()
@@ -180,7 +178,7 @@ impl ApiKeys {
         headers: &HeaderMap,
         role: Role,
         call: &str,
-    ) -> Result<(Arc<AcceptedKey>, Option<OwnedSemaphorePermit>), Status> {
+    ) -> Result<(Arc<AcceptedKey>, Option<Admitted>), Status> {
         let key = self.find(headers).inspect_err(|_| count(&self.unknown))?;
         if key.is_revoked {
             count(&key.calls.revoked);
@@ -219,11 +217,12 @@ fn revoked(key: &AcceptedKey) -> Status {
 }
 
 /// One of the places of a key, where it has a limit.
-fn place(key: &AcceptedKey) -> Result<Option<OwnedSemaphorePermit>, Status> {
-    let Some((most, places)) = &key.concurrency else {
+fn place(key: &AcceptedKey) -> Result<Option<Admitted>, Status> {
+    let Some(limit) = &key.concurrency else {
         return Ok(None);
     };
-    let place = Arc::clone(places).try_acquire_owned().map_err(|_| {
+    let place = limit.try_admit(1).map_err(|_| {
+        let most = limit.limit();
         let message = format!("the API key has {most} calls under way, as many as it may. Try again in {BUSY_MS} ms");
         let mut status = Status::resource_exhausted(message);
         status

@@ -1,8 +1,8 @@
 //! A memory budget shared by requests, of which no single one can take all.
 
-use std::sync::Arc;
+use std::time::Instant;
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use crate::admission::{AdmissionLimit, Admitted, NotAdmitted};
 
 /// Bytes that count as the beginning of a request or a reply.
 const BEGINNING: usize = 64 << 10;
@@ -11,27 +11,25 @@ const KIB: usize = 1024;
 /// Separate budgets for beginnings and for the rest, so that small requests pass while large ones wait.
 #[derive(Debug, Clone)]
 pub struct ByteBudget {
-    beginnings: Arc<Semaphore>,
-    rest: Arc<Semaphore>,
+    beginnings: AdmissionLimit,
+    rest: AdmissionLimit,
 }
 
 impl ByteBudget {
     /// `beginnings` bytes for the first 64 KiB of every request, and `rest` bytes for all that follows them.
     pub fn new(beginnings: usize, rest: usize) -> Self {
-        let places = |bytes: usize| Arc::new(Semaphore::new(bytes / KIB));
         Self {
-            beginnings: places(beginnings),
-            rest: places(rest),
+            beginnings: AdmissionLimit::new(beginnings / KIB),
+            rest: AdmissionLimit::new(rest / KIB),
         }
     }
 
-    /// Waits until `bytes` are free, and holds them; first come, first served. Waits for ever where the budget
-    /// is smaller than that: use a deadline.
-    pub async fn reserve(&self, bytes: usize) -> Option<HeldBytes> {
-        let [beginning, rest] = parts(bytes).map(|places| u32::try_from(places).ok());
-        Some(HeldBytes {
-            beginning: Some(Arc::clone(&self.beginnings).acquire_many_owned(beginning?).await.ok()?),
-            rest: Some(Arc::clone(&self.rest).acquire_many_owned(rest?).await.ok()?),
+    /// Waits until `bytes` are free, and holds them; first come, first served.
+    pub async fn reserve(&self, bytes: usize, deadline: Instant) -> Result<HeldBytes, NotAdmitted> {
+        let [beginning, rest] = parts(bytes);
+        Ok(HeldBytes {
+            beginning: self.beginnings.admit(beginning, deadline).await?,
+            rest: self.rest.admit(rest, deadline).await?,
         })
     }
 }
@@ -47,8 +45,8 @@ fn parts(bytes: usize) -> [usize; 2] {
 /// Bytes of a budget that one request holds; released when dropped.
 #[derive(Debug, Default)]
 pub struct HeldBytes {
-    beginning: Option<OwnedSemaphorePermit>,
-    rest: Option<OwnedSemaphorePermit>,
+    beginning: Admitted,
+    rest: Admitted,
 }
 
 impl HeldBytes {
@@ -56,27 +54,8 @@ impl HeldBytes {
     #[must_use]
     pub fn raise_to(&mut self, bytes: usize, budget: &ByteBudget) -> bool {
         let [beginning, rest] = parts(bytes);
-        raise(&mut self.beginning, beginning, &budget.beginnings) && raise(&mut self.rest, rest, &budget.rest)
+        self.beginning.raise_to(beginning, &budget.beginnings).is_ok() && self.rest.raise_to(rest, &budget.rest).is_ok()
     }
-}
-
-/// Raises what is held of some places to what is wanted. False where they do not suffice.
-pub(super) fn raise(held: &mut Option<OwnedSemaphorePermit>, wanted: usize, places: &Arc<Semaphore>) -> bool {
-    let more = wanted.saturating_sub(held.as_ref().map_or(0, OwnedSemaphorePermit::num_permits));
-    if more == 0 {
-        return true;
-    }
-    let Some(permit) = u32::try_from(more)
-        .ok()
-        .and_then(|more| Arc::clone(places).try_acquire_many_owned(more).ok())
-    else {
-        return false;
-    };
-    match held {
-        Some(held) => held.merge(permit),
-        None => *held = Some(permit),
-    }
-    true
 }
 
 #[cfg(test)]

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use axum::extract::Request;
 use axum::response::Response;
-use tokio::sync::OwnedSemaphorePermit;
 use tonic::Status;
 use tracing::Span;
 
@@ -12,6 +11,7 @@ use super::connection::ServedConnection;
 use super::reply::UntilSent;
 use super::request_id::{REQUEST_ID, header_value, request_id};
 use crate::access::{AccessControl, Caller, Needed};
+use crate::admission::Admitted;
 use crate::trace_context;
 
 /// A request whose caller was checked.
@@ -19,7 +19,7 @@ use crate::trace_context;
 pub struct Checked {
     id: Arc<str>,
     span: Span,
-    place: Option<OwnedSemaphorePermit>,
+    place: Option<Admitted>,
 }
 
 impl Checked {

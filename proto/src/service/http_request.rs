@@ -1,7 +1,6 @@
 //! What a route reads of an HTTP request, within bounds: its body, of which the bytes of one, of all that are under
 //! way, and the time are bounded; and the time that the caller gives.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::body::{Body, HttpBody};
@@ -9,12 +8,11 @@ use axum::extract::Request;
 use axum::http::header::CONTENT_ENCODING;
 use futures_util::StreamExt;
 use hyper::HeaderMap;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::budget::raise;
 use super::deadline::LONGEST;
 use super::encoding::{ACCEPTED, Encoding, UnpackError, when_there_is_room};
 use super::pace::TransferPace;
+use crate::admission::{AdmissionLimit, Admitted};
 
 /// The header of [`timeout`].
 const TIMEOUT: &str = "x-request-timeout";
@@ -25,7 +23,7 @@ pub struct ReceivedBody {
     /// All of it.
     pub bytes: Vec<u8>,
     /// Given back when dropped.
-    pub room: Option<OwnedSemaphorePermit>,
+    pub room: Admitted,
 }
 
 /// Why a body was not read.
@@ -58,7 +56,7 @@ pub enum BodyError {
 pub async fn read_body(
     request: Request,
     limit: usize,
-    room: &Arc<Semaphore>,
+    room: &AdmissionLimit,
     deadline: Instant,
 ) -> Result<ReceivedBody, BodyError> {
     let encoding = encoding(request.headers())?;
@@ -66,7 +64,7 @@ pub async fn read_body(
     match encoding {
         None => Ok(received),
         Some(encoding) => {
-            let room = Arc::clone(room);
+            let room = room.clone();
             let unpacked = when_there_is_room(move || unpack(encoding, &received, limit, &room));
             let unpacked = tokio::time::timeout_at(deadline.into(), unpacked)
                 .await
@@ -98,10 +96,10 @@ fn unpack(
     encoding: Encoding,
     packed: &ReceivedBody,
     limit: usize,
-    room: &Arc<Semaphore>,
+    room: &AdmissionLimit,
 ) -> Result<ReceivedBody, BodyError> {
-    let mut held: Option<OwnedSemaphorePermit> = None;
-    let reserve = |bytes: usize| raise(&mut held, bytes, room);
+    let mut held = Admitted::default();
+    let reserve = |bytes: usize| held.raise_to(bytes, room).is_ok();
     let bytes = encoding
         .unpack(&packed.bytes, Vec::new(), limit, reserve)
         .map_err(|error| match error {
@@ -112,7 +110,7 @@ fn unpack(
     Ok(ReceivedBody { bytes, room: held })
 }
 
-async fn read(body: Body, limit: usize, room: &Arc<Semaphore>, deadline: Instant) -> Result<ReceivedBody, BodyError> {
+async fn read(body: Body, limit: usize, room: &AdmissionLimit, deadline: Instant) -> Result<ReceivedBody, BodyError> {
     if body.size_hint().lower() > limit as u64 {
         return Err(BodyError::TooLarge { limit });
     }
@@ -122,14 +120,14 @@ async fn read(body: Body, limit: usize, room: &Arc<Semaphore>, deadline: Instant
 async fn collect(
     body: Body,
     limit: usize,
-    room: &Arc<Semaphore>,
+    room: &AdmissionLimit,
     deadline: Instant,
     pace: TransferPace,
 ) -> Result<ReceivedBody, BodyError> {
     let began = Instant::now();
     let mut received = ReceivedBody {
         bytes: Vec::new(),
-        room: None,
+        room: Admitted::default(),
     };
     let mut chunks = body.into_data_stream();
     loop {
@@ -142,9 +140,8 @@ async fn collect(
         if received.bytes.len() + chunk.len() > limit {
             return Err(BodyError::TooLarge { limit });
         }
-        if !raise(&mut received.room, received.bytes.len() + chunk.len(), room) {
-            return Err(BodyError::Full);
-        }
+        let all = received.bytes.len() + chunk.len();
+        received.room.raise_to(all, room).map_err(|_| BodyError::Full)?;
         received.bytes.extend_from_slice(&chunk);
     }
 }
@@ -177,32 +174,29 @@ mod tests {
 
     #[tokio::test]
     async fn bodies_share_the_room_and_give_it_back() {
-        let room = Arc::new(Semaphore::new(10));
+        let room = AdmissionLimit::new(10);
         let soon = Instant::now() + Duration::from_mins(1);
         let first = read(Body::from("1234567"), LIMIT, &room, soon).await.unwrap();
-        assert_eq!((first.bytes.as_slice(), room.available_permits()), (&b"1234567"[..], 3));
+        assert_eq!((first.bytes.as_slice(), room.taken()), (&b"1234567"[..], 7));
         assert_eq!(
             read(Body::from("1234567"), LIMIT, &room, soon).await.unwrap_err(),
             BodyError::Full
         );
         drop(first);
-        assert_eq!(room.available_permits(), 10);
+        assert_eq!(room.taken(), 0);
         let streamed = Body::from_stream(futures_util::stream::iter([
             Ok::<_, std::io::Error>("1234"),
             Ok("5678"),
         ]));
         let refused = read(streamed, 7, &room, soon).await.unwrap_err();
-        assert_eq!(
-            (refused, room.available_permits()),
-            (BodyError::TooLarge { limit: 7 }, 10)
-        );
+        assert_eq!((refused, room.taken()), (BodyError::TooLarge { limit: 7 }, 0));
         let refused = read(Body::from("12345678"), 7, &room, soon).await.unwrap_err();
         assert_eq!(refused, BodyError::TooLarge { limit: 7 });
     }
 
     #[tokio::test]
     async fn a_body_is_taken_as_it_is_or_not_at_all() {
-        let room = Arc::new(Semaphore::new(10));
+        let room = AdmissionLimit::new(10);
         let soon = Instant::now() + Duration::from_mins(1);
         let request = |encodings: &[&str]| {
             let mut request = Request::new(Body::from("1234567"));
@@ -228,14 +222,14 @@ mod tests {
             let refused = read_body(request(encodings), LIMIT, &room, soon).await.unwrap_err();
             assert_eq!(refused, BodyError::Encoded(told.to_owned()));
         }
-        assert_eq!(room.available_permits(), 10);
-        let room = Arc::new(Semaphore::new(1 << 20));
+        assert_eq!(room.taken(), 0);
+        let room = AdmissionLimit::new(1 << 20);
         let refused = read_body(request(&["gzip"]), LIMIT, &room, soon).await.unwrap_err();
         assert!(
             matches!(&refused, BodyError::Damaged(reason) if reason.contains("no gzip")),
             "{refused}"
         );
-        assert_eq!(room.available_permits(), 1 << 20);
+        assert_eq!(room.taken(), 0);
     }
 
     #[tokio::test]
@@ -249,25 +243,25 @@ mod tests {
                 .insert(CONTENT_ENCODING, "ZSTD, identity".parse().unwrap());
             request
         };
-        let room = Arc::new(Semaphore::new(1 << 18));
+        let room = AdmissionLimit::new(1 << 18);
         let received = read_body(request(), 1 << 16, &room, soon).await.unwrap();
         assert_eq!(received.bytes, vec![b'x'; 1 << 16]);
-        assert!(room.available_permits() <= (1 << 18) - (1 << 16));
+        assert!(room.taken() >= 1 << 16);
         drop(received);
-        assert_eq!(room.available_permits(), 1 << 18);
+        assert_eq!(room.taken(), 0);
         let refused = read_body(request(), (1 << 16) - 1, &room, soon).await.unwrap_err();
         assert_eq!(refused, BodyError::TooLarge { limit: (1 << 16) - 1 });
-        let small = Arc::new(Semaphore::new(1 << 12));
+        let small = AdmissionLimit::new(1 << 12);
         assert_eq!(
             read_body(request(), LIMIT, &small, soon).await.unwrap_err(),
             BodyError::Full
         );
-        assert_eq!(small.available_permits(), 1 << 12);
+        assert_eq!(small.taken(), 0);
     }
 
     #[tokio::test]
     async fn a_body_that_does_not_come_has_a_deadline() {
-        let room = Arc::new(Semaphore::new(10));
+        let room = AdmissionLimit::new(10);
         let body = Body::from_stream(futures_util::stream::pending::<Result<Vec<u8>, std::io::Error>>());
         let refused = read(body, LIMIT, &room, Instant::now() + Duration::from_millis(20))
             .await
@@ -277,7 +271,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_body_that_dribbles_is_given_up_and_one_that_flows_is_not() {
-        let room = Arc::new(Semaphore::new(1 << 20));
+        let room = AdmissionLimit::new(1 << 20);
         let pace = TransferPace {
             pause: Duration::from_millis(100),
             bytes_per_second: 10_000,

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use dyad_proto::access::{Caller, KeyFile, Needed, NewKey, Role};
+use dyad_proto::admission::Admitted;
 use dyad_proto::service::{Security, SecurityOptions};
 use prometheus_client::encoding::text;
 use prometheus_client::registry::Registry;
@@ -34,7 +35,7 @@ fn wait_for(security: &Security, line: &str) {
     }
 }
 
-fn ask(security: &Security, key: &str, role: Role) -> Option<tokio::sync::OwnedSemaphorePermit> {
+fn ask(security: &Security, key: &str, role: Role) -> Option<Admitted> {
     let value = format!("Bearer {key}").parse().unwrap();
     let headers = HeaderMap::from_iter([(tonic::codegen::http::header::AUTHORIZATION, value)]);
     let checked = security

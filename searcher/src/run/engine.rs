@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use dyad_index::Certificate;
 use dyad_index::snapshot::{Shard, Snapshot};
 use dyad_proto::access::Caller;
+use dyad_proto::admission::AdmissionLimit;
 use dyad_proto::v1;
-use tokio::sync::Semaphore;
 
 use super::config::EngineConfig;
 use super::gather::Gather;
@@ -49,7 +49,7 @@ pub struct Engine {
     pub(super) filters: Option<Arc<FilterCache>>,
     pub(super) checksums: Checksums,
     pub(super) process: ProcessMemory,
-    pub(super) verifying: Arc<Semaphore>,
+    pub(super) verifying: AdmissionLimit,
     pub(super) pool: SearchPools,
     pub(super) memory: ReplyMemory,
     pub(super) readiness: ReadinessState,
@@ -106,7 +106,7 @@ impl Engine {
             filters: FilterCache::new(config.filter_cache).map(Arc::new),
             checksums,
             process,
-            verifying: Arc::new(Semaphore::new(1)),
+            verifying: AdmissionLimit::new(1),
             pool: SearchPools::new(config.max_requests)?,
             memory: ReplyMemory::new(),
             readiness: ReadinessState::default(),

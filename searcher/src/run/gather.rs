@@ -10,7 +10,8 @@ use std::time::Instant;
 
 use dyad_index::snapshot::DocumentHit;
 use dyad_index::{Cancel, SearchHits};
-use tokio::sync::{OwnedSemaphorePermit, oneshot};
+use dyad_proto::admission::Admitted;
+use tokio::sync::oneshot;
 
 use super::resources::cancellation::SearchCancellation;
 use super::resources::reply_memory::ReplyBudget;
@@ -29,7 +30,7 @@ pub(super) struct DenseSearch {
     pub(super) batch: Arc<QuestionBatch>,
     pub(super) allowed: Arc<Vec<Allowed>>,
     pub(super) budget: ReplyBudget,
-    pub(super) permit: Arc<OwnedSemaphorePermit>,
+    pub(super) permit: Arc<Admitted>,
     pub(super) done: oneshot::Sender<Result<Option<Answers>>>,
 }
 

@@ -210,9 +210,7 @@ impl Engine {
         let snapshot = self.index(index, &Caller::default())?.snapshot();
         // Reading takes minutes: on a thread of its own, and one at a time, so that no search waits for it. The permit
         // is held by the work and not by the caller, who may leave.
-        let turn = Arc::clone(&self.verifying)
-            .try_acquire_owned()
-            .map_err(|_| Error::Verifying)?;
+        let turn = self.verifying.try_admit(1).map_err(|_| Error::Verifying)?;
         // Dropped with this future, when the caller leaves: the work ends soon after.
         let (cancel, _guard) = SearchCancellation::with_deadline(Instant::now(), time);
         let asked = Arc::clone(&cancel);

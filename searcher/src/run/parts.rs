@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dyad_index::Snapshot;
-use tokio::sync::{OwnedSemaphorePermit, oneshot};
+use dyad_proto::admission::Admitted;
+use tokio::sync::oneshot;
 
 use super::gather::{DenseSearch, Gather};
 use super::resources::cancellation::SearchCancellation;
@@ -22,7 +23,7 @@ pub(super) struct Jobs<'a> {
     /// The cost of the whole call.
     cost: SearchCost,
     /// Held by the work itself, which still counts where it goes on after the client has left.
-    permit: Arc<OwnedSemaphorePermit>,
+    permit: Arc<Admitted>,
     pub(super) cancel: Arc<SearchCancellation>,
     /// Whether its place is among batches and streams, which wait for their places and are not refused.
     pub(super) is_queued: bool,
@@ -33,7 +34,7 @@ impl<'a> Jobs<'a> {
         pool: &'a SearchPools,
         class: RequestClass,
         cost: SearchCost,
-        permit: OwnedSemaphorePermit,
+        permit: Admitted,
         cancel: Arc<SearchCancellation>,
     ) -> Self {
         Self {
@@ -155,7 +156,7 @@ impl<'a> Jobs<'a> {
     pub(super) fn gather(
         &self,
         gather: &Arc<Gather>,
-        search: impl FnOnce(Arc<OwnedSemaphorePermit>, oneshot::Sender<Result<Option<Answers>>>) -> DenseSearch,
+        search: impl FnOnce(Arc<Admitted>, oneshot::Sender<Result<Option<Answers>>>) -> DenseSearch,
     ) -> impl Future<Output = Result<Option<Answers>>> + '_ {
         let (done, result) = oneshot::channel();
         gather.add(search(Arc::clone(&self.permit), done));

@@ -42,8 +42,8 @@ use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
 use dyad_proto::access::{Needed, Role};
+use dyad_proto::admission::AdmissionLimit;
 use dyad_proto::service::HttpAccess;
-use tokio::sync::Semaphore;
 use tracing::Instrument as _;
 
 use self::app::EncoderApp;
@@ -63,8 +63,8 @@ pub fn router(handle: Handle, access: HttpAccess, requests: usize, stopping: Arc
     let app = Arc::new(EncoderApp {
         handle,
         access,
-        bodies: Arc::new(Semaphore::new(BODIES_BYTES)),
-        requests: Semaphore::new(requests),
+        bodies: AdmissionLimit::new(BODIES_BYTES),
+        requests: AdmissionLimit::new(requests),
         stopping,
         since,
     });

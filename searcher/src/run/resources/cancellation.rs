@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use dyad_index::{Cancel, SearchHits};
+use dyad_proto::admission::NotAdmitted;
 
 use super::threads::let_others;
 use crate::error::{Error, Result};
@@ -59,6 +60,15 @@ impl SearchCancellation {
     /// The error of work that was cancelled.
     pub(in crate::run) fn deadline_error(&self) -> Error {
         Error::Deadline(self.time)
+    }
+
+    /// The error of work that was not admitted before its deadline.
+    pub(in crate::run) fn not_admitted(&self, error: NotAdmitted) -> Error {
+        match error {
+            NotAdmitted::Late => self.deadline_error(),
+            // Neither is asked for more than there is, nor are limits closed.
+            NotAdmitted::Full | NotAdmitted::TooLarge | NotAdmitted::Closed => Error::Internal,
+        }
     }
 
     /// The error, where the work is cancelled already.

@@ -34,11 +34,8 @@ impl ReplyMemory {
 
     /// The budget of one reply of any size: waits until enough for the largest is free.
     pub(in crate::run) async fn reserve(&self, cancel: &SearchCancellation) -> Result<ReplyBudget> {
-        let reserved = tokio::time::timeout_at(cancel.deadline().into(), self.0.reserve(MAX_REPLY_DOCUMENT_BYTES));
-        let held = reserved
-            .await
-            .map_err(|_| cancel.deadline_error())?
-            .ok_or(Error::Internal)?;
+        let held = self.0.reserve(MAX_REPLY_DOCUMENT_BYTES, cancel.deadline()).await;
+        let held = held.map_err(|error| cancel.not_admitted(error))?;
         Ok(ReplyBudget {
             budget: self.0.clone(),
             taken: Mutex::new(TakenMemory {

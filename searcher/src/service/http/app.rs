@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use dyad_proto::admission::{AdmissionLimit, Admitted};
 use dyad_proto::service::Security;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::refusal::SearcherRefusal;
 use super::scrape::Scrape;
@@ -24,16 +24,16 @@ pub(super) struct SearcherApp {
     pub(super) json: MessageJson,
     pub(super) openapi: String,
     /// Bytes of requests that may be under way.
-    pub(super) request_bytes: Arc<Semaphore>,
+    pub(super) request_bytes: AdmissionLimit,
     /// Calls that may be under way.
-    pub(super) requests: Arc<Semaphore>,
+    pub(super) requests: AdmissionLimit,
     pub(super) scrape: Scrape,
 }
 
 impl SearcherApp {
     /// A place among the calls that are under way.
-    pub(super) fn under_way(&self) -> Result<OwnedSemaphorePermit, SearcherRefusal> {
-        let place = Arc::clone(&self.requests).try_acquire_owned();
+    pub(super) fn under_way(&self) -> Result<Admitted, SearcherRefusal> {
+        let place = self.requests.try_admit(1);
         place.map_err(|_| SearcherRefusal::busy("too many requests are under way. Try again later with back-off"))
     }
 }

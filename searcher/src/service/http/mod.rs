@@ -53,6 +53,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Extension, Router};
 use dyad_proto::access::Caller;
+use dyad_proto::admission::AdmissionLimit;
 use dyad_proto::service::deadline::LONGEST;
 use dyad_proto::service::http_request::{BodyError, ReceivedBody, read_body, timeout};
 use dyad_proto::service::{HttpAccess, Security, UntilSent};
@@ -60,7 +61,6 @@ use dyad_proto::v1;
 use dyad_proto::v1::admin_server::Admin as _;
 use dyad_proto::v1::searcher_server::Searcher as _;
 use prost::{Message, Name};
-use tokio::sync::Semaphore;
 use tonic::Status;
 
 use self::app::SearcherApp;
@@ -107,10 +107,7 @@ pub fn router(engine: Arc<Engine>, config: RouterConfig) -> Result<Router, Error
         Error::Internal
     })?;
     let openapi = openapi::document(&json).to_string();
-    let (request_bytes, requests) = (
-        Arc::new(Semaphore::new(REQUESTS_BYTES)),
-        Arc::new(Semaphore::new(requests)),
-    );
+    let (request_bytes, requests) = (AdmissionLimit::new(REQUESTS_BYTES), AdmissionLimit::new(requests));
     let access = (
         HttpAccess::new(security.access().clone(), hosts),
         Arc::clone(engine.metrics()),
@@ -295,7 +292,7 @@ where
     let under_way = app.under_way()?;
     let deadline = came + time.unwrap_or(LONGEST);
     let ReceivedBody { bytes, room } = read_body(request, most.bytes, &app.request_bytes, deadline).await?;
-    let memory = Arc::clone(&app.request_bytes).try_acquire_many_owned(most.memory(&bytes)? as u32);
+    let memory = app.request_bytes.try_admit(most.memory(&bytes)?);
     // Given back when the reply is made.
     let held = (
         under_way,

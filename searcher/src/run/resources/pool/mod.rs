@@ -9,7 +9,8 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use dyad_proto::admission::{AdmissionLimit, Admitted};
+use tokio::sync::oneshot;
 
 use super::cancellation::SearchCancellation;
 use super::load::PoolLoad;
@@ -58,9 +59,9 @@ impl RequestClass {
 /// Admission control and the thread pools.
 #[derive(Debug)]
 pub(in crate::run) struct SearchPools {
-    single: Slots,
-    single_bulk: Slots,
-    many: Slots,
+    single: AdmissionLimit,
+    single_bulk: AdmissionLimit,
+    many: AdmissionLimit,
     /// Requests in flight of all classes.
     limit: usize,
     interactive: PoolWorkers,
@@ -78,31 +79,6 @@ pub struct SlotLoad {
     pub taken: usize,
     /// All of them.
     pub limit: usize,
-}
-
-/// Slots for requests in flight.
-#[derive(Debug)]
-struct Slots {
-    free: Arc<Semaphore>,
-    count: usize,
-}
-
-impl Slots {
-    fn new(count: usize) -> Self {
-        let count = count.max(1);
-        Self {
-            free: Arc::new(Semaphore::new(count)),
-            count,
-        }
-    }
-
-    fn load(&self, class: &'static str) -> SlotLoad {
-        SlotLoad {
-            class,
-            taken: self.count.saturating_sub(self.free.available_permits()),
-            limit: self.count,
-        }
-    }
 }
 
 /// A thread pool and its load.
@@ -136,9 +112,9 @@ impl SearchPools {
     pub(in crate::run) fn with_threads(limit: usize, threads: usize) -> Result<Self> {
         let share = limit / SHARE;
         Ok(Self {
-            single: Slots::new(limit - 2 * share),
-            single_bulk: Slots::new(share),
-            many: Slots::new(share),
+            single: AdmissionLimit::new((limit - 2 * share).max(1)),
+            single_bulk: AdmissionLimit::new(share.max(1)),
+            many: AdmissionLimit::new(share.max(1)),
             limit,
             interactive: PoolWorkers::new("dyad-search", threads, || ())?,
             single_shard: SleepingThreads::new("dyad-single", threads)?,
@@ -149,10 +125,15 @@ impl SearchPools {
     /// Request slots by class: how many are taken, and how many there are.
     pub(in crate::run) fn load(&self) -> [SlotLoad; 3] {
         [
-            self.single.load("single"),
-            self.single_bulk.load("bulk"),
-            self.many.load("many"),
+            ("single", &self.single),
+            ("bulk", &self.single_bulk),
+            ("many", &self.many),
         ]
+        .map(|(class, slots)| SlotLoad {
+            class,
+            taken: slots.taken(),
+            limit: slots.limit(),
+        })
     }
 
     /// Jobs that are queued or run, by thread pool.
@@ -175,12 +156,7 @@ impl SearchPools {
 
     /// Admits one request of this expected cost, or refuses it at once where the searcher is full or the answer would
     /// be late. The request counts until its permit is dropped.
-    pub(in crate::run) fn admit(
-        &self,
-        class: RequestClass,
-        cost: Duration,
-        time: Duration,
-    ) -> Result<OwnedSemaphorePermit> {
+    pub(in crate::run) fn admit(&self, class: RequestClass, cost: Duration, time: Duration) -> Result<Admitted> {
         let workers = self.workers(class);
         let wait = workers.load.wait(cost, workers.threads.current_num_threads());
         if wait > time {
@@ -192,26 +168,18 @@ impl SearchPools {
         };
         let busy = |_| Error::Busy {
             class,
-            limit: slots.count,
+            limit: slots.limit(),
             all: self.limit,
         };
-        Arc::clone(&slots.free).try_acquire_owned().map_err(busy)
+        slots.try_admit(1).map_err(busy)
     }
 
     /// Admits a batch of `requests`, or one request of a stream, first come first served. It takes at most half of the
     /// slots for batches and streams, so that others are answered meanwhile.
-    pub(in crate::run) async fn admit_many(
-        &self,
-        requests: usize,
-        cancel: &SearchCancellation,
-    ) -> Result<OwnedSemaphorePermit> {
-        let slots = requests.clamp(1, (self.many.count / 2).max(1)) as u32;
-        let turn = Arc::clone(&self.many.free).acquire_many_owned(slots);
-        match tokio::time::timeout_at(cancel.deadline().into(), turn).await {
-            Ok(Ok(permit)) => Ok(permit),
-            Ok(Err(_)) => Err(Error::Internal),
-            Err(_) => Err(cancel.deadline_error()),
-        }
+    pub(in crate::run) async fn admit_many(&self, requests: usize, cancel: &SearchCancellation) -> Result<Admitted> {
+        let slots = requests.clamp(1, (self.many.limit() / 2).max(1));
+        let admitted = self.many.admit(slots, cancel.deadline()).await;
+        admitted.map_err(|error| cancel.not_admitted(error))
     }
 
     /// Starts work of this expected cost; the receiver gets its result.
