@@ -11,7 +11,7 @@ import tomllib
 
 # Crate: the crates of this workspace that it may use.
 ALLOWED = {
-    "dyad-command": set(),
+    "dyad-command": {"dyad-files"},
     "dyad-files": set(),
     "dyad-proto": set(),
     "dyad-corpus": {"dyad-files"},

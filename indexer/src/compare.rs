@@ -198,7 +198,7 @@ fn ask(index: &Path, asked: &GenerationQuestions, depth: usize, control: JobCont
     for batch in rows.chunks(BATCH) {
         control.check()?;
         let queries: Vec<&[f32]> = batch.iter().map(|(_, row)| row.as_slice()).collect();
-        let found = snapshot.search_dense(&queries, &params, None, &|| control.cancel.is_cancelled())?;
+        let found = snapshot.search_dense(&queries, &params, None, control.cancel)?;
         for ((key, _), hits) in batch.iter().zip(found) {
             let hit = |hit: &dyad_index::snapshot::DocumentHit| {
                 Some((snapshot.key(hit.shard, hit.node)?.to_owned(), hit.score))

@@ -72,14 +72,14 @@ struct ExactScan<'a> {
 impl ExactScan<'_> {
     /// The `k` nearest rows of each query, with their scores.
     fn run(&self, queries: &[&[f32]]) -> BenchResult<Vec<(u32, f64)>> {
-        let go_on = |_| !self.cancel.is_cancelled();
+        let should_continue = |_| !self.cancel.is_cancelled();
         let found = exact_scan(
             self.rows,
             queries,
             self.k + SPARE,
             self.metric.into(),
             self.allowed,
-            go_on,
+            should_continue,
         );
         if found.iter().any(|found| found.completeness == Completeness::Cancelled) {
             return Err(BenchError::Interrupted);

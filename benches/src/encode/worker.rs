@@ -8,6 +8,7 @@ use std::time::Instant;
 use anyhow::{Context as _, anyhow, bail};
 use dyad_encoder::tokenize::{Budget, Tokens};
 use dyad_encoder::{Compute, CrossEncoder, Device, Dtype, Model, Tower};
+use dyad_files::Never;
 use rayon::prelude::*;
 use serde_json::{Value, json};
 
@@ -101,7 +102,7 @@ impl EncodeWorker<'_> {
             .context("tokenizing")?;
         let (dim, vectors) = match model {
             OpenModel::Encoder(model) => (model.info().dim, model.embed_all(TOWER, &tokens, *budget)?),
-            OpenModel::CrossEncoder(model) => (1, model.logits_while(&tokens, *budget, |_| true)?.context("stopped")?),
+            OpenModel::CrossEncoder(model) => (1, model.logits_until(&tokens, *budget, &Never)?.context("stopped")?),
         };
         let seconds = started.elapsed().as_secs_f64();
         // Texts are packed: nothing is padded.

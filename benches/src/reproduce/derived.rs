@@ -13,7 +13,7 @@ use dyad_encoder::data::{DataError, MiningEncoder, NegativeCandidates, mine_file
 use dyad_encoder::tokenize::Budget;
 use dyad_encoder::train::Config;
 use dyad_encoder::{CrossEncoder, Model};
-use dyad_files::write_atomic;
+use dyad_files::{Cancel, write_atomic};
 use serde_json::{Value, json};
 
 use super::table::{DerivedExamples, TablePlaces, TableReference};
@@ -27,7 +27,7 @@ impl DerivedExamples {
         places: &TablePlaces,
         config: &Config,
         note: &dyn Fn(&str),
-        go_on: &dyn Fn() -> bool,
+        cancel: &dyn Cancel,
     ) -> anyhow::Result<()> {
         let Self { name, by, mine, .. } = self;
         let (seed, compute) = (config.seed, config.compute());
@@ -67,7 +67,7 @@ impl DerivedExamples {
                 candidates,
                 &mine.options(seed),
                 &out,
-                go_on,
+                cancel,
             )
             .map(|_| ())
         } else {
@@ -77,7 +77,7 @@ impl DerivedExamples {
             }
             note(&format!("examples {name}, seed {seed}: scoring by {by}"));
             open()
-                .and_then(|examples| score_file(&model, examples, budget, &out, go_on))
+                .and_then(|examples| score_file(&model, examples, budget, &out, cancel))
                 .map(|_| ())
         };
         match made {

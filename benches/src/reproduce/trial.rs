@@ -151,12 +151,12 @@ impl TrialPlan<'_> {
 
     /// Makes the examples that the trial is trained on, and refuses a trial whose models are not there.
     fn prepare(&self, note: &dyn Fn(&str)) -> anyhow::Result<()> {
-        let (seed, go_on) = (self.config.seed, || !self.cancel.is_cancelled());
+        let seed = self.config.seed;
         for needed in self.variant.references(self.table) {
             match needed {
                 TableReference::Examples(name) => {
                     for made in self.table.made_from(name) {
-                        made.make(self.places, self.config, note, &go_on)?;
+                        made.make(self.places, self.config, note, self.cancel)?;
                     }
                 }
                 TableReference::Variant(name) if !self.places.trial(name, seed).join("trial.json").exists() => {
@@ -274,16 +274,15 @@ impl TrialPlan<'_> {
         };
         let evaluator = Evaluator::open_in(&context, &data, &evaluated.split, encoder)?;
         let budget = Budget::of(compute.device, compute.dtype);
-        let go_on = || !self.cancel.is_cancelled();
         let search = |embed: &Embed<'_>| evaluator.search(embed, encoder.info().dim, compute.torch_device());
         let found = match evaluated.similarity {
             Similarity::Cosine => search(&|tower: Tower, texts: &[Tokens]| {
-                encoder.embed_while(tower, texts, VectorLength::Unit, budget, |_| go_on())
+                encoder.embed_until(tower, texts, VectorLength::Unit, budget, self.cancel)
             })?,
             Similarity::InnerProduct => {
                 let learned = Model::open_for_training(model, &compute)?;
                 search(&|tower: Tower, texts: &[Tokens]| {
-                    learned.embed_while(tower, texts, VectorLength::Raw, budget, |_| go_on())
+                    learned.embed_until(tower, texts, VectorLength::Raw, budget, self.cancel)
                 })?
             }
         };
@@ -295,7 +294,7 @@ impl TrialPlan<'_> {
             };
             let cross_encoder = CrossEncoder::open(&self.places.model_of(&rerank.by, self.config.seed), &compute)?;
             let budget = Budget::of(compute.device, compute.dtype);
-            let score = |pairs: &[Tokens]| cross_encoder.logits_while(pairs, budget, |_| go_on());
+            let score = |pairs: &[Tokens]| cross_encoder.logits_until(pairs, budget, self.cancel);
             let reranked = evaluator.rerank(&found, rerank.depth, &cross_encoder.tokenizer(), &score)?;
             found = reranked.ok_or(BenchError::Interrupted)?;
         }

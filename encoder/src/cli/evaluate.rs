@@ -67,7 +67,7 @@ pub(crate) fn run(options: &EvaluateOptions) -> anyhow::Result<()> {
         (None, Some(directory)) => {
             let cross_encoder = CrossEncoder::open(directory, &options.model.compute())?;
             let budget = options.model.budget();
-            let score = |pairs: &[Tokens]| cross_encoder.logits_while(pairs, budget, |_| !cancel.is_cancelled());
+            let score = |pairs: &[Tokens]| cross_encoder.logits_until(pairs, budget, &cancel);
             let depth = usize::from(options.rerank);
             let reranked = evaluator.rerank(&found, depth, &cross_encoder.tokenizer(), &score)?;
             let reranked = reranked.ok_or(DataError::Interrupted)?;
@@ -124,8 +124,8 @@ fn search(
         documents: options.documents.clone(),
     };
     let evaluator = Evaluator::open_in(&context, &options.data, &options.split, &encoder)?;
-    let (budget, go_on) = (options.model.budget(), |_| !cancel.is_cancelled());
-    let embed = |tower: Tower, texts: &[Tokens]| encoder.embed_while(tower, texts, VectorLength::Unit, budget, go_on);
+    let budget = options.model.budget();
+    let embed = |tower: Tower, texts: &[Tokens]| encoder.embed_until(tower, texts, VectorLength::Unit, budget, cancel);
     let device = Compute {
         device: compute.device,
         ..Compute::default()

@@ -89,7 +89,6 @@ pub(crate) fn run(options: &MineArguments) -> anyhow::Result<()> {
     let read = options.data.read("train");
     let examples = || Ok(vec![ExampleReader::open(&options.data.data, &read)?]);
     let cancel = cancel_on_signal()?;
-    let go_on = || !cancel.is_cancelled();
     let encoder = Model::open_with(&options.model.model, &options.model.compute(), &options.prompts)?;
     let encoder = MiningEncoder {
         model: &encoder,
@@ -103,7 +102,7 @@ pub(crate) fn run(options: &MineArguments) -> anyhow::Result<()> {
         (None, Some(corpus)) => NegativeCandidates::Corpus(corpus),
         (None, None) => NegativeCandidates::Positives,
     };
-    let found = mine_file(encoder, &examples, candidates, &mining, &options.out, &go_on)?;
+    let found = mine_file(encoder, &examples, candidates, &mining, &options.out, &cancel)?;
     report(&found.skipped);
     let mined = found.mined;
     let among = match &options.searcher {

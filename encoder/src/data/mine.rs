@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use dyad_corpus::examples::{Passage, TrainingExample};
+use dyad_files::Cancel;
 use rayon::prelude::*;
 
 use super::context::ExampleContext;
@@ -30,7 +31,7 @@ pub trait Finder {
         &self,
         window: &mut [TrainingExample],
         options: &MineOptions,
-        go_on: &dyn Fn() -> bool,
+        cancel: &dyn Cancel,
         mined: &mut Mined,
     ) -> Result<(), DataError>;
 }
@@ -50,23 +51,23 @@ pub struct MiningEncoder<'a> {
 
 impl MiningEncoder<'_> {
     /// Vectors of the questions of examples, row-major.
-    fn embed_questions(self, examples: &[TrainingExample], go_on: &dyn Fn() -> bool) -> Result<Vec<f32>, DataError> {
+    fn embed_questions(self, examples: &[TrainingExample], cancel: &dyn Cancel) -> Result<Vec<f32>, DataError> {
         self.embed_texts(
             Tower::Question,
             examples.iter().map(|example| example.question.trim().to_owned()),
-            go_on,
+            cancel,
         )
     }
 
     /// Vectors of passages, row-major.
-    fn embed_passages(self, passages: &[&Passage], go_on: &dyn Fn() -> bool) -> Result<Vec<f32>, DataError> {
+    fn embed_passages(self, passages: &[&Passage], cancel: &dyn Cancel) -> Result<Vec<f32>, DataError> {
         let texts = passages
             .iter()
             .map(|passage| passage.read_with(self.titles).into_owned());
-        let mut vectors = self.embed_texts(Tower::Answer, texts, go_on)?;
+        let mut vectors = self.embed_texts(Tower::Answer, texts, cancel)?;
         if let Some(context) = self.context {
             let tokens = context.tokens(&self.model.tokenizer(), passages)?;
-            let late = self.embed_tokens(Tower::Answer, &tokens.contexts, go_on)?;
+            let late = self.embed_tokens(Tower::Answer, &tokens.contexts, cancel)?;
             add_contexts(
                 &mut vectors,
                 &late,
@@ -82,17 +83,17 @@ impl MiningEncoder<'_> {
         self,
         tower: Tower,
         texts: impl Iterator<Item = String>,
-        go_on: &dyn Fn() -> bool,
+        cancel: &dyn Cancel,
     ) -> Result<Vec<f32>, DataError> {
         let (tokenizer, texts) = (self.model.tokenizer(), texts.collect::<Vec<String>>());
         let tokens: Result<Vec<Tokens>, Error> = texts.par_iter().map(|text| tokenizer.encode(tower, text)).collect();
-        self.embed_tokens(tower, &tokens?, go_on)
+        self.embed_tokens(tower, &tokens?, cancel)
     }
 
-    fn embed_tokens(self, tower: Tower, tokens: &[Tokens], go_on: &dyn Fn() -> bool) -> Result<Vec<f32>, DataError> {
+    fn embed_tokens(self, tower: Tower, tokens: &[Tokens], cancel: &dyn Cancel) -> Result<Vec<f32>, DataError> {
         let vectors = self
             .model
-            .embed_while(tower, tokens, VectorLength::Unit, self.budget, |_| go_on())?;
+            .embed_until(tower, tokens, VectorLength::Unit, self.budget, cancel)?;
         vectors.ok_or(DataError::Interrupted)
     }
 }
@@ -110,12 +111,8 @@ pub struct NegativeMiner<'a> {
 }
 
 impl<'a> NegativeMiner<'a> {
-    /// Embeds the candidates; `go_on` is asked between batches.
-    pub fn new(
-        encoder: MiningEncoder<'a>,
-        candidates: &'a [Passage],
-        go_on: &dyn Fn() -> bool,
-    ) -> Result<Self, DataError> {
+    /// Embeds the candidates; `cancel` is polled between batches.
+    pub fn new(encoder: MiningEncoder<'a>, candidates: &'a [Passage], cancel: &dyn Cancel) -> Result<Self, DataError> {
         if candidates.is_empty() {
             return Err(DataError::Empty);
         }
@@ -144,7 +141,7 @@ impl<'a> NegativeMiner<'a> {
         for window in candidates.chunks(8 * WINDOW) {
             miner
                 .vectors
-                .extend(encoder.embed_passages(&window.iter().collect::<Vec<_>>(), go_on)?);
+                .extend(encoder.embed_passages(&window.iter().collect::<Vec<_>>(), cancel)?);
         }
         Ok(miner)
     }
@@ -166,11 +163,11 @@ impl Finder for NegativeMiner<'_> {
         &self,
         window: &mut [TrainingExample],
         options: &MineOptions,
-        go_on: &dyn Fn() -> bool,
+        cancel: &dyn Cancel,
         mined: &mut Mined,
     ) -> Result<(), DataError> {
         let info = self.encoder.model.info();
-        let questions = score_positives(self.encoder, window, go_on)?;
+        let questions = score_positives(self.encoder, window, cancel)?;
         let known = |example: &TrainingExample| self.known.get(&question_key(example)).map_or(&[][..], Vec::as_slice);
         let deepest = window.iter().map(|example| known(example).len()).max().unwrap_or(0);
         let device = Compute {
@@ -188,13 +185,13 @@ impl Finder for NegativeMiner<'_> {
 }
 
 /// Finds negatives for each example, and gives the examples in their order to `sink`, with the model's cosine as the
-/// score of every positive and every negative that was found. A window of examples is held at a time; `go_on` is asked
-/// between batches.
+/// score of every positive and every negative that was found. A window of examples is held at a time; `cancel` is
+/// polled between batches.
 pub fn mine<E>(
     finder: &dyn Finder,
     examples: impl IntoIterator<Item = Result<TrainingExample, E>>,
     options: &MineOptions,
-    go_on: &dyn Fn() -> bool,
+    cancel: &dyn Cancel,
     mut sink: impl FnMut(TrainingExample) -> Result<(), DataError>,
 ) -> Result<Mined, DataError>
 where
@@ -211,7 +208,7 @@ where
         if window.is_empty() {
             return Ok(mined);
         }
-        finder.find(&mut window, options, go_on, &mut mined)?;
+        finder.find(&mut window, options, cancel, &mut mined)?;
         window.into_iter().try_for_each(&mut sink)?;
     }
 }
@@ -220,12 +217,12 @@ where
 pub(super) fn score_positives(
     encoder: MiningEncoder<'_>,
     window: &mut [TrainingExample],
-    go_on: &dyn Fn() -> bool,
+    cancel: &dyn Cancel,
 ) -> Result<Vec<f32>, DataError> {
     let dim = encoder.model.info().dim;
-    let questions = encoder.embed_questions(window, go_on)?;
+    let questions = encoder.embed_questions(window, cancel)?;
     let positives: Vec<&Passage> = window.iter().flat_map(|example| &example.positives).collect();
-    let positives = encoder.embed_passages(&positives, go_on)?;
+    let positives = encoder.embed_passages(&positives, cancel)?;
     let mut positives = positives.chunks_exact(dim);
     for (example, question) in window.iter_mut().zip(questions.chunks_exact(dim)) {
         for positive in &mut example.positives {

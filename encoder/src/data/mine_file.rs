@@ -6,7 +6,7 @@ use std::path::Path;
 
 use dyad_corpus::examples::{ExampleReader, Passage, Skipped, TrainingExample, to_tevatron};
 use dyad_corpus::{CorpusReader, ReadOptions};
-use dyad_files::AtomicFile;
+use dyad_files::{AtomicFile, Cancel};
 use dyad_proto::client::Credentials;
 
 use super::error::DataError;
@@ -41,14 +41,14 @@ pub enum NegativeCandidates<'a> {
 pub type OpenExamples<'a> = dyn Fn() -> Result<Vec<ExampleReader>, DataError> + 'a;
 
 /// Finds negatives for all examples among `candidates`, and writes the examples to `out` in Tevatron's form, with keys
-/// for what has none. The file appears whole or not at all. `go_on` is asked between batches.
+/// for what has none. The file appears whole or not at all. `cancel` is polled between batches.
 pub fn mine_file(
     encoder: MiningEncoder<'_>,
     examples: &OpenExamples<'_>,
     candidates: NegativeCandidates<'_>,
     options: &MineOptions,
     out: &Path,
-    go_on: &dyn Fn() -> bool,
+    cancel: &dyn Cancel,
 ) -> Result<MinedFile, DataError> {
     options.check()?;
     let (held, searcher) = match candidates {
@@ -57,7 +57,7 @@ pub fn mine_file(
         NegativeCandidates::Searcher(url, credentials) => (Vec::new(), Some((url, credentials))),
     };
     let mut finder: Box<dyn Finder + '_> = match searcher {
-        None => Box::new(NegativeMiner::new(encoder, &held, go_on)?),
+        None => Box::new(NegativeMiner::new(encoder, &held, cancel)?),
         Some((url, credentials)) => Box::new(ServedMiner::connect(encoder, url, credentials.clone())?),
     };
     let (mut skipped, mut scored) = (Skipped::default(), 0_u64);
@@ -86,7 +86,7 @@ pub fn mine_file(
         give_keys(&mut example, number);
         writeln!(file, "{}", to_tevatron(&example)).map_err(io)
     };
-    let mined = mine(&*finder, examples()?.into_iter().flatten(), options, go_on, write);
+    let mined = mine(&*finder, examples()?.into_iter().flatten(), options, cancel, write);
     let mined = mined?;
     file.commit().map_err(io)?;
     Ok(MinedFile {

@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use dyad_corpus::Metadata;
 use dyad_corpus::examples::{Passage, TrainingExample};
+use dyad_files::Cancel;
 use dyad_proto::client::{ClientConfig, ClientError, Credentials, SearcherClient};
 use dyad_proto::limits::{MAX_BATCH, MAX_K};
 use dyad_proto::v1;
@@ -140,10 +141,10 @@ impl Finder for ServedMiner<'_> {
         &self,
         window: &mut [TrainingExample],
         options: &MineOptions,
-        go_on: &dyn Fn() -> bool,
+        cancel: &dyn Cancel,
         mined: &mut Mined,
     ) -> Result<(), DataError> {
-        score_positives(self.encoder, window, go_on)?;
+        score_positives(self.encoder, window, cancel)?;
         let none = KnownAnswers::default();
         let known = |example: &TrainingExample| self.known.get(&question_key(example)).unwrap_or(&none);
         // Each positive may come up by its key, and another document by its text.
@@ -156,7 +157,7 @@ impl Finder for ServedMiner<'_> {
         let k = hits_per_question(options, deepest)?;
         let at_a_time = (HITS_OF_A_CALL / k as usize).clamp(1, MAX_BATCH);
         for some in window.chunks_mut(at_a_time) {
-            if !go_on() {
+            if cancel.is_cancelled() {
                 return Err(DataError::Interrupted);
             }
             let answers = self.ask(some, k)?;

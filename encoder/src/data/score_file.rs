@@ -6,7 +6,7 @@ use std::io::Write;
 use std::path::Path;
 
 use dyad_corpus::examples::{ExampleReader, Passage, Skipped, TrainingExample, to_tevatron};
-use dyad_files::AtomicFile;
+use dyad_files::{AtomicFile, Cancel};
 use rayon::prelude::*;
 
 use super::error::DataError;
@@ -32,13 +32,13 @@ pub struct ScoredFile {
 }
 
 /// Gives every passage of the examples the model's logit for its question, and writes them to `out` in Tevatron's form,
-/// with keys for what has none. The file appears whole or not at all. `go_on` is asked between batches.
+/// with keys for what has none. The file appears whole or not at all. `cancel` is polled between batches.
 pub fn score_file(
     model: &CrossEncoder,
     mut examples: ExampleReader,
     budget: Budget,
     out: &Path,
-    go_on: &dyn Fn() -> bool,
+    cancel: &dyn Cancel,
 ) -> Result<ScoredFile, DataError> {
     let io = |error: std::io::Error| DataError::Source(error.into());
     let mut file = AtomicFile::create(out).map_err(io)?;
@@ -51,7 +51,7 @@ pub fn score_file(
         if window.is_empty() {
             break;
         }
-        score(model, &mut window, budget, go_on, &mut scored)?;
+        score(model, &mut window, budget, cancel, &mut scored)?;
         for mut example in window {
             scored.examples += 1;
             give_keys(&mut example, scored.examples);
@@ -67,7 +67,7 @@ fn score(
     model: &CrossEncoder,
     window: &mut [TrainingExample],
     budget: Budget,
-    go_on: &dyn Fn() -> bool,
+    cancel: &dyn Cancel,
     counts: &mut ScoredFile,
 ) -> Result<(), DataError> {
     let tokenizer = model.tokenizer();
@@ -82,7 +82,7 @@ fn score(
     counts.pairs += tokens.len() as u64;
     counts.truncated += tokens.iter().filter(|pair| pair.truncated).count() as u64;
     let logits = model
-        .logits_while(&tokens, budget, |_| go_on())?
+        .logits_until(&tokens, budget, cancel)?
         .ok_or(DataError::Interrupted)?;
     let scored = window
         .iter_mut()

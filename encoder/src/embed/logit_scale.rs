@@ -1,6 +1,7 @@
 //! The model's logit scale, measured once for a set of embeddings.
 
 use dyad_corpus::logit_scale::{documents, estimate, questions};
+use dyad_files::Cancel;
 
 use crate::config::Tower;
 use crate::error::Error;
@@ -12,15 +13,15 @@ use crate::tokenize::{Budget, Tokens};
 pub(super) enum LogitScale {
     /// None where the model's cosines say too little or too much.
     Measured(Option<f64>),
-    /// `go_on` was false.
+    /// It was cancelled.
     Interrupted,
 }
 
-/// Embeds the pairs that come with the program, as long as `go_on`.
-pub(super) fn measure(encoder: &Model, budget: Budget, go_on: impl Fn() -> bool) -> Result<LogitScale, Error> {
+/// Embeds the pairs that come with the program.
+pub(super) fn measure(encoder: &Model, budget: Budget, cancel: &dyn Cancel) -> Result<LogitScale, Error> {
     let embed = |tower: Tower, texts: &[String]| {
         let tokens = tokenize(encoder, tower, texts)?;
-        encoder.embed_while(tower, &tokens, VectorLength::Unit, budget, |_| go_on())
+        encoder.embed_until(tower, &tokens, VectorLength::Unit, budget, cancel)
     };
     let questions = embed(Tower::Question, &questions())?;
     let documents = embed(Tower::Answer, &documents())?;

@@ -11,6 +11,7 @@ use std::path::Path;
 use dyad_command::JobCancellation;
 use dyad_corpus::embeddings::{EarlierRows, EmbeddingsPart, EmbeddingsWriter, SourceDigest};
 use dyad_corpus::{CorpusReader, PassageContext, ReadOptions, is_stream};
+use dyad_files::Cancel;
 use dyad_files::space::check_space;
 
 use super::job::{EmbedJob, JobError};
@@ -57,13 +58,7 @@ pub(crate) fn resume(
         whole: !stream,
         context: job.context,
     };
-    let compared = compare(&mut reader, compared_with, &|| {
-        if cancel.is_cancelled() {
-            Err(job.interrupted(writer))
-        } else {
-            Ok(())
-        }
-    })?;
+    let compared = compare(&mut reader, compared_with, cancel)?.ok_or_else(|| job.interrupted(writer))?;
     let (kept, parts_dropped) = (compared.kept, parts.len() - compared.kept);
     if stream && parts_dropped > 0 {
         return Err(JobError::ChangedInput { part: kept });
@@ -118,7 +113,8 @@ struct ComparedWith<'a> {
     context: PassageContext,
 }
 
-/// Reads documents along the parts; to the end of the corpus where `whole`, else no further than it takes.
+/// Reads documents along the parts; to the end of the corpus where `whole`, else no further than it takes. None
+/// where it was cancelled.
 fn compare(
     reader: &mut CorpusReader,
     ComparedWith {
@@ -127,15 +123,17 @@ fn compare(
         whole,
         context,
     }: ComparedWith<'_>,
-    go_on: &dyn Fn() -> Result<(), JobError>,
-) -> Result<ResumedParts, JobError> {
+    cancel: &dyn Cancel,
+) -> Result<Option<ResumedParts>, JobError> {
     let mut compared = ResumedParts::default();
     let (mut digest, mut contexts) = (SourceDigest::default(), SourceDigest::default());
     // Only the last part of a set may be short: it cannot stay where documents were added after it.
     let short = parts.last().is_some_and(|last| last.rows < part_rows);
     let mut changed = false;
     while whole || (!changed && (compared.kept < parts.len() || short)) {
-        go_on()?;
+        if cancel.is_cancelled() {
+            return Ok(None);
+        }
         let Some(document) = reader.next().transpose()? else {
             break;
         };
@@ -167,5 +165,5 @@ fn compare(
             _ => {}
         }
     }
-    Ok(compared)
+    Ok(Some(compared))
 }

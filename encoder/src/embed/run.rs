@@ -14,7 +14,7 @@ use super::progress::Progress;
 use super::resume::{Resumed, resume};
 use super::windows::{ReadWindow, WindowSource, read_ahead};
 use crate::config::Tower;
-use crate::model::{Model, VectorLength};
+use crate::model::Model;
 use crate::tokenize::{Tokens, add_contexts};
 
 /// How often the job looks whether it was interrupted while the reader has nothing.
@@ -182,9 +182,8 @@ impl EmbedJob {
             .sum();
         progress.begin(window.bytes_read, window.documents.len(), tokens);
         let mut embed = |texts: &[Tokens]| {
-            encoder.embed_while(self.tower, texts, VectorLength::Unit, self.budget, |tokens| {
+            encoder.embed_with_progress(self.tower, texts, self.budget, cancel, &mut |tokens| {
                 progress.batch(tokens);
-                !cancel.is_cancelled()
             })
         };
         let dim = encoder.info().dim;
@@ -221,7 +220,7 @@ impl EmbedJob {
             return Ok(());
         }
         writer.flush()?;
-        match measure(encoder, self.budget, || !cancel.is_cancelled())? {
+        match measure(encoder, self.budget, cancel)? {
             LogitScale::Measured(Some(scale)) => writer.set_logit_scale(scale)?,
             LogitScale::Measured(None) => tracing::info!("{NO_LOGIT_SCALE}"),
             LogitScale::Interrupted => return Err(self.interrupted(writer)),

@@ -16,6 +16,7 @@ use crate::device::{OperatorThreads, set_operator_threads};
 use crate::error::Error;
 use crate::nn::{Exec, Network, VectorLength};
 use crate::tokenize::{Budget, TokenBatch, Tokens, plan};
+use dyad_files::Cancel;
 
 /// Batches per worker from which workers pay: with fewer, one stands still while another one finishes.
 const BATCHES_PER_WORKER: usize = 2;
@@ -176,13 +177,14 @@ pub(crate) struct BatchEncoder {
 }
 
 impl BatchEncoder {
-    /// Row-major vectors in the order of `texts`. `go_on` is asked after each batch with its number of tokens; `None`
-    /// once it says no.
+    /// Row-major vectors in the order of `texts`. After each batch `report` is called with its number of tokens, and
+    /// cancellation is polled; `None` where it was cancelled.
     pub(crate) fn embed(
         self,
         network: &Network,
         texts: &[Tokens],
-        go_on: &mut dyn FnMut(usize) -> bool,
+        cancel: &dyn Cancel,
+        report: &mut dyn FnMut(usize),
     ) -> Result<Option<Vec<f32>>, Error> {
         let dim = network.dim();
         let lengths: Vec<usize> = texts.iter().map(|text| text.ids.len()).collect();
@@ -198,7 +200,8 @@ impl BatchEncoder {
         let mut done = |number: usize, rows: &[f32]| {
             let positions = batches.get(number).map_or(&[][..], Vec::as_slice);
             places.copy(positions, rows, &mut vectors);
-            go_on(positions.iter().filter_map(|&position| lengths.get(position)).sum())
+            report(positions.iter().filter_map(|&position| lengths.get(position)).sum());
+            !cancel.is_cancelled()
         };
         let texts_of = |number: usize| -> Vec<&Tokens> {
             let positions = batches.get(number).map_or(&[][..], Vec::as_slice);

@@ -14,6 +14,7 @@ use crate::device::Compute;
 use crate::error::Error;
 use crate::nn::VectorLength;
 use crate::tokenize::{Budget, Tokenizer, Tokens};
+use dyad_files::Cancel;
 
 /// An open cross encoder: owned and called by one thread, as a [`Model`].
 #[derive(Debug)]
@@ -106,15 +107,15 @@ impl CrossEncoder {
         self.runner().run(Tower::Answer, pairs)
     }
 
-    /// Logits of any number of tokenized pairs in length-sorted batches, several at a time; asks `go_on` after each
-    /// batch with its number of tokens, and gives nothing once it says no.
-    pub fn logits_while(
+    /// Logits of any number of tokenized pairs in length-sorted batches, several at a time; none where it was
+    /// cancelled, which is polled after each batch.
+    pub fn logits_until(
         &self,
         pairs: &[Tokens],
         budget: Budget,
-        go_on: impl FnMut(usize) -> bool,
+        cancel: &dyn Cancel,
     ) -> Result<Option<Vec<f32>>, Error> {
         self.model
-            .embed_while(Tower::Answer, pairs, VectorLength::Raw, budget, go_on)
+            .embed_until(Tower::Answer, pairs, VectorLength::Raw, budget, cancel)
     }
 }

@@ -1,5 +1,6 @@
 //! The forward pass of a model: texts to vectors.
 
+use dyad_files::{Cancel, Never};
 use tch::Tensor;
 
 use super::batches::{BatchEncoder, BatchRunner, embed_batch};
@@ -55,29 +56,47 @@ impl Model {
 
     /// Embeds any number of texts in length-sorted batches, several at a time; the rows keep the order of `texts`.
     pub fn embed_all(&self, tower: Tower, texts: &[Tokens], budget: Budget) -> Result<Vec<f32>, Error> {
-        self.embed_while(tower, texts, VectorLength::Unit, budget, |_| true)
+        self.embed_until(tower, texts, VectorLength::Unit, budget, &Never)
             .map(Option::unwrap_or_default)
     }
 
-    /// As [`Self::embed_all`] with vectors of any length, asking `go_on` after each batch with its number of tokens;
-    /// nothing once it says no.
-    pub fn embed_while(
+    /// As [`Self::embed_all`] with vectors of any length; none where it was cancelled, which is polled after each
+    /// batch.
+    pub fn embed_until(
         &self,
         tower: Tower,
         texts: &[Tokens],
         length: VectorLength,
         budget: Budget,
-        mut go_on: impl FnMut(usize) -> bool,
+        cancel: &dyn Cancel,
     ) -> Result<Option<Vec<f32>>, Error> {
+        self.batch_encoder(tower, length, budget)
+            .embed(&self.network, texts, cancel, &mut |_| {})
+    }
+
+    /// As [`Self::embed_until`] with vectors of unit length, and calls `done` after each batch with its number of
+    /// tokens.
+    pub fn embed_with_progress(
+        &self,
+        tower: Tower,
+        texts: &[Tokens],
+        budget: Budget,
+        cancel: &dyn Cancel,
+        done: &mut dyn FnMut(usize),
+    ) -> Result<Option<Vec<f32>>, Error> {
+        self.batch_encoder(tower, VectorLength::Unit, budget)
+            .embed(&self.network, texts, cancel, done)
+    }
+
+    fn batch_encoder(&self, tower: Tower, length: VectorLength, budget: Budget) -> BatchEncoder {
         let prompt_tokens = self.tokenizer.prompt(tower).tokens;
-        let encoder = BatchEncoder {
+        BatchEncoder {
             tower,
             prompt_tokens,
             length,
             budget,
             workers: self.workers,
-        };
-        encoder.embed(&self.network, texts, &mut go_on)
+        }
     }
 
     fn batch(&self, tower: Tower, texts: &[&Tokens]) -> TokenBatch {

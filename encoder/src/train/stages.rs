@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use dyad_corpus::examples::{ExampleFormat, ExampleReader};
+use dyad_files::Cancel;
 
 use super::TrainError;
 use super::config::{DataConfig, MineConfig, Stage};
@@ -180,12 +181,7 @@ pub(super) struct StageMiner<'a> {
 
 impl StageMiner<'_> {
     /// The file of a stage's examples with negatives that the model finds; made where it is not there yet.
-    pub(super) fn mine(
-        &self,
-        stage: &Stage,
-        config: &MineConfig,
-        go_on: &dyn Fn() -> bool,
-    ) -> Result<PathBuf, TrainError> {
+    pub(super) fn mine(&self, stage: &Stage, config: &MineConfig, cancel: &dyn Cancel) -> Result<PathBuf, TrainError> {
         let folder = self.out.join("mined");
         let file = folder.join(format!("{}.jsonl", stage.name));
         if file.is_file() {
@@ -212,7 +208,7 @@ impl StageMiner<'_> {
             .corpus
             .as_deref()
             .map_or(NegativeCandidates::Positives, NegativeCandidates::Corpus);
-        let found = mine_file(encoder, &examples, candidates, &options, &file, go_on)?;
+        let found = mine_file(encoder, &examples, candidates, &options, &file, cancel)?;
         tracing::info!(
             stage = stage.name,
             examples = found.mined.examples,

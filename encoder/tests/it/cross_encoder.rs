@@ -7,6 +7,7 @@ use std::process::Command;
 use dyad_encoder::model::ScoreActivation;
 use dyad_encoder::tokenize::{Budget, Tokens};
 use dyad_encoder::{Compute, CrossEncoder, Dtype, ModelKind};
+use dyad_files::Never;
 use serde_json::{Value, json};
 
 use crate::fixture::{copy, copy_folder, edit, path_of, read_json, refusal, tiny};
@@ -36,7 +37,7 @@ fn reference(folder: &Path, name: &str) -> (Vec<Tokens>, Vec<f32>) {
 }
 
 fn logits(model: &CrossEncoder, pairs: &[Tokens]) -> Vec<f32> {
-    model.logits_while(pairs, Budget::CPU, |_| true).unwrap().unwrap()
+    model.logits_until(pairs, Budget::CPU, &Never).unwrap().unwrap()
 }
 
 /// Pearson's correlation, and the largest difference.

@@ -8,6 +8,7 @@ use dyad_corpus::{Document, PassageContext};
 use dyad_encoder::model::VectorLength;
 use dyad_encoder::tokenize::{Budget, DocumentWindow, Tokens};
 use dyad_encoder::{Compute, Dtype, Model, Tower};
+use dyad_files::Never;
 use serde_json::json;
 
 use crate::fixture::{cosine, embed, open, path_of, real_model, rows, tiny, worst};
@@ -63,7 +64,7 @@ fn compare(python: &Path, models: &[PathBuf]) {
             assert!(windows.iter().all(fits), "{}, {longest} tokens", model.display());
             let tokens: Vec<Tokens> = windows.iter().map(|window| window.tokens.clone()).collect();
             let vectors = encoder
-                .embed_while(Tower::Answer, &tokens, VectorLength::Unit, Budget::CPU, |_| true)
+                .embed_until(Tower::Answer, &tokens, VectorLength::Unit, Budget::CPU, &Never)
                 .unwrap()
                 .unwrap();
             let mut left = rows(&vectors, encoder.info().dim).into_iter();
@@ -143,7 +144,7 @@ fn passages_in_int8_and_bf16_are_near_their_f32_vectors() {
             let encoder = Model::open(&model, &compute).unwrap();
             let windows = encoder.tokenizer().windows(Tower::Answer, &text, &passages).unwrap();
             let tokens: Vec<Tokens> = windows.into_iter().map(|window| window.tokens).collect();
-            let vectors = encoder.embed_while(Tower::Answer, &tokens, VectorLength::Unit, Budget::CPU, |_| true);
+            let vectors = encoder.embed_until(Tower::Answer, &tokens, VectorLength::Unit, Budget::CPU, &Never);
             rows(&vectors.unwrap().unwrap(), encoder.info().dim)
         };
         let exact = by(Dtype::F32);
@@ -177,7 +178,7 @@ fn vector_by_formula(encoder: &Model, passage: &Document, context: PassageContex
         .windows(Tower::Answer, place.document(), &[place.bytes()])
         .unwrap();
     let tokens: Vec<Tokens> = windows.into_iter().map(|window| window.tokens).collect();
-    let late = encoder.embed_while(Tower::Answer, &tokens, VectorLength::Unit, Budget::CPU, |_| true);
+    let late = encoder.embed_until(Tower::Answer, &tokens, VectorLength::Unit, Budget::CPU, &Never);
     let sum: Vec<f32> = own
         .iter()
         .zip(late.unwrap().unwrap())

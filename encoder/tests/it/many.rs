@@ -6,6 +6,7 @@ use dyad_encoder::model::Model;
 use dyad_encoder::model::VectorLength;
 use dyad_encoder::tokenize::{Budget, Tokens};
 use dyad_encoder::{Compute, Dtype, Tower};
+use dyad_files::Never;
 
 use crate::fixture::{rows, tiny, tokens};
 
@@ -95,7 +96,7 @@ fn towers_that_learn_give_the_same_side_by_side() {
             .map(|text| tokenizer.encode(Tower::Question, text).unwrap())
             .collect();
         learned
-            .embed_while(Tower::Question, &given, VectorLength::Raw, SMALL, |_| true)
+            .embed_until(Tower::Question, &given, VectorLength::Raw, SMALL, &Never)
             .unwrap()
             .unwrap()
     };
@@ -110,16 +111,15 @@ fn workers_stop_where_they_are_told_to_and_count_every_token() {
     let given = tokens(&encoder, Tower::Answer, &texts());
     let all: usize = given.iter().map(|text| text.ids.len()).sum();
     let (mut batches, mut seen) = (0, 0);
-    let embedded = encoder.embed_while(Tower::Answer, &given, VectorLength::Unit, SMALL, |tokens| {
+    let embedded = encoder.embed_with_progress(Tower::Answer, &given, SMALL, &Never, &mut |tokens| {
         (batches, seen) = (batches + 1, seen + tokens);
-        true
     });
     assert!(embedded.unwrap().is_some() && batches > 4);
     assert_eq!(seen, all);
 
     let asked = AtomicUsize::new(0);
-    let stopped = encoder.embed_while(Tower::Answer, &given, VectorLength::Unit, SMALL, |_| {
-        asked.fetch_add(1, Ordering::Relaxed) < 2
+    let stopped = encoder.embed_until(Tower::Answer, &given, VectorLength::Unit, SMALL, &|| {
+        asked.fetch_add(1, Ordering::Relaxed) == 2
     });
     assert_eq!((stopped.unwrap(), asked.into_inner()), (None, 3));
     // What follows has its threads again, and works.

@@ -3,6 +3,8 @@
 use std::io::{self, Read as _, Write};
 use std::path::Path;
 
+use crate::cancel::{Cancel, Never};
+
 /// Counts and hashes (CRC-32C) the bytes that the inner writer accepted.
 #[derive(Debug)]
 pub struct ChecksumWriter<W> {
@@ -44,16 +46,16 @@ impl<W: Write> Write for ChecksumWriter<W> {
 
 /// Length and CRC-32C of a file.
 pub fn crc32c_of_file(path: &Path) -> io::Result<(u64, u32)> {
-    Ok(crc32c_of_file_until(path, None)?.unwrap_or_default())
+    Ok(crc32c_of_file_until(path, &Never)?.unwrap_or_default())
 }
 
-/// [`crc32c_of_file`] that polls for cancellation; none where it was cancelled.
-pub fn crc32c_of_file_until(path: &Path, stop: Option<&(dyn Fn() -> bool + Sync)>) -> io::Result<Option<(u64, u32)>> {
+/// [`crc32c_of_file`]; none where it was cancelled.
+pub fn crc32c_of_file_until(path: &Path, cancel: &dyn Cancel) -> io::Result<Option<(u64, u32)>> {
     let mut file = fs_err::File::open(path)?;
     let mut buffer = vec![0; 1 << 20];
     let (mut len, mut crc) = (0, 0);
     loop {
-        if stop.is_some_and(|stop| stop()) {
+        if cancel.is_cancelled() {
             return Ok(None);
         }
         let read = file.read(&mut buffer)?;

@@ -1,4 +1,4 @@
-//! Atomic files and directories, locks, checksums and NumPy arrays, for every crate that writes files.
+//! Atomic files and directories, locks, checksums, NumPy arrays and cancellation, for every crate that works on files.
 //!
 //! | module | contents |
 //! |---|---|
@@ -6,6 +6,7 @@
 //! | `directory.rs` | [`AtomicDir`]: a whole directory, likewise |
 //! | `lock.rs` | [`DirLock`]: an exclusive lock of a directory |
 //! | `checksum.rs` | CRC-32C of files and of writers |
+//! | `cancel.rs` | [`Cancel`]: what long work polls, in every crate |
 //! | `lfs.rs` | pointers in the place of files that Git LFS did not fetch |
 //! | [`memory`] | the memory that this process may use, and what it has |
 //! | [`npy`] | NumPy's arrays |
@@ -34,6 +35,7 @@
 #![forbid(unsafe_code)]
 
 mod atomic;
+mod cancel;
 mod checksum;
 mod directory;
 mod lfs;
@@ -43,6 +45,7 @@ pub mod npy;
 pub mod space;
 
 pub use atomic::{AtomicFile, create_dir_synced, remove_temporary, sync_dir, write_atomic};
+pub use cancel::{Cancel, Never};
 pub use checksum::{ChecksumWriter, crc32c_of_file, crc32c_of_file_until};
 pub use directory::AtomicDir;
 pub use lfs::{is_lfs_pointer, is_lfs_pointer_file};

@@ -4,7 +4,7 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | [`error`], [`cancel`] | errors; cancellation of long work |
+//! | [`error`] | errors |
 //! | [`storage`] | mapping files, the writer's lock |
 //! | [`kernels`] | inner products, chosen once for the machine |
 //! | [`model`], [`certificate`] | records of the model, the build and the measured quality |
@@ -47,7 +47,6 @@
 //! ```
 
 pub mod calibration;
-pub mod cancel;
 pub mod certificate;
 pub mod deletions;
 pub mod error;
@@ -73,9 +72,9 @@ pub mod storage;
 pub mod vector_groups;
 pub mod verify;
 
-pub use cancel::{Cancel, Never};
 pub use certificate::{Certificate, ExpansionPoint, FilteredRecall, QuerySource, RankScore, RecallPoint};
 pub use deletions::Deletions;
+pub use dyad_files::{Cancel, Never};
 pub use error::{Error, Result};
 pub use fusion::{FUSION_FILE, FusionMethod, FusionRecord, LearnedFrom};
 pub use graph::{Graph, GraphLayer};

@@ -143,7 +143,7 @@ fn refuse_repeated(place: &JobPlace<'_>, plan: &BulkPlan, done: &[PartitionDone]
         let keys: Vec<_> = done.files.iter().filter(|file| file.path == KEYS).cloned().collect();
         let to = workspace.path().join(format!("keys-{number:06}"));
         let name = format!("{}/{}", partition_folder(&partition.name), done.folder);
-        place.wait(place.remote.fetch_directory(&name, &keys, &to, &place.go_on()))?;
+        place.wait(place.remote.fetch_directory(&name, &keys, &to, place.cancel))?;
         merge.add(&to.join(KEYS))?;
     }
     merge.refuse_repeated()

@@ -142,7 +142,7 @@ pub fn embed(
     place.wait(
         place
             .remote
-            .put_directory(&task.dir, &name, &files, &PushOptions::default(), &place.go_on()),
+            .put_directory(&task.dir, &name, &files, &PushOptions::default(), place.cancel),
     )?;
     let (documents, rejected) = (task.documents, task.rejected);
     let done = PartitionDone {

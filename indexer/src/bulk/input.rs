@@ -122,7 +122,7 @@ fn is_packed(place: &JobPlace<'_>, input: &RemoteStore, object: &Object) -> Resu
         start.extend_from_slice(piece);
         Ok(())
     };
-    place.wait(input.read_range(&object.name, 0..object.bytes.min(4), None, &place.go_on(), &mut sink))?;
+    place.wait(input.read_range(&object.name, 0..object.bytes.min(4), None, place.cancel, &mut sink))?;
     Ok(start.starts_with(&GZIP) || start.starts_with(&ZSTANDARD))
 }
 
@@ -142,7 +142,7 @@ fn line_end(place: &JobPlace<'_>, input: &RemoteStore, object: &Object, mut at: 
             seen += piece.len() as u64;
             Ok(())
         };
-        place.wait(input.read_range(&object.name, range.clone(), None, &place.go_on(), &mut sink))?;
+        place.wait(input.read_range(&object.name, range.clone(), None, place.cancel, &mut sink))?;
         match found {
             Some(end) => return Ok(end),
             None => at = range.end,
@@ -161,7 +161,7 @@ fn version(place: &JobPlace<'_>, input: &RemoteStore, object: &Object, range: Ra
         digest.update(piece);
         Ok(())
     };
-    place.wait(input.read_range(&object.name, range, None, &place.go_on(), &mut sink))?;
+    place.wait(input.read_range(&object.name, range, None, place.cancel, &mut sink))?;
     Ok(format!("{XXH3}{:032x}", digest.digest128()))
 }
 
@@ -177,7 +177,7 @@ pub(super) fn fetch(place: &JobPlace<'_>, input: &RemoteStore, slice: &Slice, to
     };
     let range = slice.first..slice.first.saturating_add(slice.bytes);
     let etag = slice.version.strip_prefix(ETAG);
-    place.wait(input.read_range(&slice.name, range, etag, &place.go_on(), &mut sink))?;
+    place.wait(input.read_range(&slice.name, range, etag, place.cancel, &mut sink))?;
     let got = format!("{XXH3}{:032x}", digest.digest128());
     if etag.is_none() && slice.version != got {
         let (url, path, expected) = (input.url().to_owned(), slice.name.clone(), slice.version.clone());

@@ -42,12 +42,6 @@ impl<'a> JobPlace<'a> {
         Ok(self.runtime.block_on(call)?)
     }
 
-    /// Asked between pieces of files.
-    pub(super) fn go_on(&self) -> impl Fn() -> bool + Sync + use<'a> {
-        let cancel = self.cancel;
-        move || !cancel.is_cancelled()
-    }
-
     /// The plan; an error where there is none.
     pub(super) fn plan(&self) -> Result<BulkPlan, Error> {
         self.plan_if_any()?.ok_or_else(|| {

@@ -90,7 +90,7 @@ pub fn shard(
     place.wait(place.remote.put(&format!("{ATTEMPTS}/{id}"), Vec::new()))?;
     fail_point!("bulk-files");
     let name = format!("{SHARDS_DIR}/{id}");
-    place.wait(index.put_directory(&built.dir, &name, &built.files, &PushOptions::default(), &place.go_on()))?;
+    place.wait(index.put_directory(&built.dir, &name, &built.files, &PushOptions::default(), place.cancel))?;
     let recall = built.certificate.recall.iter().find(|point| point.ef == EF);
     let shard = ShardEntry {
         id,
@@ -160,7 +160,7 @@ fn gather<'a>(
     for (number, (partition, done)) in partitions.enumerate() {
         let dir = scratch.join(format!("partition-{number:06}"));
         let name = format!("{}/{}", partition_folder(&partition.name), done.folder);
-        place.wait(place.remote.fetch_directory(&name, &done.files, &dir, &place.go_on()))?;
+        place.wait(place.remote.fetch_directory(&name, &done.files, &dir, place.cancel))?;
         if done.documents > 0 {
             // What was read once is taken as it is.
             let read = ReadOptions {

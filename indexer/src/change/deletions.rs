@@ -87,11 +87,11 @@ pub(super) fn delete_nodes(
     for node in nodes {
         live.remove(*node);
     }
-    let (none, cancelled) = (DeletedTerms::default(), || control.cancel.is_cancelled());
+    let none = DeletedTerms::default();
     let before = shard.deletions.as_ref().map_or(&none, |deletions| &deletions.terms);
     let terms = shard
         .text
-        .terms_of(nodes, before, &cancelled)?
+        .terms_of(nodes, before, control.cancel)?
         .ok_or(Error::Cancelled)?;
     let certificate = if let Some(certificate) = still_valid(shard, &live, nodes.len(), min_recall)? {
         certificate

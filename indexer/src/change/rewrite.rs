@@ -215,7 +215,7 @@ fn check_sums(index: &Path, entry: &ShardEntry, control: JobControl<'_>) -> Resu
     for (dir, files) in std::iter::once(shard).chain(updates) {
         for file in files {
             let path = dir.join(&file.path);
-            let Some((_, crc32c)) = crc32c_of_file_until(&path, Some(&|| control.cancel.is_cancelled()))? else {
+            let Some((_, crc32c)) = crc32c_of_file_until(&path, control.cancel)? else {
                 return Err(Error::Cancelled);
             };
             if crc32c != file.crc32c {

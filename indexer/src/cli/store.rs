@@ -184,13 +184,12 @@ impl fmt::Display for StoreGcReport {
 pub(super) fn push(arguments: &PushArguments) -> anyhow::Result<ExitCode> {
     let (began, cancel) = (Instant::now(), cancel_on_signal()?);
     let remote = RemoteStore::open(&arguments.to)?;
-    let go_on = || !cancel.is_cancelled();
     let pushed = runtime()?
         .block_on(dyad_store::push(
             &arguments.index,
             &remote,
             &PushOptions::default(),
-            &go_on,
+            &cancel,
         ))
         .map_err(cancelled_or)?;
     arguments.output.print(&PushReport {
@@ -216,10 +215,9 @@ pub(super) fn pull(arguments: &PullArguments) -> anyhow::Result<ExitCode> {
             free_space
         },
     };
-    let go_on = || !cancel.is_cancelled();
     let index = &arguments.index;
     let pulled = runtime()?
-        .block_on(dyad_store::pull(&remote, index, &options, &go_on))
+        .block_on(dyad_store::pull(&remote, index, &options, &cancel))
         .map_err(cancelled_or)?;
     arguments.output.print(&PullReport {
         url: remote.url().to_owned(),

@@ -284,10 +284,10 @@ fn lists(
         let chosen: Vec<&LiveQuestion> = numbers.iter().filter_map(|at| asked.get(*at)).collect();
         let rows: Vec<&[f32]> = chosen.iter().map(|asked| asked.row.as_slice()).collect();
         let mut found = vec![Vec::new(); chosen.len()];
-        let (mut cancelled, cancel) = (false, || control.cancel.is_cancelled());
+        let mut cancelled = false;
         let own: Vec<Vec<u32>> = chosen.iter().map(|asked| searched.same_vector(asked)).collect();
         let most = own.iter().map(Vec::len).max().unwrap_or(0);
-        shard.search_exact_batch(&rows, depth + most, Some(live), &cancel, |number, mut hits| {
+        shard.search_exact_batch(&rows, depth + most, Some(live), control.cancel, |number, mut hits| {
             cancelled |= hits.is_cancelled();
             if let (Some(place), Some(own)) = (found.get_mut(number), own.get(number)) {
                 hits.hits.retain(|hit| !own.contains(&hit.node));

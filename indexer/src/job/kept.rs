@@ -200,8 +200,7 @@ fn read(dir: &Path, control: JobControl<'_>) -> Result<Option<CompleteShard>, Er
     };
     let shard = dir.join(SHARD_DIR);
     for file in &files {
-        let stop = || control.cancel.is_cancelled();
-        let found = crc32c_of_file_until(&shard.join(&file.path), Some(&stop))
+        let found = crc32c_of_file_until(&shard.join(&file.path), control.cancel)
             .ok()
             .flatten();
         control.check()?;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dyad_files::space::SpaceError;
-use dyad_files::write_atomic;
+use dyad_files::{Cancel, write_atomic};
 use dyad_index::manifest;
 use dyad_index::storage::WriteLock;
 
@@ -102,7 +102,7 @@ impl Mirror {
     /// would hold more than its limit then, generations that are neither current nor read are removed first, the oldest
     /// first, as many as it takes; where that is not enough, nothing is fetched. What was learned for the index becomes
     /// the store's, too.
-    pub async fn refresh(&self, go_on: &(dyn Fn() -> bool + Sync)) -> Result<Pulled> {
+    pub async fn refresh(&self, cancel: &dyn Cancel) -> Result<Pulled> {
         let Some(there) = self.remote.current().await? else {
             return Err(Error::Absent {
                 url: self.remote.url().to_owned(),
@@ -115,7 +115,7 @@ impl Mirror {
             patience: PATIENCE,
             direction: Direction::Mirror,
         };
-        let pulled = pull_generation(&self.remote, &there, &self.directory, pulling, go_on).await;
+        let pulled = pull_generation(&self.remote, &there, &self.directory, pulling, cancel).await;
         let pulled = pulled.map_err(|error| self.of_cache(error, there.manifest.generation))?;
         if !self.has(&there.pointer) {
             // Others that share the cache write it too.

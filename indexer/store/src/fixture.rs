@@ -83,7 +83,7 @@ impl Pushing {
     }
 
     pub(crate) async fn push(&self, remote: &RemoteStore) -> Result<Pushed> {
-        push(self.path(), remote, &PushOptions::default(), &|| true).await
+        push(self.path(), remote, &PushOptions::default(), &dyad_files::Never).await
     }
 
     /// What a push does at its end, where it has found all files there.

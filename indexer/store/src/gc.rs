@@ -155,12 +155,10 @@ mod tests {
     use object_store::memory::InMemory;
 
     use super::*;
+    use dyad_files::Never;
+
     use crate::fixture::Pushing;
     use crate::pull::{PullOptions, pull};
-
-    fn always() -> bool {
-        true
-    }
 
     /// A push of an old generation puts its manifest again and takes the files that it finds: they must not be removed
     /// under it.
@@ -187,7 +185,7 @@ mod tests {
         let error = survey.remove(&remote).await.unwrap_err();
         assert!(matches!(error, Error::Raced { generation: 1, .. }), "{error}");
         let replica = tempfile::TempDir::new().unwrap();
-        let pulled = pull(&remote, replica.path(), &PullOptions::default(), &always)
+        let pulled = pull(&remote, replica.path(), &PullOptions::default(), &Never)
             .await
             .unwrap();
         assert_eq!((pulled.generation, pulled.files), (1, 1));
@@ -215,7 +213,7 @@ mod tests {
         remote.remove(&gone).await.unwrap();
         assert!(index.complete(&remote).await.unwrap() > 0);
         let replica = tempfile::TempDir::new().unwrap();
-        let pulled = pull(&remote, replica.path(), &PullOptions::default(), &always)
+        let pulled = pull(&remote, replica.path(), &PullOptions::default(), &Never)
             .await
             .unwrap();
         assert_eq!((pulled.generation, pulled.files), (1, 2));
@@ -239,14 +237,14 @@ mod tests {
         remote.remove(&survey.files).await.unwrap();
         let replica = tempfile::TempDir::new().unwrap();
         assert!(
-            pull(&remote, replica.path(), &PullOptions::default(), &always)
+            pull(&remote, replica.path(), &PullOptions::default(), &Never)
                 .await
                 .is_err()
         );
         let again = index.push(&remote).await.unwrap();
         assert!(again.files > 0 && again.bytes > 0 && !again.is_new, "{again:?}");
         assert_eq!(
-            pull(&remote, replica.path(), &PullOptions::default(), &always)
+            pull(&remote, replica.path(), &PullOptions::default(), &Never)
                 .await
                 .unwrap()
                 .generation,

@@ -3,6 +3,7 @@
 use std::path::Path as FilePath;
 use std::time::SystemTime;
 
+use dyad_files::Cancel;
 use dyad_index::manifest::FileEntry;
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use object_store::path::Path;
@@ -95,14 +96,14 @@ impl RemoteStore {
         name: &str,
         range: std::ops::Range<u64>,
         version: Option<&str>,
-        go_on: &(dyn Fn() -> bool + Sync),
+        cancel: &dyn Cancel,
         sink: &mut dyn FnMut(&[u8]) -> std::io::Result<()>,
     ) -> Result<()> {
         let path = self.listed(name)?;
         let mut at = range.start;
         while at < range.end {
             let piece = self
-                .piece(&path, name, at..(at + PIECE).min(range.end), version, go_on)
+                .piece(&path, name, at..(at + PIECE).min(range.end), version, cancel)
                 .await?;
             let Some(piece) = piece.filter(|piece| !piece.is_empty()) else {
                 let (expected, got) = (format!("{} bytes", range.end), format!("{at}"));
@@ -125,9 +126,9 @@ impl RemoteStore {
         name: &str,
         range: std::ops::Range<u64>,
         version: Option<&str>,
-        go_on: &(dyn Fn() -> bool + Sync),
+        cancel: &dyn Cancel,
     ) -> Result<Option<bytes::Bytes>> {
-        if !go_on() {
+        if cancel.is_cancelled() {
             return Err(Error::Interrupted);
         }
         let options = GetOptions {

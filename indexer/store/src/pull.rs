@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use dyad_files::space::{FreeSpace, check_space, free_space};
-use dyad_files::{DirLock, LockError, create_dir_synced, sync_dir};
+use dyad_files::{Cancel, DirLock, LockError, create_dir_synced, sync_dir};
 use dyad_index::manifest::{self, DELETIONS_DIR, SHARD_FOLDERS};
 use dyad_index::storage::WriteLock;
 
@@ -53,17 +53,12 @@ pub struct Pulled {
 
 /// Makes the store's current generation that of a directory, which is created where it does not exist. Files that it
 /// has are kept. Whatever ends it, the index is as it was, or has all of the new generation; pulling again goes on with
-/// what is missing. `go_on` is asked between pieces of files.
+/// what is missing. `cancel` is polled between pieces of files.
 ///
 /// What was learned for the index comes with it, but not over what was learned in the directory since.
 ///
 /// A directory whose current generation the store does not have is refused: it was changed, and not pushed.
-pub async fn pull(
-    remote: &RemoteStore,
-    index: &Path,
-    options: &PullOptions,
-    go_on: &(dyn Fn() -> bool + Sync),
-) -> Result<Pulled> {
+pub async fn pull(remote: &RemoteStore, index: &Path, options: &PullOptions, cancel: &dyn Cancel) -> Result<Pulled> {
     let Some(there) = remote.current().await? else {
         return Err(Error::Absent {
             url: remote.url().to_owned(),
@@ -74,7 +69,7 @@ pub async fn pull(
         patience: PATIENCE,
         direction: Direction::Pull,
     };
-    pull_generation(remote, &there, index, pulling, go_on).await
+    pull_generation(remote, &there, index, pulling, cancel).await
 }
 
 /// How a generation is pulled.
@@ -97,7 +92,7 @@ pub(crate) async fn pull_generation(
         patience,
         direction,
     }: Pulling<'_>,
-    go_on: &(dyn Fn() -> bool + Sync),
+    cancel: &dyn Cancel,
 ) -> Result<Pulled> {
     let generation = there.manifest.generation;
     create_dir_synced(index)?;
@@ -139,15 +134,15 @@ pub(crate) async fn pull_generation(
     )?;
     let needed = missing.iter().map(|file| file.entry.bytes).sum();
     check_space(index, needed, options.free_space)?;
-    let one = async |file: &&IndexFile, go_on: &(dyn Fn() -> bool + Sync)| {
+    let one = async |file: &&IndexFile, cancel: &dyn Cancel| {
         let to = staging.join(&file.entry.path);
         if file.is_at(&staging, true)? {
             return Ok(false);
         }
-        remote.fetch_file(&file.entry.path, &file.entry, &to, go_on).await?;
+        remote.fetch_file(&file.entry.path, &file.entry, &to, cancel).await?;
         Ok(true)
     };
-    let fetched = all(&missing, one, go_on).await?;
+    let fetched = all(&missing, one, cancel).await?;
     // One that was rolled back: its number is not given to another one here. A reader may be allowed to read, and not
     // to list.
     let there_too = remote.manifest_objects().await.unwrap_or_default();

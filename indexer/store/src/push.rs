@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use dyad_files::write_atomic;
+use dyad_files::{Cancel, write_atomic};
 use dyad_index::manifest::{self, ReaderLock};
 use dyad_index::storage::WriteLock;
 
@@ -39,13 +39,8 @@ pub struct Pushed {
 /// The store's current generation has to be one of the index's, or what it has pushed last, or this one: an index that
 /// was changed elsewhere is not overwritten. Of two pushes at once one wins, and the other is told. What was learned
 /// for the index (`fusion.json`, `rerank.json`) goes with it, but not over what another index has learned and pushed
-/// since. No generation is removed from the store. `go_on` is asked between files and parts.
-pub async fn push(
-    index: &Path,
-    remote: &RemoteStore,
-    options: &PushOptions,
-    go_on: &(dyn Fn() -> bool + Sync),
-) -> Result<Pushed> {
+/// since. No generation is removed from the store. `cancel` is polled between files and parts.
+pub async fn push(index: &Path, remote: &RemoteStore, options: &PushOptions, cancel: &dyn Cancel) -> Result<Pushed> {
     let current = manifest::current(index)?;
     let generation = current.generation;
     // No `gc` takes the files away.
@@ -77,7 +72,7 @@ pub async fn push(
     let learned = move_learned(index, remote, Direction::Push).await;
     if there.as_ref().is_some_and(|there| there.pointer == pointer) {
         let found: Vec<&IndexFile> = files.iter().collect();
-        let put = complete(index, remote, manifest, &found, options, go_on).await?;
+        let put = complete(index, remote, manifest, &found, options, cancel).await?;
         note(index, remote, &pointer)?;
         return Ok(Pushed {
             is_new: false,
@@ -100,10 +95,10 @@ pub async fn push(
         .as_ref()
         .map(|there| files_of(&there.manifest))
         .unwrap_or_default();
-    let one = async |file: &IndexFile, go_on: &(dyn Fn() -> bool + Sync)| {
-        put(index, remote, file, known.contains(file), options, go_on).await
+    let one = async |file: &IndexFile, cancel: &dyn Cancel| {
+        put(index, remote, file, known.contains(file), options, cancel).await
     };
-    let done = all(&files, one, go_on).await?;
+    let done = all(&files, one, cancel).await?;
     if !remote.point(there.as_ref(), &pointer).await? {
         let now = remote.current().await?;
         // A request that was answered too late and sent again has done it.
@@ -122,7 +117,7 @@ pub async fn push(
         .filter(|(_, put)| !**put)
         .map(|(file, _)| file)
         .collect();
-    complete(index, remote, manifest, &found, options, go_on).await?;
+    complete(index, remote, manifest, &found, options, cancel).await?;
     note(index, remote, &pointer)?;
     Ok(Pushed {
         learned,
@@ -203,10 +198,10 @@ async fn complete(
     manifest: NamedManifest<'_>,
     found: &[&IndexFile],
     options: &PushOptions,
-    go_on: &(dyn Fn() -> bool + Sync),
+    cancel: &dyn Cancel,
 ) -> Result<Vec<bool>> {
     remote.put_new(manifest.name, manifest.bytes.to_vec()).await?;
-    let one = async |file: &&IndexFile, go_on: &(dyn Fn() -> bool + Sync)| {
+    let one = async |file: &&IndexFile, cancel: &dyn Cancel| {
         let is_there = remote.has(&file.entry.path, file.entry.bytes).await?;
         if !is_there {
             remote
@@ -215,13 +210,13 @@ async fn complete(
                     &file.entry.path,
                     &file.entry,
                     options,
-                    go_on,
+                    cancel,
                 )
                 .await?;
         }
         Ok(!is_there)
     };
-    all(found, one, go_on).await
+    all(found, one, cancel).await
 }
 
 /// Puts a file that is not there; says whether it was put.
@@ -231,9 +226,9 @@ async fn put(
     file: &IndexFile,
     is_known: bool,
     options: &PushOptions,
-    go_on: &(dyn Fn() -> bool + Sync),
+    cancel: &dyn Cancel,
 ) -> Result<bool> {
-    if !go_on() {
+    if cancel.is_cancelled() {
         return Err(Error::Interrupted);
     }
     if is_known || file.is_named_by_content && remote.has(&file.entry.path, file.entry.bytes).await? {
@@ -245,7 +240,7 @@ async fn put(
             &file.entry.path,
             &file.entry,
             options,
-            go_on,
+            cancel,
         )
         .await?;
     Ok(true)
@@ -267,7 +262,7 @@ pub(crate) async fn complete_current(index: &Path, remote: &RemoteStore) -> Resu
         },
         &found,
         &PushOptions::default(),
-        &|| true,
+        &dyad_files::Never,
     )
     .await
 }

@@ -4,6 +4,7 @@ use std::io::{Read, Write as _};
 use std::path::{Path as FilePath, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use dyad_files::Cancel;
 use dyad_index::manifest::FileEntry;
 use futures_util::{StreamExt as _, stream};
 use object_store::{ObjectStoreExt as _, WriteMultipart};
@@ -44,18 +45,18 @@ impl RemoteStore {
         name: &str,
         files: &[FileEntry],
         options: &PushOptions,
-        go_on: &(dyn Fn() -> bool + Sync),
+        cancel: &dyn Cancel,
     ) -> Result<u64> {
-        let put = async |file: &FileEntry, go_on: &(dyn Fn() -> bool + Sync)| {
+        let put = async |file: &FileEntry, cancel: &dyn Cancel| {
             let object = format!("{name}/{}", file.path);
             if self.has(&object, file.bytes).await? {
                 return Ok(0);
             }
-            self.put_file(&local.join(&file.path), &object, file, options, go_on)
+            self.put_file(&local.join(&file.path), &object, file, options, cancel)
                 .await?;
             Ok(file.bytes)
         };
-        Ok(all(files, put, go_on).await?.iter().sum())
+        Ok(all(files, put, cancel).await?.iter().sum())
     }
 
     /// Fetches the objects below `name` into a directory and verifies them; names that lead out of it are refused. What
@@ -65,9 +66,9 @@ impl RemoteStore {
         name: &str,
         files: &[FileEntry],
         to: &FilePath,
-        go_on: &(dyn Fn() -> bool + Sync),
+        cancel: &dyn Cancel,
     ) -> Result<()> {
-        let fetch = async |file: &FileEntry, go_on: &(dyn Fn() -> bool + Sync)| {
+        let fetch = async |file: &FileEntry, cancel: &dyn Cancel| {
             if !is_plain(&file.path) {
                 let (expected, got) = (
                     "a path below its folder".to_owned(),
@@ -75,10 +76,10 @@ impl RemoteStore {
                 );
                 return Err(self.damaged(name, "name of a file", expected, got));
             }
-            self.fetch_file(&format!("{name}/{}", file.path), file, &to.join(&file.path), go_on)
+            self.fetch_file(&format!("{name}/{}", file.path), file, &to.join(&file.path), cancel)
                 .await
         };
-        all(files, fetch, go_on).await.map(drop)
+        all(files, fetch, cancel).await.map(drop)
     }
 
     /// Puts a file, if it is what `facts` says.
@@ -88,7 +89,7 @@ impl RemoteStore {
         name: &str,
         facts: &FileEntry,
         options: &PushOptions,
-        go_on: &(dyn Fn() -> bool + Sync),
+        cancel: &dyn Cancel,
     ) -> Result<()> {
         let path = self.path(name);
         let most = usize::try_from(facts.bytes / MOST_PARTS).unwrap_or(usize::MAX);
@@ -114,7 +115,7 @@ impl RemoteStore {
         let mut upload = WriteMultipart::new_with_chunk_size(upload, part_bytes);
         let mut part = first;
         let outcome = loop {
-            if !go_on() {
+            if cancel.is_cancelled() {
                 break Err(Error::Interrupted);
             }
             if part.is_empty() {
@@ -145,7 +146,7 @@ impl RemoteStore {
         name: &str,
         facts: &FileEntry,
         to: &FilePath,
-        go_on: &(dyn Fn() -> bool + Sync),
+        cancel: &dyn Cancel,
     ) -> Result<()> {
         if let Some(parent) = to.parent() {
             fs_err::create_dir_all(parent)?;
@@ -159,7 +160,7 @@ impl RemoteStore {
         let (mut length, mut checksum) = read_so_far(&mut out, facts.bytes)?;
         while length < facts.bytes {
             let range = length..(length + PIECE).min(facts.bytes);
-            let Some(piece) = self.piece(&self.path(name), name, range, None, go_on).await? else {
+            let Some(piece) = self.piece(&self.path(name), name, range, None, cancel).await? else {
                 return Err(self.damaged(name, "object", "one".to_owned(), "none".to_owned()));
             };
             if piece.is_empty() {
@@ -185,13 +186,13 @@ impl RemoteStore {
 /// in the store.
 pub(crate) async fn all<T, R>(
     items: &[T],
-    one: impl AsyncFn(&T, &(dyn Fn() -> bool + Sync)) -> Result<R>,
-    go_on: &(dyn Fn() -> bool + Sync),
+    one: impl AsyncFn(&T, &dyn Cancel) -> Result<R>,
+    cancel: &dyn Cancel,
 ) -> Result<Vec<R>> {
     let has_failed = AtomicBool::new(false);
-    let go_on = || !has_failed.load(Ordering::Relaxed) && go_on();
+    let cancel = || has_failed.load(Ordering::Relaxed) || cancel.is_cancelled();
     let one = async |item| {
-        let done = one(item, &go_on).await;
+        let done = one(item, &cancel).await;
         has_failed.fetch_or(done.is_err(), Ordering::Relaxed);
         done
     };

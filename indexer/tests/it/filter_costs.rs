@@ -48,7 +48,7 @@ fn measure(shard: &DenseShard, queries: &[&[f32]], allowed: &NodeSet) -> String 
         metric: Metric::Cosine,
     };
     let (exact_us, exact) = timed(queries, |found| {
-        shard.search_exact_batch(queries, K, Some(allowed), &dyad_index::cancel::Never, found);
+        shard.search_exact_batch(queries, K, Some(allowed), &dyad_files::Never, found);
     });
     let plain = SearchParams {
         allowed: Some(allowed),

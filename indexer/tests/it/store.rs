@@ -100,11 +100,11 @@ async fn transfers_that_are_ended_leave_what_was_and_go_on() {
     let (mut pushes, mut pulls) = (0, 0);
     for steps in 0.. {
         let left = AtomicUsize::new(steps);
-        let go_on = || {
+        let cancel = || {
             left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1))
-                .is_ok()
+                .is_err()
         };
-        match push(&index, &place.remote, &PARTS, &go_on).await {
+        match push(&index, &place.remote, &PARTS, &cancel).await {
             Ok(pushed) => {
                 assert_eq!(pushed.generation, 2);
                 break;
@@ -133,11 +133,11 @@ async fn transfers_that_are_ended_leave_what_was_and_go_on() {
     }
     for steps in 0.. {
         let left = AtomicUsize::new(steps);
-        let go_on = || {
+        let cancel = || {
             left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1))
-                .is_ok()
+                .is_err()
         };
-        match pull(&place.remote, &replica.index(), &OPTIONS, &go_on).await {
+        match pull(&place.remote, &replica.index(), &OPTIONS, &cancel).await {
             Ok(_) => break,
             Err(error) => assert!(matches!(error, Error::Interrupted), "{error}"),
         }
@@ -239,7 +239,7 @@ async fn a_push_that_was_overtaken_says_so() {
     let other = copy(&life.fixture);
     other.delete(&["k0004".to_owned()]).unwrap();
     let faster = AtomicUsize::new(0);
-    let go_on = || {
+    let push_other = || {
         if faster.fetch_add(1, Ordering::Relaxed) == 2 {
             let (place, other) = (&place, other.index());
             let pushed = std::thread::scope(|scope| {
@@ -253,9 +253,9 @@ async fn a_push_that_was_overtaken_says_so() {
             });
             assert_eq!(pushed.generation, 3);
         }
-        true
+        false
     };
-    let error = push(&index, &place.remote, &PARTS, &go_on).await.unwrap_err();
+    let error = push(&index, &place.remote, &PARTS, &push_other).await.unwrap_err();
     assert!(matches!(&error, Error::Raced { generation: 3, .. }), "{error}");
     assert_eq!(place.remote.current().await.unwrap().unwrap().manifest.generation, 3);
     // From here on it is another line.

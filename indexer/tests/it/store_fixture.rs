@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use dyad_files::Never;
 use dyad_files::space::boundless;
 use dyad_store::{Error, PullOptions, Pulled, PushOptions, Pushed, RemoteStore, pull, push};
 use object_store::memory::InMemory;
@@ -14,10 +15,6 @@ use crate::fixture::Fixture;
 pub(crate) const OPTIONS: PullOptions = PullOptions { free_space: boundless };
 /// So small that the files of these indexes have several.
 pub(crate) const PARTS: PushOptions = PushOptions { part_bytes: 1 << 10 };
-
-fn always() -> bool {
-    true
-}
 
 pub(crate) struct Place {
     pub(crate) store: Arc<InMemory>,
@@ -35,11 +32,11 @@ impl Place {
     }
 
     pub(crate) async fn push(&self, index: &Path) -> Result<Pushed, Error> {
-        push(index, &self.remote, &PARTS, &always).await
+        push(index, &self.remote, &PARTS, &Never).await
     }
 
     pub(crate) async fn pull(&self, index: &Path) -> Result<Pulled, Error> {
-        pull(&self.remote, index, &OPTIONS, &always).await
+        pull(&self.remote, index, &OPTIONS, &Never).await
     }
 
     pub(crate) async fn damage(&self, name: &str) {

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use dyad_files::Never;
 use dyad_index::Snapshot;
-use dyad_index::cancel::Never;
 use dyad_index::lexical::{DocumentFilter, ExactNumber, FieldValue};
 use dyad_indexer::change::{Operation, merge, reembed};
 use dyad_indexer::control::JobControl;

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread;
 
+use dyad_files::Cancel;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::exit::INTERRUPTED;
@@ -28,6 +29,12 @@ impl JobCancellation {
     /// Whether the job is cancelled. Costs one atomic load.
     pub fn is_cancelled(&self) -> bool {
         self.0.load(Ordering::Relaxed)
+    }
+}
+
+impl Cancel for JobCancellation {
+    fn is_cancelled(&self) -> bool {
+        self.is_cancelled()
     }
 }
 

@@ -218,7 +218,6 @@ impl KeptMirror {
 
     /// Fetches the store's current generation; says whether it is another one than before.
     async fn fetch(&self, stop: &AtomicBool) -> Result<bool> {
-        let go_on = || !stop.load(Ordering::Relaxed);
         let (name, began) = (&self.index.name, Instant::now());
         let of = |error| Error::Store {
             name: name.clone(),
@@ -231,7 +230,7 @@ impl KeptMirror {
             present,
             is_new,
             learned,
-        } = self.index.mirror.refresh(&go_on).await.map_err(of)?;
+        } = self.index.mirror.refresh(stop).await.map_err(of)?;
         if is_new {
             let (url, bytes, time) = (self.index.mirror.remote().url(), ByteSize(bytes), began.elapsed());
             tracing::info!(index = name, generation, url, files, %bytes, present, ?time, "fetched from a store");

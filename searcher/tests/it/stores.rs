@@ -48,7 +48,7 @@ impl Place {
 
     async fn push_current(&self) {
         let remote = RemoteStore::open(&self.url()).unwrap();
-        push(&self.at("index"), &remote, &PushOptions::default(), &|| true)
+        push(&self.at("index"), &remote, &PushOptions::default(), &dyad_files::Never)
             .await
             .unwrap();
     }

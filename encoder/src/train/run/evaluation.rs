@@ -96,7 +96,7 @@ impl TrainingRun<'_> {
         length: VectorLength,
     ) -> Result<Option<Vec<f32>>, Error> {
         let budget = Budget::of(self.compute.device, self.compute.dtype);
-        model.embed_while(tower, texts, length, budget, |_| !self.is_interrupted())
+        model.embed_until(tower, texts, length, budget, self.cancel)
     }
 
     /// The value of the metric that selects the best model.

@@ -187,9 +187,3 @@ struct TrainingRun<'a> {
     before: Option<Best>,
     state: Option<TrainingState>,
 }
-
-impl TrainingRun<'_> {
-    fn is_interrupted(&self) -> bool {
-        self.cancel.is_cancelled()
-    }
-}

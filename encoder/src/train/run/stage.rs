@@ -61,8 +61,7 @@ impl TrainingRun<'_> {
             out: self.out,
             seed: self.config.seed,
         };
-        let go_on = || !self.is_interrupted();
-        self.or_interrupted(miner.mine(stage, config, &go_on)).map(Some)
+        self.or_interrupted(miner.mine(stage, config, self.cancel)).map(Some)
     }
 
     /// The state before the first step of a stage.
@@ -100,7 +99,7 @@ impl TrainingRun<'_> {
     fn or_interrupted<T>(&self, result: Result<T, TrainError>) -> Result<T, TrainError> {
         let step = self.state.as_ref().map_or(0, |state| state.step);
         result.map_err(|error| {
-            if self.is_interrupted() {
+            if self.cancel.is_cancelled() {
                 TrainError::Interrupted { step }
             } else {
                 error

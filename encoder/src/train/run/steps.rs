@@ -62,7 +62,7 @@ impl TrainingRun<'_> {
         let is_last = step.steps_taken() >= step.length().steps;
         let evaluates = state.stage_step > 0 && (is_last || is_due(state.step, config.evaluation.every));
         let mut saves = is_last || is_due(state.step, config.checkpoints.every);
-        let mut is_interrupted = self.is_interrupted();
+        let mut is_interrupted = self.cancel.is_cancelled();
         if !is_interrupted && evaluates && state.evaluated != Some(state.step) {
             match self.evaluate(step, state)? {
                 Some(better) => saves |= better,

@@ -10,6 +10,7 @@ use dyad_encoder::model::create_cross_encoder;
 use dyad_encoder::tokenize::{Budget, Tokens};
 use dyad_encoder::train::Config;
 use dyad_encoder::{Compute, CrossEncoder};
+use dyad_files::Never;
 use serde_json::{Value, json};
 
 use super::fixture::{PAIRS, Place, beir, pair, weights};
@@ -54,7 +55,7 @@ fn right(model: &CrossEncoder) -> f64 {
         .flat_map(|number| candidates(number).map(move |answer| (pair(number).0, pair(answer).1)))
         .map(|(question, answer)| tokenizer.encode_pair(&question, &answer).unwrap())
         .collect();
-    let logits = model.logits_while(&pairs, Budget::CPU, |_| true).unwrap().unwrap();
+    let logits = model.logits_until(&pairs, Budget::CPU, &Never).unwrap().unwrap();
     let best = logits
         .chunks_exact(4)
         .filter(|own| own[1..].iter().all(|other| own[0] > *other))

@@ -2,9 +2,9 @@
 //! stack, however large the graph is.
 
 use super::graph::LinksView;
-use crate::cancel::Cancel;
 use crate::error::{Error, Result};
 use crate::search::{NodeSet, SlotLinks as _};
+use dyad_files::Cancel;
 
 /// Slots on the stack of a traversal: 256 KiB. Slots that do not fit are found by another sweep.
 const MAX_STACK: usize = 1 << 16;
@@ -160,9 +160,9 @@ impl LinksView<'_> {
 mod tests {
     use proptest::prelude::*;
 
-    use crate::cancel::Never;
     use crate::graph::{Graph, GraphLayer};
     use crate::layout::GraphLayout;
+    use dyad_files::Never;
 
     /// What `verify` did before: a copy of the graph on the heap.
     fn by_copy(layout: &GraphLayout) -> (Result<(), String>, u64) {

@@ -12,9 +12,9 @@ use super::bm25_candidates::Bm25Candidates;
 use super::wand::{TermCursor, block_max_wand};
 use super::weighed::{Weighed, WeighedTerms};
 use super::{TextShard, text_error};
-use crate::cancel::Cancel;
 use crate::error::Result;
 use crate::search::{Completeness, NodeSet, Scored, SearchHits};
+use dyad_files::Cancel;
 
 impl Weighed<'_> {
     /// The `k` best of the allowed documents of a shard, score descending, then key ascending; `key` returns the key of

@@ -7,8 +7,8 @@ use tantivy::TantivyError;
 
 use super::filter_terms::FieldTerms;
 use super::{FieldColumn, MAX_TEXT_BYTES, TextShard, exact_number, facts, text_error};
-use crate::cancel::Cancel;
 use crate::error::Result;
+use dyad_files::Cancel;
 
 impl TextShard {
     /// Whether any document has a value of a field, but for its key.

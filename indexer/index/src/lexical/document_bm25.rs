@@ -21,8 +21,8 @@ use super::analyzer::Analyzer;
 use super::document_statistics::DocumentStatistics;
 use super::weighed::{B, K1, Weighed};
 use super::{CorpusStatistics, PassageDocuments, TextShard, text_error};
-use crate::cancel::Cancel;
 use crate::error::Result;
+use dyad_files::Cancel;
 
 /// What the documents of an index add to the scores of their passages, for one question.
 pub struct DocumentScores {

@@ -10,9 +10,9 @@ use tantivy::schema::Field;
 use super::facts::{self, FieldValue};
 use super::filter_terms::{Ends, FieldTerms};
 use super::{ExactNumber, TextShard, text_error};
-use crate::cancel::Cancel;
 use crate::error::Result;
 use crate::search::NodeSet;
+use dyad_files::Cancel;
 
 /// Which documents match. A field is `key`, `title`, or one of the metadata, nested ones joined by dots. A condition on
 /// a field holds when one of the field's values meets it; without a value of the condition's type it does not hold.

@@ -14,7 +14,7 @@ use super::TextShard;
 use super::exact_number::ExactNumber;
 use super::facts::{self, FieldValue};
 use super::fields_of::{FieldScalar, each_value};
-use crate::cancel::Cancel;
+use dyad_files::Cancel;
 
 /// Documents read between two checks for cancellation.
 const DOCUMENTS_BETWEEN_CHECKS: u32 = 4096;

@@ -7,8 +7,8 @@ use tantivy::termdict::TermStreamer;
 
 use super::column_reader::is_exact;
 use super::{FieldValue, TextShard, facts, text_error};
-use crate::cancel::Cancel;
 use crate::error::Result;
+use dyad_files::Cancel;
 
 /// Values between two checks for cancellation.
 const VALUES_BETWEEN_CHECKS: u32 = 4096;

@@ -10,9 +10,9 @@ use super::bm25_candidates::Bm25Candidates;
 use super::document_bm25::ShardDocumentScores;
 use super::text_error;
 use super::weighed::Weighed;
-use crate::cancel::Cancel;
 use crate::error::Result;
 use crate::search::{Completeness, NodeSet, Scored, SearchHits};
+use dyad_files::Cancel;
 
 /// Nodes that are scored together: their scores stay in a core's cache.
 const NODES_TOGETHER: usize = 1 << 15;

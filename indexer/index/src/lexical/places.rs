@@ -12,9 +12,9 @@ use std::sync::{Arc, OnceLock};
 
 use super::TextShard;
 use super::blanked::blanked;
-use crate::cancel::Cancel;
 use crate::error::{Error, Result};
 use crate::storage::SharedMap;
+use dyad_files::Cancel;
 
 /// The file of the places.
 pub(super) const PLACES: &str = "places";
@@ -390,7 +390,7 @@ mod tests {
             let places = PassagePlaces::open(&out, 1).unwrap().unwrap();
             let error = places.place(0, &|_| true).unwrap_err().to_string();
             assert!(error.contains("expected"), "{error}");
-            let error = places.check(&crate::cancel::Never).unwrap_err().to_string();
+            let error = places.check(&dyad_files::Never).unwrap_err().to_string();
             assert!(error.contains("node 0"), "{error}");
         }
     }

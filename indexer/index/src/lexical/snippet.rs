@@ -81,9 +81,9 @@ fn beginning(text: &str, bytes: usize) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cancel::Never;
     use crate::language::TextLanguage;
     use crate::lexical::{AnalyzedQuestion, CorpusStatistics, TextDocument, TextShard, TextWriter};
+    use dyad_files::Never;
 
     /// Snippets of a corpus in which `common` is in every document, and `rare` in one.
     fn snippets(question: &str, bytes: usize, texts: &[&str]) -> Vec<Snippet> {

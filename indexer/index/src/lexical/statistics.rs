@@ -14,10 +14,10 @@ use super::document_statistics::{DocumentCounter, DocumentStatistics};
 use super::lengths::DocumentLengths;
 use super::schema::schema;
 use super::{PassageDocuments, TextShard, text_error};
-use crate::cancel::Cancel;
 use crate::deletions::Deletions;
 use crate::error::Result;
 use crate::search::NodeSet;
+use dyad_files::Cancel;
 
 /// Postings or passages that are read between two checks for cancellation.
 const CHECKED: u32 = 1 << 14;

@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use rayon::prelude::*;
 
 use super::TextShard;
-use crate::cancel::Cancel;
 use crate::deletions::DeletedTerms;
 use crate::error::Result;
+use dyad_files::Cancel;
 
 /// Documents analysed by one thread at a time.
 const CHUNK: usize = 1 << 10;

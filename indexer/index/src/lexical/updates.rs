@@ -10,10 +10,10 @@ use std::path::Path;
 use zerocopy::IntoBytes as _;
 
 use super::{DocumentFilter, StoredDocument, TextDocument, TextShard, TextWriter};
-use crate::cancel::Cancel;
 use crate::error::{Error, Result};
 use crate::language::TextLanguage;
 use crate::search::NodeSet;
+use dyad_files::Cancel;
 
 /// The file of the nodes.
 pub const NODES_FILE: &str = "nodes";

@@ -11,7 +11,7 @@ use tantivy::postings::BlockSegmentPostings;
 use tantivy::query::Bm25Weight;
 use tantivy::{DocId, Score, TERMINATED};
 
-use crate::cancel::Cancel;
+use dyad_files::Cancel;
 
 /// Documents of a whole block.
 const BLOCK: usize = 128;

@@ -11,9 +11,9 @@ use super::question::QuestionTerms;
 use super::schema::schema;
 use super::statistics::TermStatistics;
 use super::{AnalyzedQuestion, CorpusStatistics, TextShard, text_error};
-use crate::cancel::Cancel;
 use crate::error::Result;
 use crate::language::TextLanguage;
+use dyad_files::Cancel;
 
 /// tantivy's k1.
 pub(super) const K1: f32 = 1.2;

@@ -1,8 +1,8 @@
 //! The parameters of a search, and the rule that stops it.
 
 use super::NodeSet;
-use crate::cancel::{Cancel, Never};
 use crate::certificate::Certificate;
+use dyad_files::{Cancel, Never};
 
 /// Parameters of the search of one shard.
 #[derive(Clone, Copy)]

@@ -4,12 +4,12 @@ use std::cell::RefCell;
 
 use super::reader::DenseShard;
 use super::windows::Windows;
-use crate::cancel::{Cancel, Never};
 use crate::format::FormatFault;
 use crate::search::{
     Completeness, ExactRows as _, NodeSet, PlannedQuestion, PlannedSearch, ROWS_BETWEEN_CHECKS, SCAN_BATCH, Scored,
     SearchHits, SearchParams, SearchScratch, ShardView, SlotLinks as _, exact_scan, slots_of_vector,
 };
+use dyad_files::{Cancel, Never};
 
 thread_local! {
     /// Search threads are long-lived, so each keeps its scratch memory for the next search.

@@ -9,12 +9,12 @@ use std::io;
 use fs_err::os::unix::fs::FileExt as _;
 
 use super::reader::{DenseShard, fault_of};
-use crate::cancel::Cancel;
 use crate::format::header::HEADER_LEN;
 use crate::format::{FormatFault, RowType, SectionEntry, SectionKind};
 use crate::model::Metric;
 use crate::quant::CheckScratch;
 use crate::search::NodeSet;
+use dyad_files::Cancel;
 
 /// Squared lengths of unit vectors may differ from 1 by this much (f32 rounding, and f16 embeddings).
 const UNIT_TOLERANCE: f32 = 1e-2;

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use super::{Shard, Snapshot};
-use crate::cancel::Cancel;
 use crate::error::Result;
 use crate::lexical::{ColumnValue, FieldColumn, MetadataUpdates, TextShard};
+use dyad_files::Cancel;
 
 /// A field's values in one shard.
 #[derive(Debug)]

@@ -5,9 +5,9 @@ use rayon::prelude::*;
 
 use super::shard::{DenseParams, SearchMode, Shard};
 use super::{DocumentHit, Snapshot};
-use crate::cancel::Cancel;
 use crate::error::{Error, Result};
 use crate::search::{MinCompetitive, NodeSet, Scored, SearchHits};
+use dyad_files::Cancel;
 
 /// A shard is small next to one of this many times as many documents.
 const SMALL: usize = 4;

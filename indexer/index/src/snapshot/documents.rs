@@ -4,12 +4,12 @@ use std::collections::HashMap;
 use std::sync::{Arc, PoisonError};
 
 use super::{Snapshot, SnapshotColumns};
-use crate::cancel::Cancel;
 use crate::error::{Error, Result};
 use crate::lexical::{
     ColumnValue, CorpusStatistics, DOCUMENT_FIELD, JointValues, MetadataUpdates, NO_DOCUMENT, PassageDocuments,
     TextShard, Weighed, WeighedDocuments, WholeValue,
 };
+use dyad_files::Cancel;
 
 /// Passages between two checks for cancellation.
 const PASSAGES_BETWEEN_CHECKS: u32 = 1 << 12;

@@ -22,7 +22,6 @@ use std::sync::Arc;
 use rayon::prelude::*;
 use shared_documents::SharedDocuments;
 
-use crate::cancel::Cancel;
 use crate::error::{Error, Result};
 use crate::fusion::FusionRecord;
 use crate::lexical::{
@@ -32,6 +31,7 @@ use crate::manifest;
 use crate::manifest::{Manifest, ReaderLock};
 use crate::reranking::RerankRecord;
 use crate::search::{Completeness, NodeSet, Scored, SearchHits};
+use dyad_files::Cancel;
 
 pub use columns::SnapshotColumns;
 pub use shard::{DenseParams, SearchMode, Shard};

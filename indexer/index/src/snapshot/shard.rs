@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::calibration::Calibration;
-use crate::cancel::Cancel;
 use crate::certificate::Certificate;
 use crate::deletions::Deletions;
 use crate::error::{Error, Result};
@@ -17,6 +16,7 @@ use crate::manifest::{METADATA_DIR, Manifest, MetadataEntry, SHARDS_DIR, ShardEn
 use crate::model::ModelRecord;
 use crate::search::{MinCompetitive, NodeSet, Scored, SearchHits, SearchParams};
 use crate::shard::{DENSE_FILE, DOCUMENTS_DIR, DenseShard, TEXT_DIR};
+use dyad_files::Cancel;
 
 /// The mode of a dense search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -5,8 +5,8 @@ use std::path::Path;
 use dyad_files::crc32c_of_file_until;
 
 use super::findings::Findings;
-use crate::cancel::Cancel;
 use crate::manifest::FileEntry;
+use dyad_files::Cancel;
 
 /// The same as [`check_file`] for all files of a directory.
 pub(super) fn check_files(dir: &Path, files: &[FileEntry], cancel: &dyn Cancel, findings: &mut Findings) -> bool {
@@ -20,7 +20,7 @@ pub(super) fn check_files(dir: &Path, files: &[FileEntry], cancel: &dyn Cancel, 
 /// Length and checksum of a file against the manifest; says whether they hold.
 pub(super) fn check_file(dir: &Path, file: &FileEntry, cancel: &dyn Cancel, findings: &mut Findings) -> bool {
     let path = dir.join(&file.path);
-    let (bytes, crc32c) = match crc32c_of_file_until(&path, Some(&|| cancel.is_cancelled())) {
+    let (bytes, crc32c) = match crc32c_of_file_until(&path, cancel) {
         Ok(Some(read)) => read,
         Ok(None) => {
             findings.stopped = true;

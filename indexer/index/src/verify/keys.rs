@@ -2,7 +2,7 @@
 
 use super::findings::{BETWEEN_CHECKS, Findings, MAX_LISTED};
 use super::shard::VerifiedShard;
-use crate::cancel::Cancel;
+use dyad_files::Cancel;
 
 /// In every generation each key is live in at most one shard.
 pub(super) fn compare_shards(shards: &[VerifiedShard], cancel: &dyn Cancel, findings: &mut Findings) {

@@ -14,9 +14,9 @@ mod shard;
 
 use std::path::Path;
 
-use crate::cancel::{Cancel, Never};
 use crate::error::{Error, Result};
 use crate::manifest::{self, Manifest, ReaderLock};
+use dyad_files::{Cancel, Never};
 use keys::compare_shards;
 use shard::verify_shard;
 

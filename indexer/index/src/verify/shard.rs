@@ -5,7 +5,6 @@ use std::path::Path;
 use super::files::{check_file, check_files};
 use super::findings::{BETWEEN_CHECKS, Findings, MAX_LISTED};
 use crate::calibration::Calibration;
-use crate::cancel::Cancel;
 use crate::deletions::{DeletedTerms, Deletions};
 use crate::ground_truth::GroundTruth;
 use crate::lexical::{MetadataUpdates, PassagePlaces, TextShard};
@@ -15,6 +14,7 @@ use crate::manifest::{
 };
 use crate::model::ModelRecord;
 use crate::shard::{DENSE_FILE, DOCUMENTS_DIR, DenseShard, TEXT_DIR};
+use dyad_files::Cancel;
 
 /// A shard without problems, and its deletions.
 pub(super) struct VerifiedShard {

@@ -52,7 +52,7 @@ impl Sides {
     }
 
     async fn push_from(&self, directory: &Path) -> Vec<LearnedOutcome> {
-        let pushed = push(directory, &self.remote, &PushOptions::default(), &|| true)
+        let pushed = push(directory, &self.remote, &PushOptions::default(), &dyad_files::Never)
             .await
             .unwrap();
         pushed.learned.into_iter().map(|learned| learned.outcome).collect()
@@ -63,9 +63,14 @@ impl Sides {
     }
 
     async fn pulled(&self) -> Pulled {
-        pull(&self.remote, self.replica.path(), &PullOptions::default(), &|| true)
-            .await
-            .unwrap()
+        pull(
+            &self.remote,
+            self.replica.path(),
+            &PullOptions::default(),
+            &dyad_files::Never,
+        )
+        .await
+        .unwrap()
     }
 
     async fn pull(&self) -> Vec<LearnedOutcome> {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use dyad_files::DirLock;
+use dyad_files::{Cancel, DirLock, Never};
 use dyad_index::manifest;
 use dyad_index::manifest::ReaderLock;
 use dyad_index::storage::WriteLock;
@@ -19,14 +19,14 @@ use object_store::ObjectStoreExt as _;
 use object_store::memory::InMemory;
 use object_store::path::Path as ObjectPath;
 
-use place::{Place, SHARD, always};
+use place::{Place, SHARD};
 
-/// True for the first `steps` calls.
-fn times(steps: usize) -> impl Fn() -> bool + Sync {
+/// Cancelled once it has been polled `steps` times.
+fn cancelled_after(steps: usize) -> impl Cancel {
     let left = AtomicUsize::new(steps);
     move || {
         left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1))
-            .is_ok()
+            .is_err()
     }
 }
 
@@ -59,18 +59,18 @@ async fn the_oldest_generations_make_room_and_what_is_read_stays() {
     let mirror = place.mirror(Some(3));
     for (generation, ids) in [(1, ["a", "b"]), (2, ["b", "c"])] {
         place.push(generation, &ids).await;
-        mirror.refresh(&always).await.unwrap();
+        mirror.refresh(&Never).await.unwrap();
     }
     assert_eq!(kept(&mirror), expected(&[1, 2], "a b c"));
     // The next generation needs one shard more: only `a` goes, for another generation names `b`.
     place.push(3, &["c", "d"]).await;
     let reading = ReaderLock::acquire(mirror.directory(), 2).unwrap();
-    let pulled = mirror.refresh(&always).await.unwrap();
+    let pulled = mirror.refresh(&Never).await.unwrap();
     assert_eq!((pulled.generation, pulled.files, pulled.present), (3, 1, 1));
     assert_eq!(kept(&mirror), expected(&[2, 3], "b c d"));
     // A generation that is read is not removed for the next one; once nobody reads it, it is.
     place.push(4, &["d", "e"]).await;
-    let error = mirror.refresh(&always).await.unwrap_err();
+    let error = mirror.refresh(&Never).await.unwrap_err();
     assert!(matches!(error, Error::NoRoom { generation: 4, .. }), "{error}");
     assert_eq!(
         (kept(&mirror), mirror.generation()),
@@ -82,14 +82,14 @@ async fn the_oldest_generations_make_room_and_what_is_read_stays() {
     fs_err::create_dir_all(damaged.join("shards/x")).unwrap();
     fs_err::write(damaged.join("CURRENT"), "?").unwrap();
     fs_err::write(damaged.join("manifest-000001.json"), "?").unwrap();
-    mirror.refresh(&always).await.unwrap();
+    mirror.refresh(&Never).await.unwrap();
     assert_eq!(
         (kept(&mirror), names(&damaged.join("shards"))),
         (expected(&[3, 4], "c d e"), "x".to_owned())
     );
     // A generation of files that are there: nothing is fetched, nor removed.
     place.push(5, &["c", "d"]).await;
-    assert_eq!(mirror.refresh(&always).await.unwrap().files, 0);
+    assert_eq!(mirror.refresh(&Never).await.unwrap().files, 0);
     assert_eq!(kept(&mirror), expected(&[3, 4, 5], "c d e"));
 }
 
@@ -98,9 +98,9 @@ async fn what_does_not_fit_is_refused_with_the_figures() {
     let place = Place::new();
     place.push(1, &["a"]).await;
     let mirror = place.mirror(Some(2));
-    mirror.refresh(&always).await.unwrap();
+    mirror.refresh(&Never).await.unwrap();
     place.push(2, &["b", "c"]).await;
-    let error = mirror.refresh(&always).await.unwrap_err();
+    let error = mirror.refresh(&Never).await.unwrap_err();
     let Error::NoRoom {
         needed, held, limit, ..
     } = &error
@@ -124,16 +124,16 @@ async fn what_does_not_fit_is_refused_with_the_figures() {
     // Another index of the cache counts, and what it has no use for any more makes room for this one.
     let other = Cache::new(&place.cache(), None).mirror(place.remote("memory://news"));
     assert!(other.directory() != mirror.directory());
-    other.refresh(&always).await.unwrap();
-    let error = place.mirror(Some(4)).refresh(&always).await.unwrap_err();
+    other.refresh(&Never).await.unwrap();
+    let error = place.mirror(Some(4)).refresh(&Never).await.unwrap_err();
     assert!(
         matches!(&error, Error::NoRoom { held, .. } if *held > 3 * SHARD),
         "{error}"
     );
     place.push(3, &["c"]).await;
-    other.refresh(&always).await.unwrap();
+    other.refresh(&Never).await.unwrap();
     assert_eq!(kept(&other), expected(&[2, 3], "b c"));
-    place.mirror(Some(3)).refresh(&always).await.unwrap();
+    place.mirror(Some(3)).refresh(&Never).await.unwrap();
     assert_eq!(
         (kept(&other), kept(&mirror)),
         (expected(&[3], "c"), expected(&[1, 3], "a c"))
@@ -143,7 +143,7 @@ async fn what_does_not_fit_is_refused_with_the_figures() {
 #[tokio::test]
 async fn a_restart_fetches_what_is_missing_and_needs_no_store_for_what_it_has() {
     let place = Place::new();
-    let error = place.mirror(None).refresh(&always).await.unwrap_err();
+    let error = place.mirror(None).refresh(&Never).await.unwrap_err();
     assert!(
         matches!(&error, Error::Absent { .. }) && error.is_transient(),
         "{error}"
@@ -151,15 +151,15 @@ async fn a_restart_fetches_what_is_missing_and_needs_no_store_for_what_it_has() 
     assert_eq!(place.mirror(None).generation(), None);
     place.push(1, &["a", "b", "c", "d", "e", "f"]).await;
     // Ended, and the next process goes on.
-    let error = place.mirror(Some(6)).refresh(&times(2)).await.unwrap_err();
+    let error = place.mirror(Some(6)).refresh(&cancelled_after(2)).await.unwrap_err();
     assert!(matches!(error, Error::Interrupted), "{error}");
     let mirror = place.mirror(Some(6));
     assert_eq!(mirror.generation(), None);
     let other = DirLock::acquire(&mirror.directory().join(".pull"), Duration::ZERO).unwrap();
-    let error = mirror.refresh(&always).await.unwrap_err();
+    let error = mirror.refresh(&Never).await.unwrap_err();
     assert!(matches!(error, Error::Held { .. }) && error.is_transient(), "{error}");
     drop(other);
-    let pulled = mirror.refresh(&always).await.unwrap();
+    let pulled = mirror.refresh(&Never).await.unwrap();
     assert!(pulled.files >= 1 && pulled.files <= 4 && pulled.is_new, "{pulled:?}");
     assert_eq!(
         (kept(&mirror), mirror.generation()),
@@ -173,11 +173,11 @@ async fn a_restart_fetches_what_is_missing_and_needs_no_store_for_what_it_has() 
     assert!(place.mirror(None).has(&pointer) && !mirror.is_rolled_back(&pointer));
     // What was fetched of a generation is not kept for another one, but for what both have.
     place.push(2, &["a", "g", "h", "j"]).await;
-    place.mirror(None).refresh(&times(2)).await.unwrap_err();
+    place.mirror(None).refresh(&cancelled_after(2)).await.unwrap_err();
     let staged = mirror.directory().join(".pull/shards");
     assert_eq!(names(&staged), "g h j");
     place.push(3, &["h", "i"]).await;
-    let pulled = place.mirror(None).refresh(&always).await.unwrap();
+    let pulled = place.mirror(None).refresh(&Never).await.unwrap();
     assert_eq!((pulled.generation, pulled.files), (3, 1));
     assert_eq!(
         (kept(&mirror), names(&staged)),
@@ -189,10 +189,10 @@ async fn a_restart_fetches_what_is_missing_and_needs_no_store_for_what_it_has() 
     let newest = mirror.look().await.unwrap();
     assert!(newest != pointer && mirror.has(&newest) && place.mirror(None).is_rolled_back(&newest));
     assert!(!mirror.is_rolled_back(&pointer), "the store has another one");
-    assert!(mirror.refresh(&always).await.unwrap().is_new && !mirror.is_rolled_back(&newest));
+    assert!(mirror.refresh(&Never).await.unwrap().is_new && !mirror.is_rolled_back(&newest));
     // A file that is gone is fetched again.
     fs_err::remove_file(mirror.directory().join("shards/h/dense.dyad")).unwrap();
-    assert_eq!(mirror.refresh(&always).await.unwrap().files, 1);
+    assert_eq!(mirror.refresh(&Never).await.unwrap().files, 1);
     // Without the store.
     let gone = RemoteStore::from_store("memory://wiki", Arc::new(InMemory::new()), "wiki");
     let restarted = Cache::new(&place.cache(), None).mirror(gone);
@@ -219,7 +219,7 @@ async fn two_that_share_a_cache_fetch_each_file_once_and_none_replaces_what_the_
             .build()
             .unwrap();
         let fetch = move || loop {
-            match runtime.block_on(second.refresh(&always)) {
+            match runtime.block_on(second.refresh(&Never)) {
                 Err(Error::Held { .. }) => {}
                 pulled => return pulled.unwrap(),
             }
@@ -235,11 +235,11 @@ async fn two_that_share_a_cache_fetch_each_file_once_and_none_replaces_what_the_
         std::thread::sleep(Duration::from_millis(100));
         *other.lock().unwrap() = Some(thread);
     };
-    let go_on = || {
+    let begin_other = || {
         began.call_once(begin_other);
-        true
+        false
     };
-    let pulled = mirror.refresh(&go_on).await.unwrap();
+    let pulled = mirror.refresh(&begin_other).await.unwrap();
     let inode = || {
         fs_err::metadata(mirror.directory().join("shards/a/dense.dyad"))
             .unwrap()
@@ -262,7 +262,7 @@ async fn one_generation_before_the_current_one_is_kept_and_leftovers_go() {
     assert_eq!(mirror.tidy(None).unwrap(), [0; 0]);
     for (generation, id) in [(1, "a"), (2, "b"), (3, "c"), (4, "d")] {
         place.push(generation, &[id]).await;
-        mirror.refresh(&always).await.unwrap();
+        mirror.refresh(&Never).await.unwrap();
     }
     let reading = ReaderLock::acquire(mirror.directory(), 1).unwrap();
     assert_eq!(mirror.tidy(Some(2)).unwrap(), [3]);
@@ -284,7 +284,7 @@ async fn another_index_under_the_same_url_is_told() {
     let place = Place::new();
     place.push(1, &["a"]).await;
     let mirror = place.mirror(None);
-    mirror.refresh(&always).await.unwrap();
+    mirror.refresh(&Never).await.unwrap();
     // The store was emptied, and another index was pushed there.
     let another = Place::new();
     another.push(1, &["b"]).await;
@@ -293,7 +293,7 @@ async fn another_index_under_the_same_url_is_told() {
         let bytes = another.store.get(&path).await.unwrap().bytes().await.unwrap();
         place.store.put(&path, bytes.into()).await.unwrap();
     }
-    let error = mirror.refresh(&always).await.unwrap_err();
+    let error = mirror.refresh(&Never).await.unwrap_err();
     assert!(
         matches!(&error, Error::OtherIndex { generation: 1, .. }) && !error.is_transient(),
         "{error}"

@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use crate::cancel::Never;
 use crate::language::TextLanguage;
 use crate::lexical::{ColumnValue, FieldValue, TextDocument, TextShard, TextWriter};
+use dyad_files::Never;
 
 fn shard(metadata: &[String]) -> (tempfile::TempDir, TextShard) {
     let dir = tempfile::tempdir().unwrap();

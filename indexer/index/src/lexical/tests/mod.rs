@@ -13,8 +13,8 @@ mod wand;
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::cancel::Never;
 use crate::language::TextLanguage;
+use dyad_files::Never;
 
 const TEXTS: [&str; 9] = [
     "The quick brown fox jumps over the lazy dog",

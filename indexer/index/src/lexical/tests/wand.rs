@@ -7,10 +7,10 @@ use tantivy::query::Bm25StatisticsProvider;
 use tantivy::schema::Field;
 use tantivy::{Searcher, Term};
 
-use crate::cancel::Never;
 use crate::language::TextLanguage;
 use crate::lexical::{AnalyzedQuestion, CorpusStatistics, TextDocument, TextShard, TextWriter};
 use crate::search::{NodeSet, Scored, TopK};
+use dyad_files::Never;
 
 const DOCUMENTS: u32 = 3000;
 

@@ -4,12 +4,12 @@ use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
 use super::{DIM, N, written};
-use crate::cancel::Never;
 use crate::format::header::{HEADER_LEN, HeaderFault, MAX_DIM};
 use crate::format::{RowType, SectionKind, ShardHeader};
 use crate::model::Metric;
 use crate::search::{NodeSet, Scored, SearchHits, SearchParams, SearchScratch, ShardView};
 use crate::shard::DenseShard;
+use dyad_files::Never;
 
 /// Searches of every kind: they end, and what they find is there and has a score.
 fn search_all(shard: &DenseShard) {

@@ -6,7 +6,6 @@ mod silence;
 use std::path::PathBuf;
 
 use super::*;
-use crate::cancel::Never;
 use crate::certificate::{Certificate, RecallPoint};
 use crate::error::Error;
 use crate::format::{RowType, SectionKind};
@@ -16,6 +15,7 @@ use crate::model::{BuildRecord, Metric, ModelRecord};
 use crate::quant::{Codec, Codes};
 use crate::search::{DenseRows, Scored, SearchHits, SearchParams};
 use crate::storage::HotBytes;
+use dyad_files::Never;
 
 pub(super) const DIM: usize = 5;
 pub(super) const N: u32 = 12;

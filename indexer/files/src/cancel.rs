@@ -8,7 +8,7 @@ pub trait Cancel: Sync {
     fn is_cancelled(&self) -> bool;
 }
 
-/// Work that is never cancelled.
+/// What is never cancelled.
 #[derive(Debug, Clone, Copy)]
 pub struct Never;
 
