@@ -1,5 +1,5 @@
-//! Compiles the `.proto` files with protox, so that no system `protoc` is needed, and writes their rules and the words
-//! of their enums as Rust.
+//! Compiles the `.proto` files with protox, so that no system `protoc` is needed, and writes their rules, their
+//! defaults and the words of their enums as Rust.
 
 #[path = "build/enums.rs"]
 mod enums;
@@ -31,5 +31,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     fs_err::write(out.join("dyad.v1.rules.rs"), rules::constants(&pool)?)?;
     fs_err::write(out.join("dyad.v1.enums.rs"), enums::words(&pool)?)?;
     fs_err::write(out.join("dyad.v1.checks.rs"), rules::checks(&pool)?)?;
+    fs_err::write(out.join("dyad.v1.defaults.rs"), rules::defaults(&pool)?)?;
     Ok(())
 }

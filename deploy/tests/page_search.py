@@ -113,6 +113,13 @@ class Search(PageTest):
         expect(page.locator(".column.dense .hit")).to_have_count(10)
         page.go_forward()
         expect(page.locator(".column.dense .hit")).to_have_count(3)
+        # Enter leaves the focus in the box, whose question goes back too.
+        page.locator("#q").fill("what is a comet")
+        page.locator("#q").press("Enter")
+        self.answered(page)
+        page.go_back()
+        expect(page.locator("#q")).to_have_value(QUESTION)
+        expect(page.locator(".column.dense .hit")).to_have_count(3)
         page.get_by_role("link", name="Status").click()
         expect(page.locator("#status-body")).to_contain_text("Shards and debt")
         page.go_back()

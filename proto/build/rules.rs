@@ -38,10 +38,17 @@ impl FieldWithRules {
         format!("{name}_{}", self.field.name().to_ascii_uppercase())
     }
 
+    /// Whether an enum's value of 0 is refused: it is required, or stands for another by now.
     fn is_required(&self) -> bool {
-        self.rules
-            .get_field_by_name("required")
-            .is_some_and(|value| value.as_bool() == Some(true))
+        let required = self.rules.get_field_by_name("required");
+        required.is_some_and(|value| value.as_bool() == Some(true)) || self.default().is_some()
+    }
+
+    /// What 0 stands for.
+    fn default(&self) -> Option<u32> {
+        let given = self.rules.has_field_by_name("default");
+        let value = self.rules.get_field_by_name("default").filter(|_| given)?;
+        value.as_u32()
     }
 }
 
@@ -124,6 +131,28 @@ pub(crate) fn constants(pool: &DescriptorPool) -> Result<String, Box<dyn Error>>
         "/// The methods that have limits of their own.\npub const LIMITED_METHODS: &[LimitedMethod] = &[\n{methods}];"
     )?;
     Ok(constants)
+}
+
+/// For each message with defaults, what sets them.
+pub(crate) fn defaults(pool: &DescriptorPool) -> Result<String, Box<dyn Error>> {
+    let mut setters = String::new();
+    for (message, ruled) in ruled_messages(pool) {
+        let mut lines = String::new();
+        for one in &ruled {
+            if let Some(default) = one.default() {
+                let name = one.field.name();
+                writeln!(lines, "        if self.{name} == 0 {{ self.{name} = {default}; }}")?;
+            }
+        }
+        if !lines.is_empty() {
+            let name = message.name();
+            writeln!(
+                setters,
+                "impl v1::{name} {{\n    fn set_field_defaults(&mut self) {{\n{lines}    }}\n}}"
+            )?;
+        }
+    }
+    Ok(setters)
 }
 
 /// For each message with rules, the check of its fields. What a nested message holds, it does not check.

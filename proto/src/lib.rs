@@ -6,6 +6,7 @@
 //! | [`v1`] | messages, clients and servers generated from `proto/dyad/v1/*.proto` |
 //! | [`access`] | API keys, roles, and what they restrict callers to |
 //! | [`admission`] | how much may be under way at once |
+//! | `defaults` | what requests leave out |
 //! | `enums` | words for the values of enums |
 //! | [`vector`] | packing of vectors as bytes |
 //! | [`rules`] | what fields and methods may hold, from the options of the `.proto` files |
@@ -20,6 +21,7 @@
 pub mod access;
 pub mod admission;
 pub mod client;
+mod defaults;
 mod enums;
 pub mod limits;
 pub mod pushback;

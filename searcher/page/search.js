@@ -17,6 +17,9 @@ export function searchTab(indexes, actions) {
   let asked = "";
   let running = null;
   let draw = () => {};
+  // The question that is shown, and whether another one has been typed since.
+  let question = "";
+  let typed = false;
 
   const submit = (event) => {
     event.preventDefault();
@@ -31,6 +34,7 @@ export function searchTab(indexes, actions) {
     go({ q: box.value, ...values, exact: byId("exact").checked ? "1" : "", filter: compact(filter.text()), doc: "", explain: "" });
   };
   form.addEventListener("submit", submit);
+  box.addEventListener("input", () => (typed = true));
   box.addEventListener("keydown", (event) => {
     if (event.key === "ArrowDown" && focusFirst(results)) {
       event.preventDefault();
@@ -60,9 +64,12 @@ export function searchTab(indexes, actions) {
 
   /** Shows a state; asks where its search is another one than before. */
   const show = (state) => {
-    if (document.activeElement !== box || !asked) {
+    // Back, forward and links bring their question; what is being typed stays where only something else has changed.
+    if (state.q !== question || !typed) {
       box.value = state.q;
+      typed = false;
     }
+    question = state.q;
     FIELDS.forEach((name) => (byId(name).value = state[name]));
     byId("exact").checked = Boolean(state.exact);
     filter.show(state.filter);

@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `circuit_breaker` | no request waits for an encoder service that does not answer |
 //! | [`error`] | errors, and the gRPC status of each |
+//! | `filter_syntax` | a condition of a filter as text |
 //! | `json` | messages as JSON |
 //! | [`memory`] | the memory that there is, and what indexes need of it |
 //! | [`metrics`] | what is counted, for Prometheus |
@@ -40,6 +41,7 @@ mod circuit_breaker;
 pub mod cli;
 pub mod error;
 mod error_status;
+mod filter_syntax;
 pub mod fusion;
 mod json;
 pub mod memory;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::Args;
 use dyad_command::Follower;
-use dyad_proto::service::{self, Health, HttpAccess, HttpConfig, Security, SecurityOptions, ServerConfig};
+use dyad_proto::service::{self, CorsOrigin, Health, HttpAccess, HttpConfig, Security, SecurityOptions, ServerConfig};
 use dyad_proto::v1::encoder_server::EncoderServer;
 use futures_util::FutureExt;
 use tonic::service::Routes;
@@ -34,6 +34,10 @@ pub(crate) struct ServeOptions {
     /// Where requests need API keys, every name is accepted
     #[arg(long = "http-host", value_name = "NAME", requires = "http")]
     http_hosts: Vec<String>,
+    /// Origin whose pages may call this server from a browser (CORS), as `https://app.example`; `*` for all. May be
+    /// given several times; without it none but the server's own
+    #[arg(long = "cors-origin", value_name = "ORIGIN", requires = "http")]
+    cors_origins: Vec<CorsOrigin>,
     /// Tokens that may be queued or running; further requests get `RESOURCE_EXHAUSTED`, over HTTP 429, as do those that
     /// cannot be answered before their deadline
     #[arg(
@@ -142,7 +146,11 @@ pub(crate) fn run(options: &ServeOptions, follower: Follower) -> anyhow::Result<
         let http = async {
             let Some(listener) = http_listener else { return Ok(()) };
             let header_timeout = HttpConfig::default().header_timeout.min(drain * 3 / 4);
-            let access = HttpAccess::new(security.access().clone(), options.http_hosts.clone());
+            let access = HttpAccess::new(
+                security.access().clone(),
+                options.http_hosts.clone(),
+                options.cors_origins.clone(),
+            );
             let config = HttpConfig {
                 drain,
                 header_timeout,

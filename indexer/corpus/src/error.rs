@@ -169,6 +169,19 @@ pub enum Error {
         /// What it should hold, in the plural.
         expected: &'static str,
     },
+    /// A field that was named is in no record.
+    #[error(
+        "no record of `{}` has the field {fields}, and what it should hold would be lost. Fields there that are not stored: {others}. Name one that is there, or leave the option out",
+        path.display()
+    )]
+    UnseenFields {
+        /// The corpus, or its only file.
+        path: PathBuf,
+        /// The fields that were named.
+        fields: String,
+        /// Fields of the records that nothing reads.
+        others: String,
+    },
     /// A BEIR folder was expected where nothing is.
     #[error("no BEIR folder at `{}`: expected corpus.jsonl, queries.jsonl and qrels/SPLIT.tsv", path.display())]
     NoBeirFolder {

@@ -84,5 +84,5 @@ pub use problem::{CorpusProblem, EmbeddingsProblem};
 pub use read::ReadArguments;
 pub use read::{
     BeirFolder, CorpusFormat, CorpusReader, FieldNames, MAX_KEY_BYTES, MAX_METADATA_BYTES, ReadOptions, Split,
-    WholeDocuments, check_key, is_stream,
+    UnseenFieldPolicy, WholeDocuments, check_key, is_stream,
 };

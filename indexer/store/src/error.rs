@@ -18,7 +18,7 @@ pub enum Error {
     )]
     Url { url: String, reason: String },
     /// The store refused, or cannot be reached.
-    #[error("cannot {action} `{path}` at {url}: {source}")]
+    #[error("cannot {action} `{path}` at {url}: {source}{}", fix(source))]
     Store {
         url: String,
         path: String,
@@ -160,5 +160,44 @@ impl Error {
     /// Whether bytes are not what they should be.
     pub fn is_damage(&self) -> bool {
         matches!(self, Self::Damaged { .. } | Self::DamagedFile { .. })
+    }
+}
+
+/// What mends a store's refusal that says nothing of its reason.
+fn fix(source: &object_store::Error) -> &'static str {
+    let said = source.to_string();
+    if said.contains("URL scheme is not allowed") {
+        ". The endpoint has no TLS, which has to be allowed: set AWS_ALLOW_HTTP=true"
+    } else if said.contains("169.254.169.254") {
+        ". No credentials are in the environment, and this machine has no role of its own: set AWS_ACCESS_KEY_ID and \
+         AWS_SECRET_ACCESS_KEY"
+    } else {
+        ""
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_store_that_only_lacks_a_setting_says_which() {
+        let told = |said: &str| {
+            let source = object_store::Error::Generic {
+                store: "S3",
+                source: said.into(),
+            };
+            Error::Store {
+                url: "s3://bucket/index".into(),
+                path: "CURRENT".into(),
+                action: "read",
+                source: Box::new(source),
+            }
+            .to_string()
+        };
+        assert!(told("builder error: URL scheme is not allowed").contains("AWS_ALLOW_HTTP=true"));
+        let refused = told("Error performing PUT http://169.254.169.254/latest/api/token in 2 s");
+        assert!(refused.contains("set AWS_ACCESS_KEY_ID"), "{refused}");
+        assert!(told("a wrong signature").ends_with("a wrong signature"));
     }
 }

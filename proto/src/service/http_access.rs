@@ -2,13 +2,17 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::extract::Request;
-use axum::http::header::{HOST, ORIGIN};
-use axum::http::{HeaderValue, Version};
+use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, ORIGIN, RETRY_AFTER};
+use axum::http::{HeaderName, HeaderValue, Method, Uri, Version};
 use tonic::Status;
+use tower_http::cors::{AllowOrigin, CorsLayer};
 
 use super::checked::Checked;
+use super::http_request::TIMEOUT;
+use super::request_id::REQUEST_ID;
 use crate::access::{AccessControl, Needed};
 
 /// The check of every request: of its caller, and, where nobody needs a key, of where it comes from. A page of a
@@ -18,15 +22,69 @@ use crate::access::{AccessControl, Needed};
 pub struct HttpAccess {
     control: AccessControl,
     hosts: Arc<[String]>,
+    origins: Arc<[CorsOrigin]>,
+}
+
+/// How long a browser may keep what it was told of other servers' pages.
+const PREFLIGHT_AGE: Duration = Duration::from_hours(1);
+
+/// Whose pages may call a server from a browser (CORS): `https://app.example`, or `*` for everybody's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CorsOrigin(HeaderValue);
+
+impl CorsOrigin {
+    fn is_any(&self) -> bool {
+        self.0 == "*"
+    }
+
+    fn allows(&self, origin: &str) -> bool {
+        self.is_any() || self.0.as_bytes().eq_ignore_ascii_case(origin.as_bytes())
+    }
+}
+
+impl std::str::FromStr for CorsOrigin {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let is_origin = text.split_once("://").is_some_and(|(scheme, host)| {
+            let is_host = !host.is_empty() && !host.contains(['/', '?', '#', '@', '*']);
+            matches!(scheme, "http" | "https") && is_host && text.parse::<Uri>().is_ok()
+        });
+        if text != "*" && !is_origin {
+            return Err(format!(
+                "expected an origin as browsers send it, `https://app.example` or `http://localhost:3000`, or `*` for all, got `{text}`"
+            ));
+        }
+        HeaderValue::from_str(text).map(Self).map_err(|error| error.to_string())
+    }
 }
 
 impl HttpAccess {
-    /// `hosts`: names by which the server may be called without keys, next to addresses and `localhost`.
-    pub fn new(control: AccessControl, hosts: Vec<String>) -> Self {
+    /// `hosts`: names by which the server may be called without keys, next to addresses and `localhost`. `origins`:
+    /// whose pages may call it.
+    pub fn new(control: AccessControl, hosts: Vec<String>, origins: Vec<CorsOrigin>) -> Self {
         Self {
             control,
             hosts: hosts.into(),
+            origins: origins.into(),
         }
+    }
+
+    /// What tells browsers which other servers' pages may call this one, and read its replies; it answers their
+    /// preflight requests, which bring no key. Around all other layers.
+    pub fn cors(&self) -> CorsLayer {
+        let origins = if self.origins.iter().any(CorsOrigin::is_any) {
+            AllowOrigin::any()
+        } else {
+            AllowOrigin::list(self.origins.iter().map(|origin| origin.0.clone()))
+        };
+        let timeout = HeaderName::from_static(TIMEOUT);
+        CorsLayer::new()
+            .allow_origin(origins)
+            .allow_methods([Method::GET, Method::POST])
+            .allow_headers([AUTHORIZATION, CONTENT_TYPE, timeout, REQUEST_ID])
+            .expose_headers([RETRY_AFTER, REQUEST_ID])
+            .max_age(PREFLIGHT_AGE)
     }
 
     /// Whether calls need API keys.
@@ -66,12 +124,13 @@ impl HttpAccess {
         // Only browsers send it.
         match headers.get(ORIGIN).map(text) {
             Some(origin)
-                if origin
-                    .split_once("://")
-                    .is_none_or(|(_, from)| !from.eq_ignore_ascii_case(&host)) =>
+                if !self.origins.iter().any(|allowed| allowed.allows(&origin))
+                    && origin
+                        .split_once("://")
+                        .is_none_or(|(_, from)| !from.eq_ignore_ascii_case(&host)) =>
             {
                 let message = format!(
-                    "header `Origin`: a server without API keys answers no page of another server, got `{}`",
+                    "header `Origin`: a server without API keys answers no page of another server that `--cors-origin` does not name, got `{}`",
                     origin.escape_debug()
                 );
                 Err(Status::permission_denied(message))
@@ -138,7 +197,7 @@ mod tests {
         KeyFile::change(&keys, |_| Ok(())).unwrap();
         let with_keys = AccessControl::new(Some(Arc::new(ApiKeys::open(&keys).unwrap())), None);
         for access in [AccessControl::default(), with_keys] {
-            let access = HttpAccess::new(access, Vec::new());
+            let access = HttpAccess::new(access, Vec::new(), Vec::new());
             let code = |request: &Request| {
                 access
                     .check_host(request)
@@ -181,8 +240,41 @@ mod tests {
     }
 
     #[test]
+    fn pages_of_named_origins_may_call_and_names_are_checked() {
+        let origins = ["https://app.example", "http://localhost:3000"].map(|origin| origin.parse().unwrap());
+        let access = HttpAccess::new(AccessControl::default(), Vec::new(), origins.into());
+        for (origin, expected) in [
+            ("https://app.example", true),
+            ("https://App.Example", true),
+            ("http://localhost:3000", true),
+            ("http://app.example", false),
+            ("https://app.example.evil.example", false),
+            ("null", false),
+        ] {
+            assert_eq!(allows(&access, "localhost:7780", Some(origin)), expected, "{origin}");
+        }
+        assert!(
+            !allows(&access, "evil.example", Some("https://app.example")),
+            "by an address"
+        );
+        let all = HttpAccess::new(AccessControl::default(), Vec::new(), vec!["*".parse().unwrap()]);
+        assert!(allows(&all, "localhost", Some("https://any.example")));
+        for wrong in [
+            "app.example",
+            "https://app.example/",
+            "https://",
+            "ftp://a",
+            "https://*.example",
+            "",
+            "null",
+        ] {
+            assert!(wrong.parse::<CorsOrigin>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
     fn a_server_without_keys_is_called_by_addresses_and_known_names() {
-        let access = HttpAccess::new(AccessControl::default(), vec!["search.example".into()]);
+        let access = HttpAccess::new(AccessControl::default(), vec!["search.example".into()], Vec::new());
         let known = [
             "127.0.0.1",
             "127.0.0.1:7780",

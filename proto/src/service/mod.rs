@@ -90,7 +90,7 @@ pub use budget::{ByteBudget, HeldBytes};
 pub use checked::Checked;
 pub use health::Health;
 pub use http::{HttpConfig, serve_http};
-pub use http_access::HttpAccess;
+pub use http_access::{CorsOrigin, HttpAccess};
 pub use limited::{admin, encoder, index, searcher};
 pub use listen::{ServeError, bind, bind_for};
 pub use receive::MAX_REQUESTS_BYTES;

@@ -19,7 +19,6 @@
 mod admin;
 mod ask;
 mod date;
-mod filter;
 mod get;
 mod indexes;
 mod json;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use clap::Args;
 use dyad_command::{Follower, UsageError};
 use dyad_proto::access::{Role, ServedIndexes};
-use dyad_proto::service::{self, HttpConfig, MAX_REQUESTS_BYTES, Security, SecurityOptions, ServerConfig};
+use dyad_proto::service::{self, CorsOrigin, HttpConfig, MAX_REQUESTS_BYTES, Security, SecurityOptions, ServerConfig};
 use dyad_proto::v1;
 use futures_util::FutureExt as _;
 use tokio::net::TcpListener;
@@ -42,6 +42,10 @@ pub(super) struct Serve {
     /// several times. Where requests need API keys, every name is accepted.
     #[arg(long = "http-host", value_name = "NAME", requires = "http")]
     http_hosts: Vec<String>,
+    /// Origin whose pages may call this server from a browser (CORS), as `https://app.example`; `*` for all. May be
+    /// given several times; without it none but the server's own
+    #[arg(long = "cors-origin", value_name = "ORIGIN", requires = "http")]
+    cors_origins: Vec<CorsOrigin>,
     /// Serve `Admin` at this address, and not at that of `--listen`. Without it `Admin` is served at `--listen` where
     /// that is a loopback address, and nowhere else.
     #[arg(long, value_name = "HOST:PORT")]
@@ -166,6 +170,7 @@ impl Serve {
             let routes = RouterConfig {
                 security: security.clone(),
                 hosts: self.http_hosts,
+                origins: self.cors_origins,
                 requests,
                 stopping,
             };

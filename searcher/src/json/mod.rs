@@ -4,14 +4,16 @@
 //! Enum values have their names of the `.proto` files (`MODE_BM25`): every protobuf library reads them back, and what a
 //! reply says can be sent as a request. All fields are there, also those of default value, so that a program finds the
 //! same keys in every reply. In replies, a field `NAME_json`, which is JSON as text in gRPC, is the value itself under
-//! `NAME`: `metadata`, `bm25_explanation`.
+//! `NAME`: `metadata`, `bm25_explanation`. Requests may have short forms too (`short_forms`).
 
+mod short_forms;
 mod values;
 
 use dyad_proto::strict_json;
 use dyad_proto::v1;
 use prost::{Message, Name};
 use prost_reflect::{DescriptorPool, DeserializeOptions, DynamicMessage, MessageDescriptor, SerializeOptions};
+use serde_json::Value;
 use serde_json::ser::{CompactFormatter, Formatter, PrettyFormatter};
 
 pub(crate) use values::AS_TEXT;
@@ -48,13 +50,27 @@ impl MessageJson {
     pub(crate) fn read<M: Message + Name + Default>(&self, json: &[u8]) -> Result<M, MessageJsonError> {
         let refuse = |reason: &dyn std::fmt::Display| MessageJsonError::Request(reason.to_string());
         strict_json::check(json).map_err(|error| refuse(&error))?;
-        let mut reader = serde_json::Deserializer::from_slice(json);
         let descriptor = self
             .descriptor::<M>()
             .ok_or_else(|| refuse(&"its message has no descriptor"))?;
-        let message = DynamicMessage::deserialize_with_options(descriptor, &mut reader, &DeserializeOptions::new());
-        let message = message.map_err(|error| refuse(&error))?;
-        reader.end().map_err(|error| refuse(&error))?;
+        let mut reader = serde_json::Deserializer::from_slice(json);
+        let options = DeserializeOptions::new();
+        let message = match DynamicMessage::deserialize_with_options(descriptor.clone(), &mut reader, &options) {
+            Ok(message) => {
+                reader.end().map_err(|error| refuse(&error))?;
+                message
+            }
+            // Only what the mapping of proto3 does not know may have short forms.
+            Err(error) if error.is_data() => {
+                let mut value: Value = serde_json::from_slice(json).map_err(|error| refuse(&error))?;
+                if !short_forms::expand(&mut value, &descriptor).map_err(|error| refuse(&error))? {
+                    return Err(refuse(&error));
+                }
+                let read = DynamicMessage::deserialize_with_options(descriptor, value, &options);
+                read.map_err(|error| refuse(&error))?
+            }
+            Err(error) => return Err(refuse(&error)),
+        };
         message.transcode_to().map_err(|error| refuse(&error))
     }
 
@@ -94,8 +110,6 @@ impl MessageJson {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::Value;
-
     use super::*;
 
     fn read(json: &str) -> Result<v1::SearchRequest, String> {

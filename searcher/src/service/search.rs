@@ -45,7 +45,7 @@ fn reply<T>(message: T, budget: ReplyBudget) -> Response<T> {
 impl Searcher for SearchService {
     async fn search(&self, request: Request<v1::SearchRequest>) -> Result<Response<v1::SearchResponse>, Status> {
         let (time, caller) = (time(request.metadata()), Caller::of(&request)?);
-        let request = request.into_inner();
+        let request = request.into_inner().with_defaults();
         validate::search_request(&request)?;
         let answered = self.engine.search(request, &caller, time, QueuePolicy::Refused).await;
         let (answer, budget) = answered.map_err(|error| error.told_to(&caller))?;
@@ -57,7 +57,9 @@ impl Searcher for SearchService {
         request: Request<v1::SearchBatchRequest>,
     ) -> Result<Response<v1::SearchBatchResponse>, Status> {
         let (time, caller) = (time(request.metadata()), Caller::of(&request)?);
-        let request = request.into_inner();
+        let mut request = request.into_inner();
+        let requests = request.requests.into_iter().map(v1::SearchRequest::with_defaults);
+        request.requests = requests.collect();
         validate::search_batch_request(&request)?;
         let answered = self.engine.search_batch(request.requests, &caller, time).await;
         let (answers, budget) = answered.map_err(|error| error.told_to(&caller))?;
@@ -103,7 +105,8 @@ impl Searcher for SearchService {
 
     async fn explain(&self, request: Request<v1::ExplainRequest>) -> Result<Response<v1::ExplainResponse>, Status> {
         let (time, caller) = (time(request.metadata()), Caller::of(&request)?);
-        let request = request.into_inner();
+        let mut request = request.into_inner();
+        request.search = request.search.map(v1::SearchRequest::with_defaults);
         validate::explain_request(&request)?;
         let explained = self
             .engine

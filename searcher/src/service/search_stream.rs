@@ -130,6 +130,7 @@ impl StreamSearch {
     /// Searches as long as the caller is one who may, and the deadline leaves time.
     async fn search(&self, request: v1::SearchRequest, turn: Turn) -> Result<(Answer, ReplyBudget), Status> {
         self.caller.check_still()?;
+        let request = request.with_defaults();
         validate::search_request(&request)?;
         let left = self
             .deadline

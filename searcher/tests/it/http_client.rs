@@ -42,6 +42,7 @@ pub(crate) async fn over_secured(engine: Arc<Engine>, config: HttpConfig, securi
     let routes = RouterConfig {
         security,
         hosts: Vec::new(),
+        origins: vec!["https://app.example".parse().unwrap()],
         requests: REQUESTS,
         stopping: Arc::default(),
     };

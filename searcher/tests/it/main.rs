@@ -49,6 +49,7 @@ mod rerank_weight;
 mod samples;
 mod search;
 mod several_indexes;
+mod short_requests;
 mod snippets;
 mod stores;
 mod surrounding;

@@ -60,6 +60,7 @@ pub fn router(handle: Handle, access: HttpAccess, requests: usize, stopping: Arc
     let since = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .map_or(0, |time| time.as_secs());
+    let cors = access.cors();
     let app = Arc::new(EncoderApp {
         handle,
         access,
@@ -80,6 +81,7 @@ pub fn router(handle: Handle, access: HttpAccess, requests: usize, stopping: Arc
         .fallback(no_route)
         .method_not_allowed_fallback(no_method)
         .layer(from_fn_with_state(Arc::clone(&app), count))
+        .layer(cors)
         .with_state(app)
 }
 

@@ -6,8 +6,9 @@ use super::files::Files;
 use super::flaws::Flaws;
 use super::input::is_stream;
 use super::keys::SeenKeys;
-use super::options::{CorpusFormat, ReadOptions, format_of};
+use super::options::{CorpusFormat, ReadOptions, UnseenFieldPolicy, format_of};
 use super::records::CorpusRecords;
+use super::unseen::UnseenFields;
 use super::unstored::Unstored;
 use super::whole_documents::WholeDocuments;
 use super::{MAX_KEY_BYTES, MAX_METADATA_BYTES};
@@ -84,6 +85,7 @@ pub struct CorpusReader {
     keys: Option<SeenKeys>,
     flaws: Flaws,
     unstored: Unstored,
+    unseen: UnseenFields,
     /// Warnings about files that are read to their ends.
     of_files: Vec<String>,
     /// How many more of them there are.
@@ -115,6 +117,7 @@ impl CorpusReader {
             keys: (!options.repeated_keys).then(SeenKeys::default),
             options: options.clone(),
             unstored: Unstored::default(),
+            unseen: UnseenFields::of(&options.fields),
             of_files: Vec::new(),
             more_of_files: 0,
             passages: VecDeque::new(),
@@ -220,7 +223,10 @@ impl CorpusReader {
             return Ok(Some(Located { value, line: self.line }));
         }
         let (line, parsed) = loop {
-            if let Some(record) = self.records.advance(&self.options, &mut self.unstored)? {
+            if let Some(record) = self
+                .records
+                .advance(&self.options, &mut self.unstored, &mut self.unseen)?
+            {
                 break record;
             }
             let read = self.records.bytes_read();
@@ -242,7 +248,10 @@ impl CorpusReader {
                         expected: "documents",
                     });
                 }
-                None => return Ok(None),
+                None => {
+                    self.refuse_unseen()?;
+                    return Ok(None);
+                }
             }
         };
         self.line = line;
@@ -257,6 +266,23 @@ impl CorpusReader {
         self.documents += 1;
         let next = self.passages.pop_front();
         Ok(next.map(|value| Located { value, line }))
+    }
+
+    /// Refuses names of fields that no record had, in formats whose fields have names.
+    fn refuse_unseen(&self) -> Result<(), Error> {
+        let has_names = matches!(self.records, CorpusRecords::Jsonl(_) | CorpusRecords::Parquet(_));
+        match self.unseen.listed() {
+            Some(fields)
+                if has_names && self.options.unseen_fields == UnseenFieldPolicy::Refused && self.documents > 0 =>
+            {
+                Err(Error::UnseenFields {
+                    path: self.flaws.path().to_owned(),
+                    fields,
+                    others: self.unstored.listed().unwrap_or_else(|| "none".to_owned()),
+                })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// A record as it is returned: whole, or as passages.

@@ -69,6 +69,11 @@ impl Flaws {
         Ok(())
     }
 
+    /// The corpus, or its only file.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// All so far.
     pub(super) fn total(&self) -> u64 {
         self.total

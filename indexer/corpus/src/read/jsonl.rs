@@ -14,6 +14,10 @@ use crate::raw_fields::{RawFields, RawName};
 
 /// Names of a document's key, in the order they are looked for.
 const KEY_FIELDS: &[&str] = &["_id", "id", "docid", "key"];
+/// Most fields of a record that an error lists, and most characters of the name of one.
+const TOLD_FIELDS: usize = 8;
+const TOLD_CHARS: usize = 64;
+
 /// Names of a document's text, in the order they are looked for.
 const TEXT_FIELDS: &[&str] = &["text", "contents"];
 
@@ -67,7 +71,7 @@ impl JsonRecord {
     pub(crate) fn key(&mut self, names: &[&str]) -> Result<String, CorpusProblem> {
         let null = self.null(names);
         self.optional_key(names)?
-            .ok_or_else(|| null.unwrap_or_else(|| missing(names)))
+            .ok_or_else(|| null.unwrap_or_else(|| self.missing(names)))
     }
 
     pub(crate) fn optional_key(&mut self, names: &[&str]) -> Result<Option<String>, CorpusProblem> {
@@ -82,7 +86,7 @@ impl JsonRecord {
     pub(crate) fn text(&mut self, names: &[&str]) -> Result<String, CorpusProblem> {
         let null = self.null(names);
         self.optional_text(names)?
-            .ok_or_else(|| null.unwrap_or_else(|| missing(names)))
+            .ok_or_else(|| null.unwrap_or_else(|| self.missing(names)))
     }
 
     /// The fault where one of `names` has no value.
@@ -93,6 +97,23 @@ impl JsonRecord {
         Some(CorpusProblem::NullField {
             field: (*name).to_owned(),
         })
+    }
+
+    /// The fault where none of `names` is there.
+    fn missing(&self, names: &[&str]) -> CorpusProblem {
+        let there = self.0.keys().take(TOLD_FIELDS);
+        let there: Vec<String> = there
+            .map(|name| format!("`{}`", name.chars().take(TOLD_CHARS).collect::<String>()))
+            .collect();
+        let more = if self.0.len() > TOLD_FIELDS { " and others" } else { "" };
+        let there = if there.is_empty() {
+            "no other field".to_owned()
+        } else {
+            format!("{}{more}", there.join(", "))
+        };
+        CorpusProblem::MissingField {
+            expected: format!("{}, got {there}", alternatives(names)),
+        }
     }
 
     pub(crate) fn optional_text(&mut self, names: &[&str]) -> Result<Option<String>, CorpusProblem> {
@@ -269,10 +290,15 @@ pub(super) fn document(
 }
 
 pub(crate) fn missing(names: &[&str]) -> CorpusProblem {
-    let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
     CorpusProblem::MissingField {
-        expected: names.join(" or "),
+        expected: alternatives(names),
     }
+}
+
+/// Names, one of which is expected.
+fn alternatives(names: &[&str]) -> String {
+    let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+    names.join(" or ")
 }
 
 pub(crate) fn wrong_type(field: &str, expected: &'static str, value: &Value) -> CorpusProblem {

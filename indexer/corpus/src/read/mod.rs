@@ -26,6 +26,7 @@
 //! | `arguments.rs` | the same as arguments of a command, with the feature `clap` |
 //! | `keys.rs` | detection of duplicate keys |
 //! | `flaws.rs` | flawed records: skipped, listed, reported together |
+//! | `unseen.rs` | fields that are named, and not there |
 //! | `unstored.rs` | fields that are not stored |
 //! | `corpus.rs` | [`CorpusReader`]: the above, one document at a time |
 
@@ -56,6 +57,7 @@ mod text_folder;
 mod trec;
 mod trec_markup;
 mod tsv;
+mod unseen;
 mod unstored;
 mod whole_documents;
 
@@ -71,7 +73,7 @@ pub(crate) use jsonl::{JsonRecord, explained, message, missing, wrong_type};
 pub(crate) use keys::SeenKeys;
 pub(crate) use lines::InputLines;
 pub(crate) use options::DEFAULT_MAX_TEXT_BYTES;
-pub use options::{CorpusFormat, FieldNames, ReadOptions, Split};
+pub use options::{CorpusFormat, FieldNames, ReadOptions, Split, UnseenFieldPolicy};
 pub(crate) use tsv::{Columns, quoted_fields};
 pub use whole_documents::WholeDocuments;
 

@@ -116,6 +116,16 @@ impl Split {
     }
 }
 
+/// What is done where no record has a field that is named.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum UnseenFieldPolicy {
+    /// It is an error at the end of the corpus: a misspelt name would lose titles or metadata silently.
+    #[default]
+    Refused,
+    /// Of a part of a corpus: other parts may have it.
+    Allowed,
+}
+
 /// How to read a corpus.
 #[derive(Debug, Clone)]
 pub struct ReadOptions {
@@ -141,6 +151,8 @@ pub struct ReadOptions {
     pub metadata_only: bool,
     /// Whether a corpus may have no document at all; without, that is refused.
     pub allow_empty: bool,
+    /// Whether a field that is named may be in no record.
+    pub unseen_fields: UnseenFieldPolicy,
     /// File that lists every flawed record, one JSON object (`file`, `line`, `reason`) per line.
     pub rejects: Option<PathBuf>,
 }
@@ -157,6 +169,7 @@ impl Default for ReadOptions {
             repeated_keys: false,
             metadata_only: false,
             allow_empty: false,
+            unseen_fields: UnseenFieldPolicy::Refused,
             rejects: None,
         }
     }

@@ -12,6 +12,7 @@ use super::sections::Section;
 use super::text_file::TextFile;
 use super::trec::{Numbered, TrecDocuments};
 use super::tsv::Columns;
+use super::unseen::UnseenFields;
 use super::unstored::Unstored;
 use crate::error::Error;
 use crate::problem::CorpusProblem;
@@ -50,10 +51,12 @@ impl CorpusRecords {
         &mut self,
         options: &ReadOptions,
         unstored: &mut Unstored,
+        unseen: &mut UnseenFields,
     ) -> Result<Option<Numbered>, Error> {
         match self {
             Self::Jsonl(lines) => Ok(lines.advance()?.map(|(line, text)| {
                 let parsed = JsonRecord::parse(text).and_then(|record| {
+                    unseen.see(&record.0);
                     let written = Written::Line(text);
                     if options.metadata_only {
                         jsonl::metadata(record, &options.fields, written)
@@ -87,7 +90,10 @@ impl CorpusRecords {
                 };
                 rows.unstored().iter().for_each(|name| unstored.add(&only(name)));
                 let written = Written::Column(rows.metadata_text());
-                let document = |fields| jsonl::document(JsonRecord(fields), &options.fields, written, unstored);
+                let document = |fields| {
+                    unseen.see(&fields);
+                    jsonl::document(JsonRecord(fields), &options.fields, written, unstored)
+                };
                 Ok(Some((row, fields.and_then(document))))
             }
         }

@@ -58,6 +58,12 @@ impl Unstored {
         })
     }
 
+    /// The names, between commas; none where there are none.
+    pub(super) fn listed(&self) -> Option<String> {
+        let quoted: Vec<String> = self.names.iter().map(|name| format!("`{name}`")).collect();
+        (!quoted.is_empty()).then(|| quoted.join(", "))
+    }
+
     /// The warning about fields of JSON; none where there are no such fields.
     fn message(&self) -> Option<String> {
         let more = if self.more { " and others" } else { "" };

@@ -56,7 +56,7 @@ use dyad_proto::access::Caller;
 use dyad_proto::admission::AdmissionLimit;
 use dyad_proto::service::deadline::LONGEST;
 use dyad_proto::service::http_request::{BodyError, ReceivedBody, read_body, timeout};
-use dyad_proto::service::{HttpAccess, Security, UntilSent};
+use dyad_proto::service::{CorsOrigin, HttpAccess, Security, UntilSent};
 use dyad_proto::v1;
 use dyad_proto::v1::admin_server::Admin as _;
 use dyad_proto::v1::searcher_server::Searcher as _;
@@ -86,6 +86,8 @@ pub struct RouterConfig {
     pub security: Security,
     /// Names, next to addresses and `localhost`, by which the server may be called where there are no API keys.
     pub hosts: Vec<String>,
+    /// Whose pages may call the server from a browser.
+    pub origins: Vec<CorsOrigin>,
     /// Calls under way at once: fewer than the server has connections, so that the others are refused at once.
     pub requests: usize,
     /// Once it is set, `/readyz` says that the server is about to stop.
@@ -97,6 +99,7 @@ pub fn router(engine: Arc<Engine>, config: RouterConfig) -> Result<Router, Error
     let RouterConfig {
         security,
         hosts,
+        origins,
         requests,
         stopping,
     } = config;
@@ -108,10 +111,9 @@ pub fn router(engine: Arc<Engine>, config: RouterConfig) -> Result<Router, Error
     })?;
     let openapi = openapi::document(&json).to_string();
     let (request_bytes, requests) = (AdmissionLimit::new(REQUESTS_BYTES), AdmissionLimit::new(requests));
-    let access = (
-        HttpAccess::new(security.access().clone(), hosts),
-        Arc::clone(engine.metrics()),
-    );
+    let http_access = HttpAccess::new(security.access().clone(), hosts, origins);
+    let cors = http_access.cors();
+    let access = (http_access, Arc::clone(engine.metrics()));
     let scrape = Scrape::new(&security);
     let app = SearcherApp {
         service,
@@ -140,6 +142,7 @@ pub fn router(engine: Arc<Engine>, config: RouterConfig) -> Result<Router, Error
         .fallback(no_route)
         .method_not_allowed_fallback(no_method)
         .layer(from_fn_with_state(access, access::check))
+        .layer(cors)
         .with_state(Arc::new(app)))
 }
 
@@ -249,7 +252,8 @@ async fn no_method(method: Method, uri: Uri) -> SearcherRefusal {
     SearcherRefusal::new(StatusCode::METHOD_NOT_ALLOWED, "UNIMPLEMENTED", message)
 }
 
-/// A browser sends JSON to another site's server only after asking it, and these routes do not answer that.
+/// A browser sends JSON to another site's server only after asking it, and these routes allow it to the pages of
+/// `--cors-origin` alone.
 fn check_content_type(headers: &HeaderMap) -> Result<(), SearcherRefusal> {
     let got = headers
         .get(CONTENT_TYPE)

@@ -283,7 +283,7 @@ fn flawed_records_are_refused_by_line_or_skipped_and_counted() {
     );
     assert_eq!(
         after("{\"answer\":\"a\"}"),
-        "p.jsonl:2: a field is missing: expected `question` or `query` or `anchor`"
+        "p.jsonl:2: a field is missing: expected `question` or `query` or `anchor`, got `answer`"
     );
     assert!(after("{\"question\":\"q\"}").starts_with("p.jsonl:2: a field is missing: expected `positive` or "));
     assert_eq!(

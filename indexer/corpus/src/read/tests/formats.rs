@@ -62,6 +62,26 @@ fn what_pyarrow_writes_is_read() {
     );
 }
 
+/// A misspelt name would lose titles or metadata silently.
+#[test]
+fn a_named_field_that_no_record_has_is_refused_and_a_rare_one_is_not() {
+    let records = "{\"_id\":\"a\",\"text\":\"x\",\"headline\":\"h\",\"lang\":null}\n{\"_id\":\"b\",\"text\":\"y\",\"site\":\"s\"}\n";
+    let (_folder, path) = file("c.jsonl", records);
+    let read = |title: &str, metadata: &[&str]| read_with(&path, &named("_id", title, "text", metadata));
+    assert_eq!(read("headline", &["site", "lang"]).unwrap().len(), 2);
+    let error = read("titel", &["sitee"]).unwrap_err().to_string();
+    assert!(
+        error.contains("c.jsonl` has the field `titel`, `sitee`")
+            && error.contains("are not stored: `headline`, `site`"),
+        "{error}"
+    );
+    let part = ReadOptions {
+        unseen_fields: UnseenFieldPolicy::Allowed,
+        ..named("_id", "titel", "text", &[])
+    };
+    assert_eq!(read_with(&path, &part).unwrap().len(), 2);
+}
+
 /// Every third byte of a Parquet file is changed in turn: it is read, or refused.
 #[test]
 fn damaged_parquet_is_no_panic() {

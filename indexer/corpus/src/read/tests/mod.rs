@@ -107,11 +107,11 @@ fn broken_lines_are_named() {
     );
     assert_eq!(
         line("{\"text\":\"x\"}"),
-        "c.jsonl:3: a field is missing: expected `_id` or `id` or `docid` or `key`"
+        "c.jsonl:3: a field is missing: expected `_id` or `id` or `docid` or `key`, got `text`"
     );
     assert_eq!(
         line("{\"_id\":\"c\"}"),
-        "c.jsonl:3: a field is missing: expected `text` or `contents`"
+        "c.jsonl:3: a field is missing: expected `text` or `contents`, got no other field"
     );
     assert_eq!(
         line("{\"_id\":\"c\",\"text\":null}"),

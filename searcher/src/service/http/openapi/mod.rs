@@ -65,6 +65,12 @@ fn add_rules(message: &MessageDescriptor, schema: &mut Value) {
         } else {
             add_to(property, &number_rules(&rules));
         }
+        if let Some(default) = rules.default {
+            property["default"] = match field.kind() {
+                Kind::Enum(values) => json!(values.get_value(default as i32).map(|value| value.name().to_owned())),
+                _ => json!(default),
+            };
+        }
     }
     if !required.is_empty() {
         schema["required"] = json!(required);
@@ -114,7 +120,8 @@ fn number_rules(rules: &FieldRules) -> Value {
         ("minimum", "maximum")
     };
     if let Some(minimum) = rules.minimum {
-        keywords[least] = if rules.or_zero { json!(0) } else { shortest(minimum) };
+        let takes_zero = rules.or_zero || rules.default.is_some();
+        keywords[least] = if takes_zero { json!(0) } else { shortest(minimum) };
     }
     if let Some(maximum) = rules.maximum {
         keywords[most] = shortest(maximum);
@@ -311,7 +318,7 @@ impl Schemas {
     fn names(&mut self, names: &EnumDescriptor) -> Value {
         let name = names.name().to_owned();
         if self.begun.insert(name.clone()) {
-            // `Mode` has no default.
+            // Left out by requests that leave the choice to the server, and in no reply.
             let values = names.values().filter(|value| value.name() != "MODE_UNSPECIFIED");
             let values: Vec<Value> = values.map(|value| json!(value.name())).collect();
             let of = |path: &[i32]| comment(&names.parent_file(), path);

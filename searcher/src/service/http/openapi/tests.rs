@@ -9,15 +9,19 @@ fn the_document_describes_every_field_with_its_comment() {
     let document = document(&MessageJson::new().unwrap());
     let schemas = &document["components"]["schemas"];
     let request = &schemas["SearchRequest"]["properties"];
-    assert_eq!(request["k"]["description"], "Hits wanted.");
+    assert_eq!(request["k"]["description"], "Hits wanted; 0: 10.");
     assert_eq!(request["vector"]["items"]["type"], "number");
     assert_eq!(request["filter"]["$ref"], "#/components/schemas/Filter");
     assert_eq!(schemas["Filter"]["maxProperties"], 1);
     assert_eq!(
         (&request["k"]["minimum"], &request["k"]["maximum"]),
-        (&json!(1), &json!(10_000))
+        (&json!(0), &json!(10_000))
     );
-    assert_eq!(schemas["SearchRequest"]["required"], json!(["mode", "k"]));
+    assert_eq!(schemas["SearchRequest"].get("required"), None);
+    assert_eq!(
+        (&request["mode"]["default"], &request["k"]["default"]),
+        (&json!("MODE_HYBRID"), &json!(10))
+    );
     assert_eq!(request["target_recall"]["exclusiveMaximum"], json!(1));
     assert_eq!(
         (

@@ -1,4 +1,4 @@
-//! `--filter`: one condition in a small syntax.
+//! One condition of a filter as text: of `--filter`, and of filters in JSON.
 //!
 //! `FIELD=VALUE` (or `==`), `FIELD!=VALUE`, `FIELD>=VALUE`, `FIELD>VALUE`, `FIELD<=VALUE`, `FIELD<VALUE`,
 //! `FIELD in VALUE|VALUE|...`, `FIELD exists`. A value is a number (whole ones of any size are exact), `true`, `false`
@@ -10,7 +10,7 @@ use dyad_proto::v1::filter::Condition;
 use dyad_proto::v1::filter_value::Value;
 
 /// The condition that an argument states.
-pub(super) fn parse(argument: &str) -> Result<v1::Filter, String> {
+pub(crate) fn parse(argument: &str) -> Result<v1::Filter, String> {
     let wrong = |why: &str| {
         let forms = "FIELD=VALUE, FIELD!=VALUE, FIELD>=VALUE, FIELD>VALUE, FIELD<=VALUE, FIELD<VALUE,";
         format!("{why}. Write {forms} 'FIELD in VALUE|VALUE' or 'FIELD exists'")
@@ -45,34 +45,32 @@ pub(super) fn parse(argument: &str) -> Result<v1::Filter, String> {
         .find_map(|operator| Some((*operator, rest.strip_prefix(operator)?)))
         .ok_or_else(|| wrong("the operator is none of =, !=, >=, >, <= and <"))?;
     let value = value(&field, text)?;
-    let range = v1::FieldRange {
-        field: field.clone(),
+    comparison(&field, operator, value).ok_or_else(|| wrong("the operator is not known"))
+}
+
+/// The filter of a comparison: `=`, `==`, `!=`, `>=`, `>`, `<=` or `<`; none for another operator.
+pub(crate) fn comparison(field: &str, operator: &str, value: v1::FilterValue) -> Option<v1::Filter> {
+    let mut range = v1::FieldRange {
+        field: field.to_owned(),
         ..v1::FieldRange::default()
     };
-    Ok(from_condition(match operator {
-        ">=" => Condition::Range(v1::FieldRange {
-            min: Some(value),
-            ..range
-        }),
-        "<=" => Condition::Range(v1::FieldRange {
-            max: Some(value),
-            ..range
-        }),
-        ">" => Condition::Range(v1::FieldRange {
-            above: Some(value),
-            ..range
-        }),
-        "<" => Condition::Range(v1::FieldRange {
-            below: Some(value),
-            ..range
-        }),
-        "!=" => Condition::Not(Box::new(from_condition(equals(&field, value)))),
-        _ => equals(&field, value),
-    }))
+    match operator {
+        ">=" => range.min = Some(value),
+        "<=" => range.max = Some(value),
+        ">" => range.above = Some(value),
+        "<" => range.below = Some(value),
+        "!=" => {
+            let equal = from_condition(equals(field, value));
+            return Some(from_condition(Condition::Not(Box::new(equal))));
+        }
+        "=" | "==" => return Some(from_condition(equals(field, value))),
+        _ => return None,
+    }
+    Some(from_condition(Condition::Range(range)))
 }
 
 /// All conditions together; none where there is none.
-pub(super) fn all(mut filters: Vec<v1::Filter>) -> Option<v1::Filter> {
+pub(crate) fn all(mut filters: Vec<v1::Filter>) -> Option<v1::Filter> {
     match filters.len() {
         0 => None,
         1 => filters.pop(),
@@ -80,7 +78,8 @@ pub(super) fn all(mut filters: Vec<v1::Filter>) -> Option<v1::Filter> {
     }
 }
 
-fn from_condition(condition: Condition) -> v1::Filter {
+/// The filter of one condition.
+pub(crate) fn from_condition(condition: Condition) -> v1::Filter {
     v1::Filter {
         condition: Some(condition),
     }
@@ -130,7 +129,7 @@ fn value(field: &str, text: &str) -> Result<v1::FilterValue, String> {
 }
 
 /// A number as a filter names it: from 2^53 on by all of its digits.
-fn exact_number(text: &str, nearest: f64) -> Value {
+pub(crate) fn exact_number(text: &str, nearest: f64) -> Value {
     match ExactNumber::parse(text.strip_prefix('+').unwrap_or(text)) {
         Some(number) if number.is_ambiguous() => {
             Value::Integer(number.digits().unwrap_or_else(|| format!("{nearest:.0}")))
