@@ -34,9 +34,7 @@ pub(crate) fn run(options: &ScoreOptions) -> anyhow::Result<()> {
     let examples = ExampleReader::open(&options.data.data, &options.data.read("train"))?;
     let cancel = cancel_on_signal()?;
     let model = CrossEncoder::open(&options.model.model, &options.model.compute())?;
-    let scored = score_file(&model, examples, options.model.budget(), &options.out, &|| {
-        !cancel.is_cancelled()
-    })?;
+    let scored = score_file(&model, examples, options.model.budget(), &options.out, &cancel)?;
     report(&scored.skipped);
     writeln!(
         std::io::stdout().lock(),

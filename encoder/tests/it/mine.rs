@@ -144,7 +144,7 @@ fn mine(
         titles: true,
         context: None,
     };
-    mine_file(encoder, &read, candidates, options, out, &|| true)
+    mine_file(encoder, &read, candidates, options, out, &dyad_files::Never)
 }
 
 fn read(path: &Path) -> Vec<TrainingExample> {

@@ -312,7 +312,7 @@ mod tests {
         index.push(&remote).await.unwrap();
         assert_eq!(generations(), [1]);
         index.publish(2, &["a", "b"]);
-        let error = push(index.path(), &remote, &PushOptions::default(), &|| false)
+        let error = push(index.path(), &remote, &PushOptions::default(), &|| true)
             .await
             .unwrap_err();
         assert!(matches!(error, Error::Interrupted), "{error}");
@@ -327,7 +327,7 @@ mod tests {
         index.publish(3, &["c"]);
         index.push(&remote).await.unwrap();
         index.roll_back(2);
-        push(index.path(), &remote, &PushOptions::default(), &|| false)
+        push(index.path(), &remote, &PushOptions::default(), &|| true)
             .await
             .unwrap_err();
         assert_eq!(generations(), [1, 2, 3], "one that was published is not taken back");
