@@ -8,7 +8,9 @@ impl v1::SearchRequest {
     /// The request with what it has left out. A vector without a question is for the dense ranking.
     #[must_use]
     pub fn with_defaults(mut self) -> Self {
-        if self.mode() == v1::Mode::Unspecified && self.query.is_empty() && !self.vector.is_empty() {
+        // An unknown mode is not one that was left out, though its accessor says so.
+        let has_mode = self.mode != v1::Mode::Unspecified as i32;
+        if !has_mode && self.query.is_empty() && !self.vector.is_empty() {
             self.set_mode(v1::Mode::Dense);
         }
         self.set_field_defaults();
