@@ -150,8 +150,8 @@ class Search(PageTest):
         self.check_harmless(page)
 
     def test_states_without_hits(self):
-        page = self.open("#tab=search&q=comet&k=0")
-        expect(page.get_by_role("alert").first).to_contain_text("`k`: expected 1 to 10000, got 0")
+        page = self.open("#tab=search&q=comet&k=10001")
+        expect(page.get_by_role("alert").first).to_contain_text("`k`: expected 1 to 10000, got 10001")
         self.shot(page, "error")
         page = self.open("#tab=search&index=vectors&q=comet")
         expect(page.locator("#notes")).to_contain_text("no question tower")

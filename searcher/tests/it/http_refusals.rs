@@ -19,9 +19,9 @@ async fn what_is_refused_says_why() {
     };
     for (body, status, part) in [
         (
-            with("k", json!(0)),
+            with("k", json!(10_001)),
             "INVALID_ARGUMENT",
-            "`k`: expected 1 to 10000, got 0",
+            "`k`: expected 1 to 10000, got 10001",
         ),
         (with("kk", json!(1)), "INVALID_ARGUMENT", "kk"),
         (with("snippet_bytes", json!(5)), "INVALID_ARGUMENT", "`snippet_bytes`"),

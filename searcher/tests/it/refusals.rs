@@ -16,9 +16,9 @@ async fn bad_requests_name_the_field() {
     let server = searcher().await;
     let refused = async |request: v1::SearchRequest| server.client.search(request).await.unwrap_err().to_string();
     assert!(
-        refused(request(Mode::Dense, "q", 0))
+        refused(request(Mode::Dense, "q", 10_001))
             .await
-            .contains("`k`: expected 1 to 10000, got 0")
+            .contains("`k`: expected 1 to 10000, got 10001")
     );
     assert!(
         refused(request(Mode::Dense, "q", 1_000_000))
@@ -44,7 +44,7 @@ async fn bad_requests_name_the_field() {
         .contains("`mode`")
     );
     let batch = v1::SearchBatchRequest {
-        requests: vec![request(Mode::Dense, "q", 1), request(Mode::Dense, "q", 0)],
+        requests: vec![request(Mode::Dense, "q", 1), request(Mode::Dense, "q", 10_001)],
     };
     assert!(
         server
