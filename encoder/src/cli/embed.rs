@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use dyad_command::cancel_on_signal;
 use dyad_corpus::embeddings::VectorType;
-use dyad_corpus::{PassageContext, ReadArguments, ReadOptions};
+use dyad_corpus::{PassageContext, ReadArguments, ReadOptions, UnseenFieldPolicy};
 use dyad_files::space::{boundless, free_space};
 
 use super::model::ModelOptions;
@@ -78,6 +78,7 @@ pub(crate) fn run(options: &EmbedOptions) -> anyhow::Result<()> {
         read: ReadOptions {
             max_bad: Some(options.max_bad),
             rejects: options.rejects.clone(),
+            unseen_fields: UnseenFieldPolicy::Refused,
             ..options.read.options().map_err(anyhow::Error::msg)?
         },
         tower: options.tower,

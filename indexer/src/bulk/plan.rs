@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use dyad_corpus::{CorpusReader, Document, Located, ReadOptions, UnseenFieldPolicy};
+use dyad_corpus::{CorpusReader, Document, Located, ReadOptions};
 use dyad_index::ModelRecord;
 use dyad_index::TextLanguage;
 use dyad_index::format::RowType;
@@ -239,7 +239,6 @@ impl InputSample {
     fn of(path: &Path, slice: &Slice, config: &PlanConfig, objects: &[Object]) -> Result<Self, Error> {
         let read = ReadOptions {
             max_bad: Some(u64::MAX),
-            unseen_fields: UnseenFieldPolicy::Allowed,
             ..config.read.clone()
         };
         let (mut documents, mut text_bytes, mut texts) = (0_u64, 0, Vec::new());

@@ -1,6 +1,6 @@
 //! The records of a job: its plan, and what its tasks have done.
 
-use dyad_corpus::{CorpusFormat, FieldNames, ReadOptions, Split, UnseenFieldPolicy};
+use dyad_corpus::{CorpusFormat, FieldNames, ReadOptions, Split};
 use dyad_index::ModelRecord;
 use dyad_index::TextLanguage;
 use dyad_index::manifest::{FileEntry, MAX_LOGIT_SCALE, ShardEntry};
@@ -253,7 +253,6 @@ impl Reading {
             format: self.format,
             fields: self.fields.clone(),
             split: self.split,
-            unseen_fields: UnseenFieldPolicy::Allowed,
             ..ReadOptions::default()
         }
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use clap::ValueEnum;
 use dyad_command::JobCancellation;
-use dyad_corpus::{CorpusReader, PassageContext, ReadArguments, ReadOptions, is_stream};
+use dyad_corpus::{CorpusReader, PassageContext, ReadArguments, ReadOptions, UnseenFieldPolicy, is_stream};
 use dyad_files::space::{FreeSpace, boundless, free_space};
 use dyad_index::{Metric, manifest};
 use dyad_indexer::change::Passages;
@@ -211,7 +211,15 @@ impl DocumentArguments {
         let corpus = match (&self.corpus, &self.keys) {
             (Some(path), _) => Corpus::File {
                 path: path.clone(),
-                read: self.read_options()?,
+                read: ReadOptions {
+                    // A few documents that are added need not have every field.
+                    unseen_fields: if is_build {
+                        UnseenFieldPolicy::Refused
+                    } else {
+                        UnseenFieldPolicy::Allowed
+                    },
+                    ..self.read_options()?
+                },
             },
             (None, Some(keys)) => Corpus::Keys(keys.clone()),
             (None, None) => of_vectors.context("`--corpus` is needed")?,

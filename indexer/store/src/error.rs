@@ -18,7 +18,7 @@ pub enum Error {
     )]
     Url { url: String, reason: String },
     /// The store refused, or cannot be reached.
-    #[error("cannot {action} `{path}` at {url}: {source}{}", fix(source))]
+    #[error("cannot {action} `{path}` at {url}: {source}{}", fix(url, source))]
     Store {
         url: String,
         path: String,
@@ -164,8 +164,16 @@ impl Error {
 }
 
 /// What mends a store's refusal that says nothing of its reason.
-fn fix(source: &object_store::Error) -> &'static str {
-    let said = source.to_string();
+fn fix(url: &str, source: &object_store::Error) -> &'static str {
+    if !url.starts_with("s3://") {
+        return "";
+    }
+    let mut said = source.to_string();
+    let mut cause = std::error::Error::source(source);
+    while let Some(error) = cause {
+        said.push_str(&error.to_string());
+        cause = error.source();
+    }
     if said.contains("URL scheme is not allowed") {
         ". The endpoint has no TLS, which has to be allowed: set AWS_ALLOW_HTTP=true"
     } else if said.contains("169.254.169.254") {
@@ -180,24 +188,32 @@ fn fix(source: &object_store::Error) -> &'static str {
 mod tests {
     use super::*;
 
+    /// As an HTTP client tells it: the reason is a cause.
+    #[derive(Debug, thiserror::Error)]
+    #[error("builder error")]
+    struct ClientError(#[source] std::io::Error);
+
     #[test]
     fn a_store_that_only_lacks_a_setting_says_which() {
-        let told = |said: &str| {
+        let told = |url: &str, said: &'static str| {
             let source = object_store::Error::Generic {
                 store: "S3",
-                source: said.into(),
+                source: ClientError(std::io::Error::other(said)).into(),
             };
             Error::Store {
-                url: "s3://bucket/index".into(),
+                url: url.into(),
                 path: "CURRENT".into(),
                 action: "read",
                 source: Box::new(source),
             }
             .to_string()
         };
-        assert!(told("builder error: URL scheme is not allowed").contains("AWS_ALLOW_HTTP=true"));
-        let refused = told("Error performing PUT http://169.254.169.254/latest/api/token in 2 s");
+        assert!(told("s3://bucket/index", "URL scheme is not allowed").contains("AWS_ALLOW_HTTP=true"));
+        let address = "Error performing PUT http://169.254.169.254/latest/api/token in 2 s";
+        let refused = told("s3://bucket/index", address);
         assert!(refused.contains("set AWS_ACCESS_KEY_ID"), "{refused}");
-        assert!(told("a wrong signature").ends_with("a wrong signature"));
+        for (url, said) in [("s3://bucket/index", "a wrong signature"), ("az://box/index", address)] {
+            assert!(told(url, said).ends_with("builder error"), "{url}");
+        }
     }
 }

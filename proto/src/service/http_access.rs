@@ -5,13 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::Request;
-use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, ORIGIN, RETRY_AFTER};
+use axum::http::header::{HOST, ORIGIN, RETRY_AFTER};
 use axum::http::{HeaderName, HeaderValue, Method, Uri, Version};
 use tonic::Status;
-use tower_http::cors::{AllowOrigin, CorsLayer};
+use tower_http::cors::{AllowHeaders, AllowOrigin, CorsLayer};
 
 use super::checked::Checked;
-use super::http_request::TIMEOUT;
 use super::request_id::REQUEST_ID;
 use crate::access::{AccessControl, Needed};
 
@@ -25,6 +24,8 @@ pub struct HttpAccess {
     origins: Arc<[CorsOrigin]>,
 }
 
+/// Milliseconds until a refused request may be tried again.
+const RETRY_AFTER_MS: &str = "retry-after-ms";
 /// How long a browser may keep what it was told of other servers' pages.
 const PREFLIGHT_AGE: Duration = Duration::from_hours(1);
 
@@ -46,6 +47,13 @@ impl std::str::FromStr for CorsOrigin {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
+        // As browsers send it: in small letters, without a port that goes without saying.
+        let origin = text.to_ascii_lowercase();
+        let text = match origin.split_once("://") {
+            Some(("http", _)) => origin.strip_suffix(":80").unwrap_or(&origin),
+            Some(("https", _)) => origin.strip_suffix(":443").unwrap_or(&origin),
+            _ => &origin,
+        };
         let is_origin = text.split_once("://").is_some_and(|(scheme, host)| {
             let is_host = !host.is_empty() && !host.contains(['/', '?', '#', '@', '*']);
             matches!(scheme, "http" | "https") && is_host && text.parse::<Uri>().is_ok()
@@ -71,20 +79,24 @@ impl HttpAccess {
     }
 
     /// What tells browsers which other servers' pages may call this one, and read its replies; it answers their
-    /// preflight requests, which bring no key. Around all other layers.
-    pub fn cors(&self) -> CorsLayer {
+    /// preflight requests, which bring no key. Around all other layers; none where no origin is named.
+    pub fn cors(&self) -> Option<CorsLayer> {
+        if self.origins.is_empty() {
+            return None;
+        }
         let origins = if self.origins.iter().any(CorsOrigin::is_any) {
             AllowOrigin::any()
         } else {
             AllowOrigin::list(self.origins.iter().map(|origin| origin.0.clone()))
         };
-        let timeout = HeaderName::from_static(TIMEOUT);
-        CorsLayer::new()
+        let layer = CorsLayer::new()
             .allow_origin(origins)
             .allow_methods([Method::GET, Method::POST])
-            .allow_headers([AUTHORIZATION, CONTENT_TYPE, timeout, REQUEST_ID])
-            .expose_headers([RETRY_AFTER, REQUEST_ID])
-            .max_age(PREFLIGHT_AGE)
+            // Keys, deadlines, and what clients of other makers add.
+            .allow_headers(AllowHeaders::mirror_request())
+            .expose_headers([RETRY_AFTER, HeaderName::from_static(RETRY_AFTER_MS), REQUEST_ID])
+            .max_age(PREFLIGHT_AGE);
+        Some(layer)
     }
 
     /// Whether calls need API keys.
@@ -259,6 +271,9 @@ mod tests {
         );
         let all = HttpAccess::new(AccessControl::default(), Vec::new(), vec!["*".parse().unwrap()]);
         assert!(allows(&all, "localhost", Some("https://any.example")));
+        let same = ["https://app.example", "https://App.Example:443"].map(str::parse::<CorsOrigin>);
+        assert_eq!(same[0], same[1]);
+        assert!(HttpAccess::default().cors().is_none());
         for wrong in [
             "app.example",
             "https://app.example/",

@@ -15,7 +15,7 @@ use super::pace::TransferPace;
 use crate::admission::{AdmissionLimit, Admitted};
 
 /// The header of [`timeout`].
-pub(super) const TIMEOUT: &str = "x-request-timeout";
+const TIMEOUT: &str = "x-request-timeout";
 
 /// A body and its share of the room for bodies.
 #[derive(Debug)]

@@ -60,8 +60,9 @@ impl MessageJson {
                 reader.end().map_err(|error| refuse(&error))?;
                 message
             }
-            // Only what the mapping of proto3 does not know may have short forms.
-            Err(error) if error.is_data() => {
+            // Only what the mapping of proto3 does not know may have short forms, and what people write by hand: their
+            // standard forms take far more memory, of which the bytes of the request say nothing.
+            Err(error) if error.is_data() && json.len() <= short_forms::MAX_BYTES => {
                 let mut value: Value = serde_json::from_slice(json).map_err(|error| refuse(&error))?;
                 if !short_forms::expand(&mut value, &descriptor).map_err(|error| refuse(&error))? {
                     return Err(refuse(&error));

@@ -9,9 +9,10 @@
 //! | `"filter": {"year": {">=": 2020, "<": 2024}}` | both conditions; `=`, `!=`, `>`, `>=`, `<`, `<=`, `in`, `exists` |
 //! | `"filter": ["lang=en", {"year": 2020}]` | all of them |
 //!
-//! An object whose members are all conditions of `Filter` (`all`, `any`, `not`, `equals`, ...) is a standard one. Its
-//! parts may be short again.
+//! Requests of more than 8 KiB have none. An object whose members are all conditions of `Filter` (`all`, `any`, `not`,
+//! `equals`, ...) is a standard one. Its parts may be short again.
 
+use dyad_proto::limits::MAX_FILTER_DEPTH;
 use dyad_proto::v1;
 use dyad_proto::v1::filter::Condition;
 use dyad_proto::v1::filter_value;
@@ -23,11 +24,18 @@ use crate::filter_syntax;
 
 /// What the names of enums' values that say nothing end in.
 const UNSPECIFIED: &str = "UNSPECIFIED";
+/// Longest request that may have short forms.
+pub(super) const MAX_BYTES: usize = 8 << 10;
 const OPERATORS: &str = "`=`, `!=`, `>`, `>=`, `<`, `<=`, `in` or `exists`";
 
 /// Replaces the short forms in a message's JSON by standard ones; whether there were any. What is neither is left for
 /// the reader to refuse.
 pub(super) fn expand(json: &mut Value, message: &MessageDescriptor) -> Result<bool, String> {
+    expand_at(json, message, 0)
+}
+
+/// The same inside of `filters` filters.
+fn expand_at(json: &mut Value, message: &MessageDescriptor, filters: usize) -> Result<bool, String> {
     let Value::Object(members) = json else {
         return Ok(false);
     };
@@ -37,10 +45,10 @@ pub(super) fn expand(json: &mut Value, message: &MessageDescriptor) -> Result<bo
         match value {
             Value::Array(entries) if field.is_list() => {
                 for entry in entries {
-                    has_changed |= expand_field(entry, &field)?;
+                    has_changed |= expand_field(entry, &field, filters)?;
                 }
             }
-            value => has_changed |= expand_field(value, &field)?,
+            value => has_changed |= expand_field(value, &field, filters)?,
         }
     }
     Ok(has_changed)
@@ -53,11 +61,13 @@ fn field_of(message: &MessageDescriptor, name: &str) -> Option<FieldDescriptor> 
         .or_else(|| message.get_field_by_json_name(name))
 }
 
-fn expand_field(value: &mut Value, field: &FieldDescriptor) -> Result<bool, String> {
+fn expand_field(value: &mut Value, field: &FieldDescriptor, filters: usize) -> Result<bool, String> {
     match field.kind() {
         Kind::Enum(values) => expand_word(value, &values, field.name()),
-        Kind::Message(filter) if filter.full_name() == v1::Filter::full_name() => expand_filter(value, &filter),
-        Kind::Message(message) => expand(value, &message),
+        Kind::Message(filter) if filter.full_name() == v1::Filter::full_name() => {
+            expand_filter(value, &filter, filters + 1)
+        }
+        Kind::Message(message) => expand_at(value, &message, filters),
         _ => Ok(false),
     }
 }
@@ -78,7 +88,12 @@ fn expand_word(value: &mut Value, values: &EnumDescriptor, field: &str) -> Resul
     if values.get_value_by_name(given).is_some() {
         return Ok(false);
     }
-    let word = |name: &str| name.trim_start_matches(&prefix).to_ascii_lowercase().replace('_', "-");
+    let word = |name: &str| {
+        name.strip_prefix(&prefix)
+            .unwrap_or(name)
+            .to_ascii_lowercase()
+            .replace('_', "-")
+    };
     let wanted = given.to_ascii_lowercase().replace('_', "-");
     let found = values.values().find(|one| word(one.name()) == wanted);
     if let Some(found) = found.filter(|one| one.number() != 0) {
@@ -98,12 +113,17 @@ fn expand_word(value: &mut Value, values: &EnumDescriptor, field: &str) -> Resul
 }
 
 /// A standard filter in the place of a short one.
-fn expand_filter(value: &mut Value, filter: &MessageDescriptor) -> Result<bool, String> {
+fn expand_filter(value: &mut Value, filter: &MessageDescriptor, depth: usize) -> Result<bool, String> {
+    if depth > MAX_FILTER_DEPTH {
+        return Err(format!(
+            "`filter`: expected at most {MAX_FILTER_DEPTH} filters inside each other"
+        ));
+    }
     let short = match value {
         Value::String(text) => filter_syntax::parse(text).map_err(|error| format!("`filter`: {error}"))?,
         Value::Array(parts) => {
             for part in parts.iter_mut() {
-                expand_filter(part, filter)?;
+                expand_filter(part, filter, depth + 1)?;
             }
             let mut list = Map::new();
             list.insert("filters".to_owned(), Value::Array(std::mem::take(parts)));
@@ -113,13 +133,18 @@ fn expand_filter(value: &mut Value, filter: &MessageDescriptor) -> Result<bool, 
             return Ok(true);
         }
         Value::Object(members) if members.keys().any(|name| field_of(filter, name).is_none()) => {
+            if let Some(condition) = members.keys().find(|name| field_of(filter, name).is_some()) {
+                return Err(format!(
+                    "`filter`: `{condition}` is a condition, and stands next to fields: write a list, `[{{\"lang\": \"en\"}}, {{\"{condition}\": ...}}]`"
+                ));
+            }
             let mut conditions = Vec::new();
             for (field, wanted) in members {
                 add_conditions(&mut conditions, field, wanted)?;
             }
             filter_syntax::all(conditions).unwrap_or_default()
         }
-        value => return expand(value, filter),
+        value => return expand_at(value, filter, depth),
     };
     *value = standard(filter, &short)?;
     Ok(true)
@@ -192,6 +217,8 @@ fn operand_value(field: &str, operand: &Value) -> Result<v1::FilterValue, String
     let value = match operand {
         Value::String(text) => filter_value::Value::Text(text.clone()),
         Value::Bool(flag) => filter_value::Value::Flag(*flag),
+        // Keys and titles are texts, as on the command line.
+        Value::Number(number) if matches!(field, "key" | "title") => filter_value::Value::Text(number.to_string()),
         Value::Number(number) => {
             let nearest = number.as_f64().unwrap_or(f64::NAN);
             filter_syntax::exact_number(&number.to_string(), nearest)
@@ -254,6 +281,7 @@ mod tests {
             (json!({"year": 1999}), "year=1999"),
             (json!({"id": 1_234_567_890_123_456_789_u64}), "id=1234567890123456789"),
             (json!({"open": true}), "open=true"),
+            (json!({"key": 17}), "key=17"),
             (json!({"lang": ["en", 7]}), "lang in en|7"),
             (json!({"lang": {"in": ["en", 7]}}), "lang in en|7"),
             (json!({"lang": {"!=": "en"}}), "lang!=en"),
@@ -284,6 +312,19 @@ mod tests {
         assert_eq!(filter(&json!({"not": {"lang": "en"}})).condition, Some(not));
     }
 
+    /// A list in a list, and so on.
+    fn nested(depth: usize) -> Value {
+        (0..depth).fold(json!("lang=en"), |inner, _| json!([inner]))
+    }
+
+    /// Their standard forms take hundreds of times the memory.
+    #[test]
+    fn long_requests_have_no_short_forms() {
+        let bars = |count: usize| json!({"query": "why", "filter": format!("lang in {}", vec!["1"; count].join("|"))});
+        assert!(read(&bars(4_000)).is_ok());
+        assert!(read(&bars(5_000)).unwrap_err().contains("invalid type"));
+    }
+
     #[test]
     fn what_is_no_filter_is_refused_by_name() {
         for (wrong, expected) in [
@@ -297,6 +338,9 @@ mod tests {
             (json!({"lang": {"in": "en"}}), "expected a list after `in`"),
             (json!({"lang": {"exists": 1}}), "expected true or false"),
             (json!({"lang": [["en"]]}), "expected a text"),
+            (json!({"lang": "en", "not": {"lang": "de"}}), "write a list"),
+            (nested(MAX_FILTER_DEPTH), "at most 8 filters inside each other"),
+            (nested(100), "at most 8 filters inside each other"),
             (json!(7), "invalid type"),
             (json!({"equals": 7}), "invalid type"),
         ] {

@@ -112,7 +112,7 @@ async fn pages_of_named_origins_are_answered_and_others_are_not() {
         "{allowed}"
     );
     for header in [
-        "access-control-allow-headers: authorization,content-type",
+        "access-control-allow-headers: content-type,authorization",
         "access-control-allow-methods: get,post",
     ] {
         assert!(allowed.contains(header), "{allowed}");

@@ -69,7 +69,7 @@ pub fn router(handle: Handle, access: HttpAccess, requests: usize, stopping: Arc
         stopping,
         since,
     });
-    Router::new()
+    let routes = Router::new()
         .route("/v1/embeddings", post(embeddings::embeddings))
         .route("/v1/rerank", post(rerank::rerank))
         .route("/rerank", post(rerank::rerank_as_tei))
@@ -81,8 +81,11 @@ pub fn router(handle: Handle, access: HttpAccess, requests: usize, stopping: Arc
         .fallback(no_route)
         .method_not_allowed_fallback(no_method)
         .layer(from_fn_with_state(Arc::clone(&app), count))
-        .layer(cors)
-        .with_state(app)
+        .with_state(app);
+    match cors {
+        Some(cors) => routes.layer(cors),
+        None => routes,
+    }
 }
 
 /// Checks the caller of every request, and counts every answer by route and status.

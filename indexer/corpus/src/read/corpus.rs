@@ -210,7 +210,7 @@ impl CorpusReader {
         let end = loop {
             match self.advance().map_err(|error| self.flaws.take(error)) {
                 Ok(Some(_)) | Err(Ok(())) => {}
-                Ok(None) | Err(Err(Error::Empty { .. })) => break None,
+                Ok(None) | Err(Err(Error::Empty { .. } | Error::UnseenFields { .. })) => break None,
                 Err(Err(error)) => break Some(error),
             }
         };

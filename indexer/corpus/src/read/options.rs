@@ -119,11 +119,11 @@ impl Split {
 /// What is done where no record has a field that is named.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum UnseenFieldPolicy {
-    /// It is an error at the end of the corpus: a misspelt name would lose titles or metadata silently.
+    /// Of a part of a corpus, or of a few documents: others may have it.
     #[default]
-    Refused,
-    /// Of a part of a corpus: other parts may have it.
     Allowed,
+    /// It is an error at the end of the corpus: a misspelt name would lose titles or metadata silently.
+    Refused,
 }
 
 /// How to read a corpus.
@@ -169,7 +169,7 @@ impl Default for ReadOptions {
             repeated_keys: false,
             metadata_only: false,
             allow_empty: false,
-            unseen_fields: UnseenFieldPolicy::Refused,
+            unseen_fields: UnseenFieldPolicy::Allowed,
             rejects: None,
         }
     }

@@ -127,7 +127,7 @@ pub fn router(engine: Arc<Engine>, config: RouterConfig) -> Result<Router, Error
         requests,
         scrape,
     };
-    Ok(page::routes()
+    let routes = page::routes()
         .route("/v1/search", post(search))
         .route("/v1/search/batch", post(search_batch))
         .route("/v1/documents", post(documents))
@@ -142,8 +142,11 @@ pub fn router(engine: Arc<Engine>, config: RouterConfig) -> Result<Router, Error
         .fallback(no_route)
         .method_not_allowed_fallback(no_method)
         .layer(from_fn_with_state(access, access::check))
-        .layer(cors)
-        .with_state(Arc::new(app)))
+        .with_state(Arc::new(app));
+    Ok(match cors {
+        Some(cors) => routes.layer(cors),
+        None => routes,
+    })
 }
 
 async fn search(State(app): State<Arc<SearcherApp>>, request: Request) -> Result<Response, SearcherRefusal> {

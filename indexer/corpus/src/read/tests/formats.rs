@@ -67,7 +67,13 @@ fn what_pyarrow_writes_is_read() {
 fn a_named_field_that_no_record_has_is_refused_and_a_rare_one_is_not() {
     let records = "{\"_id\":\"a\",\"text\":\"x\",\"headline\":\"h\",\"lang\":null}\n{\"_id\":\"b\",\"text\":\"y\",\"site\":\"s\"}\n";
     let (_folder, path) = file("c.jsonl", records);
-    let read = |title: &str, metadata: &[&str]| read_with(&path, &named("_id", title, "text", metadata));
+    let read = |title: &str, metadata: &[&str]| {
+        let options = ReadOptions {
+            unseen_fields: UnseenFieldPolicy::Refused,
+            ..named("_id", title, "text", metadata)
+        };
+        read_with(&path, &options)
+    };
     assert_eq!(read("headline", &["site", "lang"]).unwrap().len(), 2);
     let error = read("titel", &["sitee"]).unwrap_err().to_string();
     assert!(
@@ -75,10 +81,7 @@ fn a_named_field_that_no_record_has_is_refused_and_a_rare_one_is_not() {
             && error.contains("are not stored: `headline`, `site`"),
         "{error}"
     );
-    let part = ReadOptions {
-        unseen_fields: UnseenFieldPolicy::Allowed,
-        ..named("_id", "titel", "text", &[])
-    };
+    let part = named("_id", "titel", "text", &[]);
     assert_eq!(read_with(&path, &part).unwrap().len(), 2);
 }
 

@@ -65,11 +65,9 @@ fn add_rules(message: &MessageDescriptor, schema: &mut Value) {
         } else {
             add_to(property, &number_rules(&rules));
         }
-        if let Some(default) = rules.default {
-            property["default"] = match field.kind() {
-                Kind::Enum(values) => json!(values.get_value(default as i32).map(|value| value.name().to_owned())),
-                _ => json!(default),
-            };
+        // Of an enum it may depend on other fields, as its comment says: clients should not send it of themselves.
+        if let (Some(default), false) = (rules.default, matches!(field.kind(), Kind::Enum(_))) {
+            property["default"] = json!(default);
         }
     }
     if !required.is_empty() {
