@@ -60,8 +60,8 @@ impl AdmissionLimit {
         }
     }
 
-    /// Whether an amount is within the limit.
-    pub fn permits(&self, amount: usize) -> Result<u32, NotAdmitted> {
+    /// The permits that an amount takes; an error where it is above the limit.
+    fn permits(&self, amount: usize) -> Result<u32, NotAdmitted> {
         u32::try_from(amount)
             .ok()
             .filter(|_| amount <= self.limit)
@@ -90,7 +90,7 @@ impl Admitted {
         self.0.as_ref().map_or(0, OwnedSemaphorePermit::num_permits)
     }
 
-    /// Raises the amount where it is lower; unchanged where that is refused.
+    /// Raises the amount where it is lower; unchanged where that is refused. `limit` is the one that admitted it.
     pub fn raise_to(&mut self, amount: usize, limit: &AdmissionLimit) -> Result<(), NotAdmitted> {
         // None of it could ever be admitted otherwise.
         limit.permits(amount)?;

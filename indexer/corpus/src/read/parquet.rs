@@ -30,6 +30,8 @@ pub(super) struct ParquetRows {
     row: u64,
     total_rows: u64,
     file_bytes: u64,
+    /// Names of columns that are read.
+    stored: Vec<String>,
     /// Names of columns that are not read.
     unstored: Vec<String>,
     failed: bool,
@@ -76,18 +78,19 @@ impl ParquetRows {
                 .cloned()
                 .partition(|column| wanted.contains(&column.name()));
             let kept: Vec<Arc<Type>> = kept;
+            let (stored, unstored) = (column_names(&kept), column_names(&left));
             let projection = Type::group_type_builder(schema.name()).with_fields(kept).build()?;
             let rows_of = RowIter::from_file_into(Box::new(reader)).project(Some(projection))?;
-            let unstored = left.iter().map(|column| column.name().to_owned()).collect();
-            Ok((rows_of, u64::try_from(rows).unwrap_or_default(), unstored))
+            Ok((rows_of, u64::try_from(rows).unwrap_or_default(), stored, unstored))
         });
-        let (rows, total_rows, unstored) = opened.map_err(broken)?;
+        let (rows, total_rows, stored, unstored) = opened.map_err(broken)?;
         Ok(Self {
             path: path.to_owned(),
             rows,
             row: 0,
             total_rows,
             file_bytes,
+            stored,
             unstored,
             failed: false,
             metadata_text: None,
@@ -132,6 +135,11 @@ impl ParquetRows {
         self.metadata_text.as_deref()
     }
 
+    /// Names of columns that are a field.
+    pub(super) fn stored(&self) -> &[String] {
+        &self.stored
+    }
+
     /// Names of columns that are no field.
     pub(super) fn unstored(&self) -> &[String] {
         &self.unstored
@@ -146,6 +154,11 @@ impl ParquetRows {
         let share = self.row as f64 / self.total_rows.max(1) as f64;
         (self.file_bytes as f64 * share.min(1.0)) as u64
     }
+}
+
+/// The names of columns.
+fn column_names(columns: &[Arc<Type>]) -> Vec<String> {
+    columns.iter().map(|column| column.name().to_owned()).collect()
 }
 
 /// Damaged metadata end in failed assertions of the reader.

@@ -89,6 +89,7 @@ impl CorpusRecords {
                     return Ok(None);
                 };
                 rows.unstored().iter().for_each(|name| unstored.add(&only(name)));
+                unseen.see_columns(rows.stored());
                 let written = Written::Column(rows.metadata_text());
                 let document = |fields| {
                     unseen.see(&fields);

@@ -17,11 +17,19 @@ impl UnseenFields {
         Self { names }
     }
 
-    /// Takes note of the fields of a record.
+    /// Takes note of the fields of a record. Those in its object `metadata` are stored anyway.
     pub(super) fn see(&mut self, record: &Map<String, Value>) {
-        if !self.names.is_empty() {
-            self.names.retain(|name| !record.contains_key(name));
+        if self.names.is_empty() {
+            return;
         }
+        let metadata = record.get("metadata").and_then(Value::as_object);
+        let has = |name: &str| record.contains_key(name) || metadata.is_some_and(|fields| fields.contains_key(name));
+        self.names.retain(|name| !has(name));
+    }
+
+    /// Takes note of columns, whose values may all be null.
+    pub(super) fn see_columns(&mut self, columns: &[String]) {
+        self.names.retain(|name| !columns.contains(name));
     }
 
     /// Those that no record has had, between commas; none where all were seen.

@@ -65,7 +65,7 @@ fn what_pyarrow_writes_is_read() {
 /// A misspelt name would lose titles or metadata silently.
 #[test]
 fn a_named_field_that_no_record_has_is_refused_and_a_rare_one_is_not() {
-    let records = "{\"_id\":\"a\",\"text\":\"x\",\"headline\":\"h\",\"lang\":null}\n{\"_id\":\"b\",\"text\":\"y\",\"site\":\"s\"}\n";
+    let records = "{\"_id\":\"a\",\"text\":\"x\",\"headline\":\"h\",\"lang\":null}\n{\"_id\":\"b\",\"text\":\"y\",\"site\":\"s\",\"metadata\":{\"inner\":1}}\n";
     let (_folder, path) = file("c.jsonl", records);
     let read = |title: &str, metadata: &[&str]| {
         let options = ReadOptions {
@@ -74,7 +74,7 @@ fn a_named_field_that_no_record_has_is_refused_and_a_rare_one_is_not() {
         };
         read_with(&path, &options)
     };
-    assert_eq!(read("headline", &["site", "lang"]).unwrap().len(), 2);
+    assert_eq!(read("headline", &["site", "lang", "inner"]).unwrap().len(), 2);
     let error = read("titel", &["sitee"]).unwrap_err().to_string();
     assert!(
         error.contains("c.jsonl` has the field `titel`, `sitee`")
