@@ -3,7 +3,7 @@
 //! | file | contents |
 //! |---|---|
 //! | `mod.rs` | the plan |
-//! | `cost.rs` | its expected cost |
+//! | `cost/` | its expected cost |
 //! | `filter.rs` | conversion of a request's filter to that of the index |
 //! | `stored_fields.rs` | which stored fields of a document are wanted |
 //! | `beam.rs` | the dense searches of a request, for one page or for all |
