@@ -25,6 +25,9 @@ fn words(rules: &FieldRules) -> String {
     if rules.required {
         parts.push("required".to_owned());
     }
+    if let Some(default) = rules.default {
+        parts.push(format!("0: {default}"));
+    }
     let or_zero = if rules.or_zero { "0 for none, or " } else { "" };
     match (rules.minimum, rules.maximum) {
         (Some(least), Some(most)) if rules.exclusive => parts.push(format!("above {least} and below {most}")),

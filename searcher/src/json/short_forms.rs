@@ -6,7 +6,7 @@
 //! | `"filter": "year>=2020"` | `{"range": {"field": "year", "min": {"number": 2020}}}`, as on the command line |
 //! | `"filter": {"lang": "en"}` | `{"equals": {"field": "lang", "value": {"text": "en"}}}` |
 //! | `"filter": {"lang": ["en", "de"]}` | `{"one_of": {...}}` |
-//! | `"filter": {"year": {">=": 2020, "<": 2024}}` | both conditions; `=`, `!=`, `>`, `>=`, `<`, `<=`, `in`, `exists` |
+//! | `"filter": {"year": {">=": 2020, "<": 2024}}` | both; `=`, `!=`, `>`, `>=`, `<`, `<=`, `^=`, `in`, `exists` |
 //! | `"filter": ["lang=en", {"year": 2020}]` | all of them |
 //!
 //! An object whose members are all conditions of `Filter` (`all`, `any`, `not`, `equals`, ...) is a standard one. Its
@@ -23,7 +23,7 @@ use crate::filter_syntax;
 
 /// What the names of enums' values that say nothing end in.
 const UNSPECIFIED: &str = "UNSPECIFIED";
-const OPERATORS: &str = "`=`, `!=`, `>`, `>=`, `<`, `<=`, `in` or `exists`";
+const OPERATORS: &str = "`=`, `!=`, `>`, `>=`, `<`, `<=`, `^=`, `in` or `exists`";
 
 /// Replaces the short forms in a message's JSON by standard ones; whether there were any. What is neither is left for
 /// the reader to refuse.
@@ -169,6 +169,10 @@ fn compared(field: &str, operator: &str, operand: &Value) -> Result<v1::Filter, 
                 filter_syntax::from_condition(Condition::Not(Box::new(condition)))
             })
         }
+        ("^=", Value::String(prefix)) => Ok(filter_syntax::begins_with(field, prefix.clone())),
+        ("^=", got) => Err(format!(
+            "`filter`: `{field}`: expected a text after `^=`, got {got:.40}"
+        )),
         ("in", got) => Err(format!(
             "`filter`: `{field}`: expected a list after `in`, got {got:.40}"
         )),
@@ -260,6 +264,8 @@ mod tests {
             (json!({"lang": {"==": "en"}}), "lang=en"),
             (json!({"year": {">": 2020}}), "year>2020"),
             (json!({"lang": {"exists": true}}), "lang exists"),
+            (json!({"lang": {"^=": "e"}}), "lang^=e"),
+            (json!("lang^=e"), "lang^=e"),
             // Standard ones stay.
             (json!({"exists": {"field": "lang"}}), "lang exists"),
             (json!({"equals": {"field": "lang", "value": {"text": "en"}}}), "lang=en"),
@@ -295,6 +301,7 @@ mod tests {
             (json!({"lang": {}}), "got nothing"),
             (json!({"lang": {"~": "e"}}), "got `~`"),
             (json!({"lang": {"in": "en"}}), "expected a list after `in`"),
+            (json!({"lang": {"^=": 7}}), "expected a text after `^=`"),
             (json!({"lang": {"exists": 1}}), "expected true or false"),
             (json!({"lang": [["en"]]}), "expected a text"),
             (json!(7), "invalid type"),
