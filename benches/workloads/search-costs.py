@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Stage times of kinds of searches, one after another, from which the constants of searcher/src/plan/cost.rs are taken.
+"""Stage times of kinds of searches, one after another, from which the constants of searcher/src/plan/cost/mod.rs are taken.
 
 search-costs.py PORT: the HTTP port of `dyad-searcher serve --http 127.0.0.1:PORT --question-tower none --filter-cache-mb 0` over the index that
 load-neighbours.sh makes. Prints microseconds, the least of ten for each stage.

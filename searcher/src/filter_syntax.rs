@@ -1,7 +1,7 @@
 //! One condition of a filter as text: of `--filter`, and of filters in JSON.
 //!
 //! `FIELD=VALUE` (or `==`), `FIELD!=VALUE`, `FIELD>=VALUE`, `FIELD>VALUE`, `FIELD<=VALUE`, `FIELD<VALUE`,
-//! `FIELD in VALUE|VALUE|...`, `FIELD exists`. A value is a number (whole ones of any size are exact), `true`, `false`
+//! `FIELD^=TEXT` (begins with), `FIELD in VALUE|VALUE|...`, `FIELD exists`. A value is a number (whole ones of any size are exact), `true`, `false`
 //! or a text; in double quotes it is a text in any case (a JSON string). Values of `key` and `title` are always texts.
 
 use dyad_index::lexical::ExactNumber;
@@ -13,7 +13,7 @@ use dyad_proto::v1::filter_value::Value;
 pub(crate) fn parse(argument: &str) -> Result<v1::Filter, String> {
     let wrong = |why: &str| {
         let forms = "FIELD=VALUE, FIELD!=VALUE, FIELD>=VALUE, FIELD>VALUE, FIELD<=VALUE, FIELD<VALUE,";
-        format!("{why}. Write {forms} 'FIELD in VALUE|VALUE' or 'FIELD exists'")
+        format!("{why}. Write {forms} FIELD^=TEXT, 'FIELD in VALUE|VALUE' or 'FIELD exists'")
     };
     let list = argument
         .split_once(" in ")
@@ -37,15 +37,32 @@ pub(crate) fn parse(argument: &str) -> Result<v1::Filter, String> {
         .find(['=', '<', '>', '!'])
         .ok_or_else(|| wrong("there is no operator"))?;
     let (field, rest) = argument.split_at(at);
+    if let (Some(field), Some(text)) = (field.strip_suffix('^'), rest.strip_prefix('=')) {
+        let field = name(field).ok_or_else(|| wrong("there is no field before the operator"))?;
+        return Ok(begins_with(field, unquoted(text.trim())?));
+    }
     let field = name(field).ok_or_else(|| wrong("there is no field before the operator"))?;
     // Those that others begin with come last. A text that begins with `=` is given in double quotes.
     let operators = ["!=", ">=", "<=", "==", "=", ">", "<"];
     let (operator, text) = operators
         .iter()
         .find_map(|operator| Some((*operator, rest.strip_prefix(operator)?)))
-        .ok_or_else(|| wrong("the operator is none of =, !=, >=, >, <= and <"))?;
+        .ok_or_else(|| wrong("the operator is none of =, !=, >=, >, <=, < and ^="))?;
     let value = value(&field, text)?;
     comparison(&field, operator, value).ok_or_else(|| wrong("the operator is not known"))
+}
+
+/// The filter of texts that begin with another.
+pub(crate) fn begins_with(field: String, prefix: String) -> v1::Filter {
+    from_condition(Condition::Prefix(v1::FieldPrefix { field, prefix }))
+}
+
+/// A text without the quotes of a JSON string, where it has some.
+fn unquoted(text: &str) -> Result<String, String> {
+    if !text.starts_with('"') {
+        return Ok(text.to_owned());
+    }
+    serde_json::from_str(text).map_err(|error| format!("{text} is not a JSON string: {error}"))
 }
 
 /// The filter of a comparison: `=`, `==`, `!=`, `>=`, `>`, `<=` or `<`; none for another operator.
@@ -113,8 +130,7 @@ fn value(field: &str, text: &str) -> Result<v1::FilterValue, String> {
     let text = text.trim();
     let is_text = matches!(field, "key" | "title");
     let value = if text.starts_with('"') {
-        let unquoted = serde_json::from_str(text);
-        Value::Text(unquoted.map_err(|error| format!("{text} is not a JSON string: {error}"))?)
+        Value::Text(unquoted(text)?)
     } else {
         match (text, text.parse::<f64>()) {
             _ if is_text => Value::Text(text.to_owned()),
@@ -201,6 +217,16 @@ mod tests {
             Condition::Exists(v1::FieldExists { field: "author".into() })
         );
         assert_eq!(parsed("text=it exists"), equals("text", text("it exists")));
+        for (argument, prefix) in [
+            ("name^=Ada", "Ada"),
+            ("name ^= 19", "19"),
+            ("name^=\"a \"", "a "),
+            ("name^=x^=y", "x^=y"),
+        ] {
+            let condition = begins_with("name".into(), prefix.into()).condition.unwrap();
+            assert_eq!(parsed(argument), condition, "{argument}");
+        }
+        assert_eq!(parsed("text=a^=b"), equals("text", text("a^=b")));
         assert_eq!(parsed("lang==en"), equals("lang", text("en")));
         assert_eq!(parsed("lang == en"), equals("lang", text("en")));
         assert_eq!(parsed("lang=\"=en\""), equals("lang", text("=en")));
@@ -247,7 +273,7 @@ mod tests {
 
     #[test]
     fn what_is_no_condition_is_refused_with_the_forms() {
-        for wrong in ["lang", "=en", " in a|b", " exists", ">3", "year!3", "x=\"open"] {
+        for wrong in ["lang", "=en", "^=en", " in a|b", " exists", ">3", "year!3", "x=\"open"] {
             let error = parse(wrong).unwrap_err();
             assert!(
                 error.contains("FIELD=VALUE") || error.contains("not a JSON string"),

@@ -61,6 +61,9 @@ pub(super) struct Query {
     /// Stored fields of the hits, between commas: `title`, `text`, or metadata; all by default.
     #[arg(long, value_name = "FIELDS", value_delimiter = ',')]
     fields: Vec<String>,
+    /// Bytes of each hit's text at most, 16 to 65536; whole texts by default.
+    #[arg(long, value_name = "BYTES", default_value_t = 0, hide_default_value = true)]
+    max_text_bytes: u32,
     /// Bytes of each hit's snippet, 16 to 4096: the part of its text that says most about the question's words.
     #[arg(long, value_name = "BYTES", default_value_t = 0, hide_default_value = true)]
     snippet: u32,
@@ -78,6 +81,7 @@ impl Query {
     pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
         let asked = self.search.request(self.server.index.clone(), self.fields)?;
         let request = v1::SearchRequest {
+            max_text_bytes: self.max_text_bytes,
             snippet_bytes: self.snippet,
             surrounding_bytes: self.surrounding,
             ..asked

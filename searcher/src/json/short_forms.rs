@@ -6,7 +6,7 @@
 //! | `"filter": "year>=2020"` | `{"range": {"field": "year", "min": {"number": 2020}}}`, as on the command line |
 //! | `"filter": {"lang": "en"}` | `{"equals": {"field": "lang", "value": {"text": "en"}}}` |
 //! | `"filter": {"lang": ["en", "de"]}` | `{"one_of": {...}}` |
-//! | `"filter": {"year": {">=": 2020, "<": 2024}}` | both conditions; `=`, `!=`, `>`, `>=`, `<`, `<=`, `in`, `exists` |
+//! | `"filter": {"year": {">=": 2020, "<": 2024}}` | both; `=`, `!=`, `>`, `>=`, `<`, `<=`, `^=`, `in`, `exists` |
 //! | `"filter": ["lang=en", {"year": 2020}]` | all of them |
 //!
 //! Requests of more than 8 KiB have none. An object whose members are all conditions of `Filter` (`all`, `any`, `not`,
@@ -26,7 +26,7 @@ use crate::filter_syntax;
 const UNSPECIFIED: &str = "UNSPECIFIED";
 /// Longest request that may have short forms.
 pub(super) const MAX_BYTES: usize = 8 << 10;
-const OPERATORS: &str = "`=`, `!=`, `>`, `>=`, `<`, `<=`, `in` or `exists`";
+const OPERATORS: &str = "`=`, `!=`, `>`, `>=`, `<`, `<=`, `^=`, `in` or `exists`";
 
 /// Replaces the short forms in a message's JSON by standard ones; whether there were any. What is neither is left for
 /// the reader to refuse.
@@ -194,6 +194,10 @@ fn compared(field: &str, operator: &str, operand: &Value) -> Result<v1::Filter, 
                 filter_syntax::from_condition(Condition::Not(Box::new(condition)))
             })
         }
+        ("^=", Value::String(prefix)) => Ok(filter_syntax::begins_with(field, prefix.clone())),
+        ("^=", got) => Err(format!(
+            "`filter`: `{field}`: expected a text after `^=`, got {got:.40}"
+        )),
         ("in", got) => Err(format!(
             "`filter`: `{field}`: expected a list after `in`, got {got:.40}"
         )),
@@ -288,6 +292,8 @@ mod tests {
             (json!({"lang": {"==": "en"}}), "lang=en"),
             (json!({"year": {">": 2020}}), "year>2020"),
             (json!({"lang": {"exists": true}}), "lang exists"),
+            (json!({"lang": {"^=": "e"}}), "lang^=e"),
+            (json!("lang^=e"), "lang^=e"),
             // Standard ones stay.
             (json!({"exists": {"field": "lang"}}), "lang exists"),
             (json!({"equals": {"field": "lang", "value": {"text": "en"}}}), "lang=en"),
@@ -336,6 +342,7 @@ mod tests {
             (json!({"lang": {}}), "got nothing"),
             (json!({"lang": {"~": "e"}}), "got `~`"),
             (json!({"lang": {"in": "en"}}), "expected a list after `in`"),
+            (json!({"lang": {"^=": 7}}), "expected a text after `^=`"),
             (json!({"lang": {"exists": 1}}), "expected true or false"),
             (json!({"lang": [["en"]]}), "expected a text"),
             (json!({"lang": "en", "not": {"lang": "de"}}), "write a list"),

@@ -39,6 +39,10 @@ pub(crate) fn filter(filter: &v1::Filter) -> DocumentFilter {
         Some(Condition::Exists(exists)) => DocumentFilter::Exists {
             field: exists.field.clone(),
         },
+        Some(Condition::Prefix(prefix)) => DocumentFilter::Prefix {
+            field: prefix.field.clone(),
+            prefix: prefix.prefix.clone(),
+        },
         Some(Condition::Keys(keys)) => DocumentFilter::Keys(keys.keys.clone()),
     }
 }

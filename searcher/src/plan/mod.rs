@@ -3,7 +3,7 @@
 //! | file | contents |
 //! |---|---|
 //! | `mod.rs` | the plan |
-//! | `cost.rs` | its expected cost |
+//! | `cost/` | its expected cost |
 //! | `filter.rs` | conversion of a request's filter to that of the index |
 //! | `stored_fields.rs` | which stored fields of a document are wanted |
 //! | `beam.rs` | the dense searches of a request, for one page or for all |
@@ -67,6 +67,8 @@ pub struct SearchPlan {
     pub fusion: Fusion,
     /// Stored fields of the hits.
     pub fields: StoredFields,
+    /// Most bytes of a hit's text.
+    pub max_text_bytes: usize,
     /// Most bytes of a hit's snippet; 0 for none.
     pub snippet_bytes: usize,
     /// Most bytes of what stands around a hit in its document; 0 for none.
@@ -124,6 +126,7 @@ impl SearchPlan {
             } else {
                 StoredFields::named(&request.fields)
             },
+            max_text_bytes: or(request.max_text_bytes, usize::MAX),
             snippet_bytes: request.snippet_bytes as usize,
             surrounding_bytes: request.surrounding_bytes as usize,
             group_by: request.group_by.as_ref().map(|v1::GroupBy { field, hits }| GroupBy {

@@ -241,3 +241,29 @@ async fn a_call_ends_with_the_time_that_its_caller_gives() {
     let reply = http.send("POST", "/v1/search", headers, &body).await;
     assert_eq!((reply.status, error(&reply).1), (504, "DEADLINE_EXCEEDED"));
 }
+
+#[tokio::test]
+async fn a_filter_asks_how_texts_begin() {
+    let server = searcher().await;
+    let http = over(&server).await;
+    for (field, prefix, keys) in [
+        ("thing", "m", ["doc-01", "doc-04"].as_slice()),
+        ("thing", "met", &["doc-04"]),
+        (
+            "key",
+            "doc-0",
+            &["doc-00", "doc-01", "doc-02", "doc-03", "doc-04", "doc-05"],
+        ),
+        ("thing", "etal", &[]),
+    ] {
+        let first = json!({"range": {"field": "place.number", "below": {"number": 6}}});
+        let begins = json!({"prefix": {"field": field, "prefix": prefix}});
+        let filter = json!({"all": {"filters": [first, begins]}});
+        let body = json!({"query": "river", "mode": "MODE_DENSE", "k": 60, "filter": filter});
+        let reply = http.post("/v1/search", &body).await.json;
+        let hits = reply["hits"].as_array().unwrap();
+        let mut found: Vec<&str> = hits.iter().map(|hit| hit["key"].as_str().unwrap()).collect();
+        found.sort_unstable();
+        assert_eq!(found, keys, "{prefix}");
+    }
+}

@@ -1,9 +1,13 @@
-//! Snippets and coverage in replies.
+//! Snippets, texts that are cut, and coverage in replies.
 
 use dyad_proto::v1;
 use dyad_proto::v1::Mode;
+use dyad_searcher::run::EngineConfig;
+use serde_json::json;
 
-use crate::fixture::{request, searcher};
+use crate::command_line::run_beside;
+use crate::fixture::{request, searcher, searcher_over, write_index_of};
+use crate::http::over;
 
 fn highlighted(snippet: &v1::Snippet) -> Vec<&str> {
     snippet
@@ -74,6 +78,54 @@ async fn a_vector_with_a_question_chooses_snippets_by_the_question() {
     );
     assert!(hits[1].snippet.as_ref().unwrap().highlights.is_empty());
     assert!(hits[1].snippet.as_ref().unwrap().text.starts_with("the "));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn long_texts_are_cut_between_characters() {
+    let index = tempfile::tempdir().unwrap();
+    let documents =
+        [("doc-00", "the river"), ("doc-01", "the river of árbolés")].map(|(key, text)| (key.into(), text.into()));
+    write_index_of(&documents, index.path(), 1, "f00d");
+    let server = searcher_over(index, EngineConfig::default()).await;
+    let search = |max_text_bytes| v1::SearchRequest {
+        max_text_bytes,
+        ..request(Mode::Bm25, "river", 2)
+    };
+    for (most, expected) in [
+        (0, "the river of árbolés"),
+        // The 20th byte is the first of the last accent.
+        (20, "the river of árbol"),
+        (21, "the river of árbolé"),
+        (65_536, "the river of árbolés"),
+    ] {
+        let mut hits = server.client.search(search(most)).await.unwrap().hits;
+        hits.sort_by(|one, other| one.key.cmp(&other.key));
+        let texts: Vec<String> = hits.into_iter().map(|hit| hit.document.unwrap().text).collect();
+        assert_eq!(texts, ["the river", expected], "{most}");
+    }
+    for most in [15, 65_537] {
+        let error = server.client.search(search(most)).await.unwrap_err().to_string();
+        assert!(
+            error.contains("`max_text_bytes`: expected 0 for none, or 16 to 65536"),
+            "{error}"
+        );
+    }
+    let cut = |reply: &serde_json::Value| reply["hits"][0]["document"]["text"].as_str().map(str::len);
+    let body = json!({"query": "árbolés", "mode": "MODE_BM25", "k": 1, "max_text_bytes": 20});
+    assert_eq!(cut(&over(&server).await.post("/v1/search", &body).await.json), Some(19));
+    let asked = [
+        "query",
+        "--server",
+        &server.url,
+        "--json",
+        "--mode",
+        "bm25",
+        "--max-text-bytes",
+        "20",
+        "árbolés",
+    ];
+    let (_, out, error) = run_beside(&asked).await;
+    assert_eq!(cut(&serde_json::from_str(&out).unwrap()), Some(19), "{error}");
 }
 
 #[tokio::test]

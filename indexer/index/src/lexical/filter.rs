@@ -46,6 +46,13 @@ pub enum DocumentFilter {
         /// Its name.
         field: String,
     },
+    /// The field has a text that begins with this one, byte by byte.
+    Prefix {
+        /// Its name.
+        field: String,
+        /// At most [`MAX_TEXT_BYTES`](super::MAX_TEXT_BYTES).
+        prefix: String,
+    },
     /// Documents with these keys.
     Keys(Vec<String>),
 }
@@ -91,6 +98,17 @@ impl DocumentFilter {
                     for prefix in [facts::own(&path), facts::inside(&path)] {
                         terms.between((Bound::Unbounded, Bound::Unbounded), &prefix, &mut bits)?;
                     }
+                }
+            }
+            Self::Prefix { field, prefix } => {
+                let (indexed, beginning) = if field == facts::KEY {
+                    (shard.fields.key, prefix.clone().into_bytes())
+                } else {
+                    let text = FieldValue::Text(prefix.clone());
+                    (shard.fields.facts, facts::term(&facts::path(field), &text))
+                };
+                if let Some(mut terms) = terms(indexed)? {
+                    terms.between((Bound::Unbounded, Bound::Unbounded), &beginning, &mut bits)?;
                 }
             }
             Self::OneOf { field, values } if field == facts::KEY => {

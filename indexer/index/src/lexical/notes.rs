@@ -54,6 +54,7 @@ impl DocumentFilter {
                     .for_each(|value| add(field, value));
             }
             Self::Exists { field } => _ = asked.insert((field, ANY)),
+            Self::Prefix { field, .. } => _ = asked.insert((field, facts::TEXT)),
             Self::Keys(_) => {}
         }
     }

@@ -70,7 +70,7 @@ fn one(check: &mut Check, at: &str, filter: &v1::Filter, depth: usize, count: &m
         );
     }
     let Some(condition) = &filter.condition else {
-        let names = "`all`, `any`, `not`, `equals`, `one_of`, `range`, `keys` or `exists`";
+        let names = "`all`, `any`, `not`, `equals`, `one_of`, `range`, `keys`, `exists` or `prefix`";
         return check.fail(at, format!("expected one of {names}, got none"));
     };
     match condition {
@@ -98,6 +98,10 @@ fn one(check: &mut Check, at: &str, filter: &v1::Filter, depth: usize, count: &m
             between(check, &format!("{at}.range"), range, count.of);
         }
         Condition::Exists(exists) => field(check, &format!("{at}.exists"), exists, &exists.field),
+        Condition::Prefix(prefix) => {
+            field(check, &format!("{at}.prefix"), prefix, &prefix.field);
+            count.values += 1;
+        }
         Condition::Keys(keys) => {
             count.values += keys.keys.len();
             keys.check_fields(check, &format!("{at}.keys."));

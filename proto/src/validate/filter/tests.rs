@@ -65,6 +65,14 @@ fn every_bad_part_is_named_by_its_path() {
     let exists = |field: &str| said(Some(Condition::Exists(v1::FieldExists { field: field.into() })));
     assert_eq!(exists("lang"), "fine");
     assert!(exists("").contains("`filter.exists.field`: expected text, got none"));
+    let prefix = |field: &str, prefix: &str| {
+        let [field, prefix] = [field, prefix].map(String::from);
+        said(Some(Condition::Prefix(v1::FieldPrefix { field, prefix })))
+    };
+    assert_eq!(prefix("lang", &"x".repeat(1024)), "fine");
+    assert!(prefix("a\0b", "e").contains("`filter.prefix.field`: expected a name without"));
+    assert!(prefix("lang", "").contains("`filter.prefix.prefix`: expected text, got none"));
+    assert!(prefix("lang", &"x".repeat(1025)).contains("`filter.prefix.prefix`: expected at most 1024 bytes"));
     let long = equals("lang", text(&"x".repeat(1025)));
     assert!(said(Some(long)).contains("`filter.equals.value`: expected at most 1024 bytes, got 1025"));
     assert!(said(Some(Condition::Keys(v1::FilterKeys::default()))).contains("`filter.keys.keys`: expected 1 to 10000"));

@@ -63,6 +63,7 @@ pub(super) fn fetch(batch: &QuestionBatch, item: &BatchItem, answer: &mut Answer
     let mut filler = HitFiller {
         batch,
         fields: &plan.fields,
+        max_text_bytes: plan.max_text_bytes,
         snippets,
         surroundings,
         budget,
@@ -84,6 +85,8 @@ pub(super) fn fetch(batch: &QuestionBatch, item: &BatchItem, answer: &mut Answer
 struct HitFiller<'a> {
     batch: &'a QuestionBatch,
     fields: &'a StoredFields,
+    /// Most bytes of a text that is shown.
+    max_text_bytes: usize,
     /// Makes the snippets, where they are wanted.
     snippets: Option<Snippets>,
     /// Reads the text around passages, where it is wanted.
@@ -109,11 +112,20 @@ impl HitFiller<'_> {
             hit.snippet = Some(reply_snippet(snippet));
         }
         if *self.fields != StoredFields::None {
-            let document = self.fields.select(document);
+            let mut document = self.fields.select(document);
+            cut(&mut document.text, self.max_text_bytes);
             self.budget.take(&document)?;
             hit.document = Some(reply_document(document));
         }
         Ok(())
+    }
+}
+
+/// Leaves at most so many bytes of a text, in whole characters; it holds no memory for the rest, which is not counted.
+fn cut(text: &mut String, most: usize) {
+    if text.len() > most {
+        text.truncate(text.floor_char_boundary(most));
+        text.shrink_to_fit();
     }
 }
 

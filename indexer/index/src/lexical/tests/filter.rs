@@ -71,6 +71,14 @@ pub(super) fn filter() -> impl Strategy<Value = DocumentFilter> {
             max
         }),
         field().prop_map(|field| DocumentFilter::Exists { field: field.into() }),
+        (
+            field(),
+            prop::sample::select(&["e", "en", "title", "k0", "k01", "2", "a", "\0", ""][..])
+        )
+            .prop_map(|(field, prefix)| DocumentFilter::Prefix {
+                field: field.into(),
+                prefix: prefix.into()
+            }),
         prop::collection::vec(
             prop::sample::select(&["k000", "k001", "k077", "k159", "none"][..]),
             0..4

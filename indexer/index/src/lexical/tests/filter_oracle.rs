@@ -132,6 +132,9 @@ pub(super) fn passes(filter: &DocumentFilter, document: &(String, String, Value)
         DocumentFilter::Not(filter) => !passes(filter, document),
         DocumentFilter::Keys(keys) => keys.contains(&document.0),
         DocumentFilter::Exists { field } => exists(document, field),
+        DocumentFilter::Prefix { field, prefix } => values(document, field)
+            .iter()
+            .any(|value| matches!(value, FieldValue::Text(text) if text.as_bytes().starts_with(prefix.as_bytes()))),
         DocumentFilter::OneOf { field, values: wanted } => {
             values(document, field).iter().any(|value| wanted.contains(value))
         }

@@ -126,6 +126,12 @@ class Field:
         condition = filter_pb2.FieldOneOf(field=self.name, values=[self._value(value) for value in values])
         return Filter(filter_pb2.Filter(one_of=condition))
 
+    def startswith(self, prefix: str) -> Filter:
+        """A text that begins with `prefix`, byte by byte."""
+        if not isinstance(prefix, str) or not prefix:
+            raise TypeError(f"`{self.name}`: expected a text that others begin with, got {prefix!r}")
+        return Filter(filter_pb2.Filter(prefix=filter_pb2.FieldPrefix(field=self.name, prefix=prefix)))
+
     def exists(self) -> Filter:
         """Any value of any type."""
         return Filter(filter_pb2.Filter(exists=filter_pb2.FieldExists(field=self.name)))

@@ -28,6 +28,7 @@ class Arguments(TypedDict, total=False):
     exact: bool
     keys_only: bool
     fields: Sequence[str]
+    max_text_bytes: int
     snippet_bytes: int
     surrounding_bytes: int
     group_by: str | None
@@ -72,6 +73,8 @@ class Request:
     keys_only: bool = False
     #: Stored fields of the hits' documents; all where there is none.
     fields: Sequence[str] = ()
+    #: Bytes of each hit's text at most; 0 for whole texts.
+    max_text_bytes: int = 0
     #: Bytes of each hit's snippet; 0 for none.
     snippet_bytes: int = 0
     #: Bytes of what stands around each hit in its document, where it is a passage of one; 0 for none.
@@ -118,6 +121,7 @@ class Request:
             exact=self.exact,
             keys_only=self.keys_only,
             fields=texts("fields", self.fields),
+            max_text_bytes=self.max_text_bytes,
             snippet_bytes=self.snippet_bytes,
             surrounding_bytes=self.surrounding_bytes,
             fusion=_FUSIONS[self.fusion],  # type: ignore[arg-type]
