@@ -28,7 +28,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     messages.enable_type_names();
     tonic_prost_build::configure().compile_fds_with_config(compiler.file_descriptor_set(), messages)?;
     let pool = compiler.descriptor_pool();
-    fs_err::write(out.join("dyad.v1.rules.rs"), rules::constants(&pool)?)?;
+    let constants = rules::constants(&pool)? + &rules::alternatives(&pool)?;
+    fs_err::write(out.join("dyad.v1.rules.rs"), constants)?;
     fs_err::write(out.join("dyad.v1.enums.rs"), enums::words(&pool)?)?;
     fs_err::write(out.join("dyad.v1.checks.rs"), rules::checks(&pool)?)?;
     fs_err::write(out.join("dyad.v1.defaults.rs"), rules::defaults(&pool)?)?;

@@ -19,6 +19,18 @@ fn extension(pool: &DescriptorPool, options: &DynamicMessage, name: &str) -> Opt
     options.get_extension(&extension).as_message().cloned()
 }
 
+/// The name of a message as that of a constant: `SEARCH_REQUEST`.
+fn screaming_case(message: &str) -> String {
+    let mut name = String::new();
+    for letter in message.chars() {
+        if letter.is_ascii_uppercase() && !name.is_empty() {
+            name.push('_');
+        }
+        name.push(letter.to_ascii_uppercase());
+    }
+    name
+}
+
 /// A field with its rules.
 struct FieldWithRules {
     field: FieldDescriptor,
@@ -28,14 +40,8 @@ struct FieldWithRules {
 impl FieldWithRules {
     /// The name of its constant: `SEARCH_REQUEST_K`.
     fn constant(&self) -> String {
-        let mut name = String::new();
-        for letter in self.field.parent_message().name().chars() {
-            if letter.is_ascii_uppercase() && !name.is_empty() {
-                name.push('_');
-            }
-            name.push(letter.to_ascii_uppercase());
-        }
-        format!("{name}_{}", self.field.name().to_ascii_uppercase())
+        let message = screaming_case(self.field.parent_message().name());
+        format!("{message}_{}", self.field.name().to_ascii_uppercase())
     }
 
     /// Whether an enum's value of 0 is refused: it is required, or stands for another by now.
@@ -52,15 +58,73 @@ impl FieldWithRules {
     }
 }
 
+/// Most bytes of the name of a field of documents.
+const FIELD_NAME_BYTES: u32 = 256;
+
+/// A field with its rules, where it has some. That a text is the name of a field stands for the rules of such names.
+fn field_with_rules(pool: &DescriptorPool, field: FieldDescriptor) -> Option<FieldWithRules> {
+    let mut rules = extension(pool, &field.options(), "rules")?;
+    let is_set = |rules: &DynamicMessage, name: &str| {
+        let value = rules.get_field_by_name(name);
+        value.is_some_and(|value| value.as_bool() == Some(true))
+    };
+    if is_set(&rules, "field_name") {
+        rules.set_field_by_name("not_blank", Value::Bool(true));
+        rules.set_field_by_name("max_bytes", Value::U32(FIELD_NAME_BYTES));
+    }
+    Some(FieldWithRules { field, rules })
+}
+
+/// The rules of a constant: that what a message has without a field is refused is said of every such field.
+fn with_required(ruled: &FieldWithRules) -> DynamicMessage {
+    let mut rules = ruled.rules.clone();
+    let is_alternative = ruled.field.containing_oneof().is_some();
+    let least = ruled.rules.get_field_by_name("minimum");
+    let least = least.and_then(|least| least.as_f64()).unwrap_or_default();
+    let refuses_zero = least > 0.0 && ["zero", "default"].iter().all(|name| !rules.has_field_by_name(name));
+    let refuses_blank = !ruled.field.is_list() && rules.has_field_by_name("not_blank");
+    if !is_alternative && (refuses_zero || refuses_blank) {
+        rules.set_field_by_name("required", Value::Bool(true));
+    }
+    rules
+}
+
+/// Refuses rules that nothing would check.
+fn check_rules(ruled: &FieldWithRules) -> Result<(), Box<dyn Error>> {
+    let is_text = matches!(ruled.field.kind(), Kind::String);
+    let is_list = ruled.field.is_list();
+    let is_number = matches!(
+        ruled.field.kind(),
+        Kind::Uint32 | Kind::Uint64 | Kind::Float | Kind::Double
+    );
+    let of_texts = ["max_bytes", "not_blank", "index_name", "field_name"];
+    let of_lists = ["max_items", "unique"];
+    let of_numbers = ["minimum", "maximum", "exclusive", "zero"];
+    let mut unchecked = Vec::new();
+    unchecked.extend(of_texts.iter().filter(|_| !is_text));
+    unchecked.extend(of_lists.iter().filter(|_| !is_list));
+    unchecked.extend(of_numbers.iter().filter(|_| !is_number || is_list));
+    if (is_text || is_number) && !is_list {
+        unchecked.push(&"required");
+    }
+    let wrong = unchecked.into_iter().find(|name| ruled.rules.has_field_by_name(name));
+    match wrong {
+        None => Ok(()),
+        Some(name) => Err(format!(
+            "{}: the rule `{name}` is not checked of such a field. See rules.proto",
+            ruled.field.full_name()
+        )
+        .into()),
+    }
+}
+
 /// The messages of the package that have a field with rules, and these fields.
 fn ruled_messages(pool: &DescriptorPool) -> Vec<(MessageDescriptor, Vec<FieldWithRules>)> {
     let mut ruled = Vec::new();
     for message in pool.all_messages().filter(|message| message.package_name() == PACKAGE) {
         let mut fields = Vec::new();
         for field in message.fields() {
-            if let Some(rules) = extension(pool, &field.options(), "rules") {
-                fields.push(FieldWithRules { field, rules });
-            }
+            fields.extend(field_with_rules(pool, field));
         }
         if !fields.is_empty() {
             ruled.push((message, fields));
@@ -78,6 +142,7 @@ fn literal(message: &DynamicMessage) -> Result<String, Box<dyn Error>> {
             Value::Bool(value) => value.to_string(),
             Value::U32(value) => value.to_string(),
             Value::F64(value) => format!("{value:?}"),
+            Value::EnumNumber(value) => value.to_string(),
             other => return Err(format!("{name}.{}: no literal for {other:?}", field.name()).into()),
         };
         let value = match (field.supports_presence(), message.has_field(&field)) {
@@ -95,12 +160,13 @@ pub(crate) fn constants(pool: &DescriptorPool) -> Result<String, Box<dyn Error>>
     let (mut constants, mut fields) = (String::new(), String::new());
     for (message, ruled) in ruled_messages(pool) {
         for one in ruled {
+            check_rules(&one)?;
             let (constant, owner, field) = (one.constant(), message.name(), one.field.name());
             writeln!(constants, "/// Rules of `{owner}.{field}`.")?;
             writeln!(
                 constants,
                 "pub const {constant}: v1::FieldRules = {};",
-                literal(&one.rules)?
+                literal(&with_required(&one))?
             )?;
             writeln!(
                 fields,
@@ -130,6 +196,19 @@ pub(crate) fn constants(pool: &DescriptorPool) -> Result<String, Box<dyn Error>>
         constants,
         "/// The methods that have limits of their own.\npub const LIMITED_METHODS: &[LimitedMethod] = &[\n{methods}];"
     )?;
+    Ok(constants)
+}
+
+/// For each message that is one of several alternatives, their names: `FILTER_ALTERNATIVES`.
+pub(crate) fn alternatives(pool: &DescriptorPool) -> Result<String, Box<dyn Error>> {
+    let mut constants = String::new();
+    for message in pool.all_messages().filter(|message| message.package_name() == PACKAGE) {
+        if let Some(names) = alternatives_of(&message) {
+            let constant = format!("{}_ALTERNATIVES", screaming_case(message.name()));
+            writeln!(constants, "/// The alternatives of `{}`.", message.name())?;
+            writeln!(constants, "pub const {constant}: &str = {names:?};")?;
+        }
+    }
     Ok(constants)
 }
 
@@ -241,10 +320,27 @@ fn check(field: &FieldDescriptor, rules: Option<&FieldWithRules>) -> Option<Stri
 
 /// What is expected where a message is missing: one of its alternatives, where it has nothing else.
 fn expected_message(message: &MessageDescriptor) -> String {
-    let names: Vec<String> = message.fields().map(|field| format!("`{}`", field.name())).collect();
-    if message.fields().all(|field| field.containing_oneof().is_some()) {
-        format!("one of {}", names.join(", "))
-    } else {
-        format!("a `{}`", message.name())
+    match alternatives_of(message) {
+        Some(names) => format!("one of {names}"),
+        None => format!("a `{}`", message.name()),
     }
+}
+
+/// The names of a message's fields, where they are alternatives of each other: "`all`, `any` or `not`".
+fn alternatives_of(message: &MessageDescriptor) -> Option<String> {
+    let is_alternative = |field: &FieldDescriptor| field.containing_oneof().is_some_and(|oneof| !oneof.is_synthetic());
+    let names: Vec<String> = message
+        .fields()
+        .filter(is_alternative)
+        .map(|field| format!("`{}`", field.name()))
+        .collect();
+    let (last, first) = names.split_last()?;
+    if names.len() < message.fields().len() {
+        return None;
+    }
+    Some(if first.is_empty() {
+        last.clone()
+    } else {
+        format!("{} or {last}", first.join(", "))
+    })
 }

@@ -86,6 +86,15 @@ impl v1::FieldRules {
         }
     }
 
+    /// What 0 means, as the beginning of what is expected; none where 0 is a number as any other.
+    pub fn zero_or(&self) -> Option<&'static str> {
+        match self.zero() {
+            v1::ZeroMeaning::Unspecified => None,
+            v1::ZeroMeaning::None => Some("0 for none, or "),
+            v1::ZeroMeaning::Whole => Some("0 for the whole, or "),
+        }
+    }
+
     /// Largest whole number.
     pub const fn largest(&self) -> u32 {
         match self.maximum {

@@ -51,13 +51,11 @@ impl Check {
     /// A whole number.
     fn integer(&mut self, at: &str, name: &str, got: u64, rules: &v1::FieldRules) {
         let (value, v1::FieldRules { minimum, maximum, .. }) = (got as f64, *rules);
-        if rules.or_zero && got == 0 || is_between(value, rules) {
+        let zero = rules.zero_or();
+        if zero.is_some() && got == 0 || is_between(value, rules) {
             return;
         }
-        let mut expected = String::from("expected ");
-        if rules.or_zero {
-            expected.push_str("0 for none, or ");
-        }
+        let mut expected = format!("expected {}", zero.unwrap_or_default());
         let written = match (minimum, maximum) {
             (Some(least), Some(most)) => write!(expected, "{least} to {most}"),
             (Some(least), None) => write!(expected, "at least {least}"),
@@ -70,12 +68,13 @@ impl Check {
 
     /// A number with a fraction.
     fn number(&mut self, at: &str, name: &str, got: f64, rules: &v1::FieldRules) {
-        if rules.or_zero && got == 0.0 || is_between(got, rules) {
+        let zero = rules.zero_or();
+        if zero.is_some() && got == 0.0 || is_between(got, rules) {
             return;
         }
+        let zero = zero.unwrap_or_default();
         let least = rules.minimum.unwrap_or(f64::NEG_INFINITY);
         let most = rules.maximum.unwrap_or(f64::INFINITY);
-        let zero = if rules.or_zero { "0 for none, or " } else { "" };
         let range = if rules.exclusive {
             format!("above {least} and below {most}")
         } else {
@@ -101,6 +100,8 @@ impl Check {
                 format!("{at}{name}"),
                 format!("expected at most {expected} bytes, got {}", text.len()),
             );
+        } else if is_broken_name(text, rules) {
+            self.fail(format!("{at}{name}"), "expected a name without zero bytes");
         }
     }
 
@@ -141,7 +142,7 @@ impl Check {
     /// One text of a list. Its name is written only where it is refused.
     fn text_of_list(&mut self, at: &str, name: &str, number: usize, text: &str, rules: &v1::FieldRules) {
         let is_blank = rules.not_blank && text.trim().is_empty();
-        if is_blank || text.len() > rules.most_bytes() {
+        if is_blank || text.len() > rules.most_bytes() || is_broken_name(text, rules) {
             self.text(at, &format!("{name}[{number}]"), text, rules);
         }
     }
@@ -152,6 +153,11 @@ impl Check {
             self.fail(format!("{at}{name}"), format!("expected {expected}, got none"));
         }
     }
+}
+
+/// Whether a text that names a field of documents cannot be the name of one.
+fn is_broken_name(text: &str, rules: &v1::FieldRules) -> bool {
+    rules.field_name && text.contains('\0')
 }
 
 /// Whether a number keeps to its rules; one that is none does not.

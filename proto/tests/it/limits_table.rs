@@ -3,8 +3,9 @@
 
 use std::fmt::Write as _;
 
-use dyad_proto::rules::{LIMITED_METHODS, OTHER_LIMITS, RULED_FIELDS};
-use dyad_proto::v1::{FieldRules, RequestLimits};
+use dyad_proto::rules::{LIMITED_METHODS, OTHER_LIMITS, RULED_FIELDS, RuledField};
+use dyad_proto::v1::RequestLimits;
+use prost_reflect::{DescriptorPool, Kind};
 
 const README: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/README.md");
 const BEGIN: &str = "<!-- limits -->\n";
@@ -20,15 +21,16 @@ fn bytes(count: u32) -> String {
 }
 
 /// What a field may hold, in words.
-fn words(rules: &FieldRules) -> String {
+fn words(ruled: &RuledField) -> String {
+    let rules = &ruled.rules;
     let mut parts = Vec::new();
     if rules.required {
         parts.push("required".to_owned());
     }
     if let Some(default) = rules.default {
-        parts.push(format!("0: {default}"));
+        parts.push(format!("0: {}", name_of_default(ruled, default)));
     }
-    let or_zero = if rules.or_zero { "0 for none, or " } else { "" };
+    let or_zero = rules.zero_or().unwrap_or_default();
     match (rules.minimum, rules.maximum) {
         (Some(least), Some(most)) if rules.exclusive => parts.push(format!("above {least} and below {most}")),
         (Some(least), Some(most)) => parts.push(format!("{or_zero}{least} to {most}")),
@@ -45,6 +47,9 @@ fn words(rules: &FieldRules) -> String {
     if rules.not_blank {
         parts.push("not blank".to_owned());
     }
+    if rules.field_name {
+        parts.push("no zero byte".to_owned());
+    }
     if let Some(most) = rules.max_bytes {
         let each = if rules.max_items.is_some() { "each of " } else { "" };
         parts.push(format!("{each}at most {}", bytes(most)));
@@ -53,6 +58,18 @@ fn words(rules: &FieldRules) -> String {
         parts.push("`A-Z a-z 0-9 . _ -`, the first of them not a point; empty: the default".to_owned());
     }
     parts.join(", ")
+}
+
+/// The number that 0 stands for, or the name of the enum's value.
+fn name_of_default(ruled: &RuledField, default: u32) -> String {
+    let pool = DescriptorPool::decode(dyad_proto::v1::FILE_DESCRIPTOR_SET).unwrap();
+    let message = pool.get_message_by_name(&format!("dyad.v1.{}", ruled.message)).unwrap();
+    let field = message.get_field_by_name(ruled.field).unwrap();
+    let number = i32::try_from(default).unwrap();
+    match field.kind() {
+        Kind::Enum(values) => format!("`{}`", values.get_value(number).unwrap().name()),
+        _ => default.to_string(),
+    }
 }
 
 /// Both tables.
@@ -70,14 +87,7 @@ fn tables() -> String {
     row("any other method", &OTHER_LIMITS);
     tables.push_str("\n| field | may hold |\n|---|---|\n");
     for ruled in RULED_FIELDS {
-        writeln!(
-            tables,
-            "| `{}.{}` | {} |",
-            ruled.message,
-            ruled.field,
-            words(&ruled.rules)
-        )
-        .unwrap();
+        writeln!(tables, "| `{}.{}` | {} |", ruled.message, ruled.field, words(ruled)).unwrap();
     }
     tables
 }

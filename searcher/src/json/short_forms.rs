@@ -20,13 +20,12 @@ use prost::Name as _;
 use prost_reflect::{DynamicMessage, EnumDescriptor, FieldDescriptor, Kind, MessageDescriptor};
 use serde_json::{Map, Value};
 
-use crate::filter_syntax;
+use crate::filter_syntax::{self, FilterOperator};
 
 /// What the names of enums' values that say nothing end in.
 const UNSPECIFIED: &str = "UNSPECIFIED";
 /// Longest request that may have short forms.
 pub(super) const MAX_BYTES: usize = 8 << 10;
-const OPERATORS: &str = "`=`, `!=`, `>`, `>=`, `<`, `<=`, `^=`, `in` or `exists`";
 
 /// Replaces the short forms in a message's JSON by standard ones; whether there were any. What is neither is left for
 /// the reader to refuse.
@@ -162,7 +161,8 @@ fn add_conditions(conditions: &mut Vec<v1::Filter>, field: &str, wanted: &Value)
     match wanted {
         Value::Object(comparisons) => {
             if comparisons.is_empty() {
-                return Err(format!("`filter`: `{field}`: expected {OPERATORS}, got nothing"));
+                let operators = filter_syntax::operator_names();
+                return Err(format!("`filter`: `{field}`: expected {operators}, got nothing"));
             }
             for (operator, operand) in comparisons {
                 conditions.push(compared(field, operator, operand)?);
@@ -194,10 +194,6 @@ fn compared(field: &str, operator: &str, operand: &Value) -> Result<v1::Filter, 
                 filter_syntax::from_condition(Condition::Not(Box::new(condition)))
             })
         }
-        ("^=", Value::String(prefix)) => Ok(filter_syntax::begins_with(field, prefix.clone())),
-        ("^=", got) => Err(format!(
-            "`filter`: `{field}`: expected a text after `^=`, got {got:.40}"
-        )),
         ("in", got) => Err(format!(
             "`filter`: `{field}`: expected a list after `in`, got {got:.40}"
         )),
@@ -205,13 +201,14 @@ fn compared(field: &str, operator: &str, operand: &Value) -> Result<v1::Filter, 
             "`filter`: `{field}`: expected true or false after `exists`, got {got:.40}"
         )),
         _ => {
+            let operator = FilterOperator::of_symbol(operator).ok_or_else(|| {
+                let operators = filter_syntax::operator_names();
+                let got = operator.escape_debug();
+                format!("`filter`: `{field}`: expected {operators}, got `{got}`")
+            })?;
             let value = operand_value(&field, operand)?;
-            filter_syntax::comparison(&field, operator, value).ok_or_else(|| {
-                format!(
-                    "`filter`: `{field}`: expected {OPERATORS}, got `{}`",
-                    operator.escape_debug()
-                )
-            })
+            let compared = operator.compare(&field, value);
+            compared.map_err(|error| format!("`filter`: {error}, got {operand:.40}"))
         }
     }
 }

@@ -2,10 +2,16 @@
 
 use std::ops::Bound;
 
-use dyad_index::lexical::{DocumentFilter, ExactNumber, FieldValue};
-use dyad_proto::v1;
+use dyad_index::lexical::{DocumentFilter, ExactNumber, FieldValue, MAX_TEXT_BYTES};
 use dyad_proto::v1::filter::Condition;
 use dyad_proto::v1::filter_value::Value;
+use dyad_proto::{rules, v1};
+
+/// A filter's text is compared whole: an index cuts longer ones of documents, and only those.
+const _: () = {
+    assert!(rules::FILTER_VALUE_TEXT.most_bytes() <= MAX_TEXT_BYTES);
+    assert!(rules::FIELD_PREFIX_PREFIX.most_bytes() <= MAX_TEXT_BYTES);
+};
 
 /// Converts a filter that [`dyad_proto::validate`] has passed, so that its depth is bounded. A condition that is not
 /// there, or has a value that is none, lets nothing pass.

@@ -30,6 +30,7 @@ mod indexes_served;
 mod languages;
 mod learn;
 mod limits;
+#[cfg(feature = "torch")]
 mod local;
 mod log_odds;
 mod memory;

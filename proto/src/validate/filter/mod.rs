@@ -70,7 +70,7 @@ fn one(check: &mut Check, at: &str, filter: &v1::Filter, depth: usize, count: &m
         );
     }
     let Some(condition) = &filter.condition else {
-        let names = "`all`, `any`, `not`, `equals`, `one_of`, `range`, `keys`, `exists` or `prefix`";
+        let names = rules::FILTER_ALTERNATIVES;
         return check.fail(at, format!("expected one of {names}, got none"));
     };
     match condition {
@@ -79,7 +79,7 @@ fn one(check: &mut Check, at: &str, filter: &v1::Filter, depth: usize, count: &m
         Condition::Not(inner) => one(check, &format!("{at}.not"), inner, depth + 1, count),
         Condition::Equals(equals) => {
             let at = format!("{at}.equals");
-            field(check, &at, equals, &equals.field);
+            equals.check_fields(check, &format!("{at}."));
             count.values += 1;
             if let Some(given) = &equals.value {
                 value(check, &format!("{at}.value"), given, count.of);
@@ -87,7 +87,7 @@ fn one(check: &mut Check, at: &str, filter: &v1::Filter, depth: usize, count: &m
         }
         Condition::OneOf(one_of) => {
             let at = format!("{at}.one_of");
-            field(check, &at, one_of, &one_of.field);
+            one_of.check_fields(check, &format!("{at}."));
             count.values += one_of.values.len();
             for (i, one) in one_of.values.iter().enumerate().take(MAX_FILTER_VALUES) {
                 value(check, &format!("{at}.values[{i}]"), one, count.of);
@@ -97,9 +97,9 @@ fn one(check: &mut Check, at: &str, filter: &v1::Filter, depth: usize, count: &m
             count.values += 2;
             between(check, &format!("{at}.range"), range, count.of);
         }
-        Condition::Exists(exists) => field(check, &format!("{at}.exists"), exists, &exists.field),
+        Condition::Exists(exists) => exists.check_fields(check, &format!("{at}.exists.")),
         Condition::Prefix(prefix) => {
-            field(check, &format!("{at}.prefix"), prefix, &prefix.field);
+            prefix.check_fields(check, &format!("{at}.prefix."));
             count.values += 1;
         }
         Condition::Keys(keys) => {
@@ -117,14 +117,6 @@ fn many(check: &mut Check, at: &str, list: &v1::FilterList, depth: usize, count:
             return;
         }
         one(check, &format!("{at}.filters[{i}]"), filter, depth + 1, count);
-    }
-}
-
-/// Checks the fields of a condition, of which `name` is the name of a document's field.
-fn field(check: &mut Check, at: &str, condition: &impl CheckFields, name: &str) {
-    condition.check_fields(check, &format!("{at}."));
-    if name.contains('\0') {
-        check.fail(format!("{at}.field"), "expected a name without zero bytes");
     }
 }
 
@@ -151,7 +143,10 @@ fn value(check: &mut Check, at: &str, value: &v1::FilterValue, of: FilterOwner) 
         rules::FILTER_VALUE_INTEGER.most_bytes(),
     );
     match &value.value {
-        None => check.fail(at, "expected one of `text`, `number`, `flag`, `integer`, got none"),
+        None => check.fail(
+            at,
+            format!("expected one of {}, got none", rules::FILTER_VALUE_ALTERNATIVES),
+        ),
         Some(Value::Integer(text)) if !is_integer(text) || text.len() > most_digits => {
             let got: String = text.chars().take(most_digits).collect();
             check.fail(
@@ -188,7 +183,7 @@ fn kind(value: &Value) -> &'static str {
 }
 
 fn between(check: &mut Check, at: &str, range: &v1::FieldRange, of: FilterOwner) {
-    field(check, at, range, &range.field);
+    range.check_fields(check, &format!("{at}."));
     let mut kinds = Vec::new();
     for (name, end) in [
         ("min", &range.min),

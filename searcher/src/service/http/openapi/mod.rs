@@ -118,7 +118,7 @@ fn number_rules(rules: &FieldRules) -> Value {
         ("minimum", "maximum")
     };
     if let Some(minimum) = rules.minimum {
-        let takes_zero = rules.or_zero || rules.default.is_some();
+        let takes_zero = rules.zero_or().is_some() || rules.default.is_some();
         keywords[least] = if takes_zero { json!(0) } else { shortest(minimum) };
     }
     if let Some(maximum) = rules.maximum {
