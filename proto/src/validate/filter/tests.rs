@@ -47,7 +47,7 @@ fn every_bad_part_is_named_by_its_path() {
     assert!(said(Some(equals("a\0b", text("en")))).contains("`filter.equals.field`: expected a name without"));
     assert!(
         said(Some(equals("lang", None)))
-            .contains("`filter.equals.value`: expected one of `text`, `number`, `flag`, `integer`, got none")
+            .contains("`filter.equals.value`: expected one of `text`, `number`, `flag` or `integer`, got none")
     );
     let inner = Condition::Any(list(vec![
         Some(equals("a", number(1.0))),
