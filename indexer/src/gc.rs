@@ -30,7 +30,7 @@ pub struct CollectedGenerations {
     pub in_use: Vec<u64>,
     /// Generations that are left.
     pub kept: Vec<u64>,
-    /// Bytes of files that no generation names any more.
+    /// Bytes of their manifests, and of files that no generation names any more.
     pub bytes: u64,
 }
 
@@ -109,10 +109,13 @@ pub(crate) fn remove_generations(
     for generation in staying {
         manifests.push(manifest::load(index, generation).map_err(unreadable)?);
     }
+    let mut manifest_bytes = 0;
     for generation in going {
         let manifest = manifest::load(index, generation);
+        let bytes = fs_err::metadata(index.join(manifest_name(generation))).map_or(0, |metadata| metadata.len());
         if dry_run || remove_one(index, generation, &lock)? {
             collected.removed.push(generation);
+            manifest_bytes += bytes;
         } else {
             collected.in_use.push(generation);
             manifests.push(manifest.map_err(unreadable)?);
@@ -120,7 +123,7 @@ pub(crate) fn remove_generations(
     }
     collected.kept = manifests.iter().map(|manifest| manifest.generation).collect();
     collected.kept.sort_unstable();
-    collected.bytes = unnamed_bytes(index, &manifests)?;
+    collected.bytes = manifest_bytes + unnamed_bytes(index, &manifests)?;
     drop(lock);
     collected.bytes += remove_kept(index, dry_run)?;
     if !dry_run {

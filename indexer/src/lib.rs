@@ -16,6 +16,7 @@
 //! | [`job`] | the build of an index |
 //! | [`change`] | documents added, replaced and deleted, shards merged |
 //! | [`bulk`] | jobs of many tasks, whose state is in an object store |
+//! | [`maintenance`] | merging and removal in one call |
 //! | [`gc`] | generations and files that nothing needs are removed |
 //! | `draft.rs` | a generation before it is published |
 //! | `shard_names.rs` | the names of shards, and of what is changed of them |
@@ -91,6 +92,7 @@ pub mod graph_build;
 pub mod inspect;
 pub mod job;
 pub mod job_error;
+pub mod maintenance;
 pub mod memory;
 pub mod plan;
 pub mod publish;

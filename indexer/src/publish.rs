@@ -13,7 +13,6 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crc32c::crc32c;
-use dyad_files::{sync_dir, write_atomic};
 use dyad_index::ModelRecord;
 use dyad_index::manifest::{
     self, CALIBRATIONS_DIR, CalibrationEntry, DELETIONS_DIR, DeletedEntry, FileEntry, METADATA_DIR, Manifest,
@@ -48,6 +47,16 @@ pub(crate) fn check_model(index: &Path, model: &ModelRecord) -> Result<(), Error
 pub(crate) fn publish(index: &Path, draft: Draft, new_model: bool) -> Result<Option<Manifest>, Error> {
     fail_point!("publish-begin");
     let lock = WriteLock::acquire(index)?;
+    publish_locked(index, draft, new_model, &lock)
+}
+
+/// The same for a caller that holds the index's lock.
+pub(crate) fn publish_locked(
+    index: &Path,
+    draft: Draft,
+    new_model: bool,
+    lock: &WriteLock,
+) -> Result<Option<Manifest>, Error> {
     // A pointer that cannot be read is replaced: a build repairs it.
     let current = manifest::current_generation(index);
     if draft.parent.is_some() && current? != draft.parent {
@@ -60,11 +69,11 @@ pub(crate) fn publish(index: &Path, draft: Draft, new_model: bool) -> Result<Opt
     if draft.parent.is_some() {
         draft.check_kind(&manifest::current(index)?)?;
     }
-    let generation = manifest::next_generation(index, &lock)?;
+    let generation = manifest::next_generation(index, lock)?;
     let mut moved = Vec::with_capacity(draft.shards.len());
-    let published = move_and_point(index, &lock, draft, generation, &mut moved);
+    let published = move_and_point(index, lock, draft, generation, &mut moved);
     if published.is_err() && manifest::current_generation(index).ok().flatten() != Some(generation) {
-        take_back(index, generation, &moved, &lock);
+        take_back(index, generation, &moved, lock);
     }
     published.map(Some)
 }
@@ -80,6 +89,8 @@ fn move_and_point(
     let (metadata_dir, calibrations_dir) = (index.join(METADATA_DIR), index.join(CALIBRATIONS_DIR));
     fs_err::create_dir_all(&shards_dir)?;
     let mut shards = Vec::with_capacity(draft.shards.len());
+    // What has to be durable before the manifest is.
+    let mut written = Vec::new();
     for DraftShard {
         files,
         deletions,
@@ -110,7 +121,8 @@ fn move_and_point(
                 from: None,
                 to: path.clone(),
             });
-            write_atomic(&path, &bytes)?;
+            fs_err::write(&path, &bytes)?;
+            written.push(path);
             let file = FileEntry {
                 path: name,
                 bytes: bytes.len() as u64,
@@ -123,20 +135,22 @@ fn move_and_point(
         }
         if let Some(CompleteUpdates { dir, documents, files }) = updates {
             let id = change_name(generation, &entry.id);
-            move_durably(&dir, &metadata_dir, &id, moved)?;
+            fs_err::create_dir_all(&metadata_dir)?;
+            move_into(&dir, &metadata_dir, &id, moved)?;
             entry.metadata = Some(MetadataEntry { id, documents, files });
         }
         if let Some(CompleteCalibration { dir, questions, files }) = calibration {
             let id = change_name(generation, &entry.id);
-            move_durably(&dir, &calibrations_dir, &id, moved)?;
+            fs_err::create_dir_all(&calibrations_dir)?;
+            move_into(&dir, &calibrations_dir, &id, moved)?;
             entry.calibration = Some(CalibrationEntry { id, questions, files });
         }
         shards.push(entry);
     }
     // The index's own directory is made durable with the mark of this publish.
-    if moved.iter().any(|one| one.to.starts_with(&shards_dir)) {
-        sync_dir(&shards_dir)?;
-    }
+    let folders = [shards_dir, deletions_dir, metadata_dir, calibrations_dir];
+    let is_changed = |folder: &PathBuf| moved.iter().any(|one| one.to.starts_with(folder));
+    written.extend(folders.into_iter().filter(is_changed));
     fail_point!("manifest-begin");
     let current = manifest::current(index)
         .ok()
@@ -160,7 +174,7 @@ fn move_and_point(
         change: Some(draft.change),
         shards,
     };
-    manifest::publish(index, &manifest, lock)?;
+    manifest::publish(index, &manifest, &written, lock)?;
     fail_point!("published");
     Ok(manifest)
 }
@@ -181,13 +195,6 @@ fn move_into(from: &Path, dir: &Path, name: &str, moved: &mut Vec<Moved>) -> Res
         to,
     });
     Ok(())
-}
-
-/// The same into a folder that may not exist yet, whose names are durable then.
-fn move_durably(from: &Path, dir: &Path, name: &str, moved: &mut Vec<Moved>) -> Result<(), Error> {
-    fs_err::create_dir_all(dir)?;
-    move_into(from, dir, name, moved)?;
-    Ok(sync_dir(dir)?)
 }
 
 /// The manifest goes first: a manifest without its shards would be worse than shards without a manifest. Directories go

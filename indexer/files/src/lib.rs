@@ -44,7 +44,7 @@ pub mod memory;
 pub mod npy;
 pub mod space;
 
-pub use atomic::{AtomicFile, create_dir_synced, remove_temporary, sync_dir, write_atomic};
+pub use atomic::{AtomicFile, create_dir_synced, remove_temporary, sync_dir, sync_paths, write_atomic};
 pub use cancel::{Cancel, Never};
 pub use checksum::{ChecksumWriter, crc32c_of_file, crc32c_of_file_until};
 pub use directory::AtomicDir;

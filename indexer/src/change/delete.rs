@@ -24,6 +24,8 @@ pub struct DeleteConfig<'a> {
     pub known: Option<&'a Snapshot>,
     /// The keys are of documents that were split: all of their passages are deleted.
     pub passages: bool,
+    /// Most keys without a document that the outcome names.
+    pub named_missing: usize,
     /// Nothing is published; the outcome says what would be.
     pub dry_run: bool,
 }
@@ -35,6 +37,7 @@ pub fn delete(index: &Path, keys: &[String], dry_run: bool, control: JobControl<
             index,
             known: None,
             passages: false,
+            named_missing: MissingKeys::NAMED,
             dry_run,
         },
         keys,
@@ -71,7 +74,9 @@ pub fn delete_documents(
         counts.indexed = found;
         counts.deleted = found;
         counts.rejected = distinct.len() as u64 - found;
-        missing = MissingKeys::find(counts.rejected, distinct, |key| Ok(base.find(key)?.is_none()))?;
+        missing = MissingKeys::find(counts.rejected, config.named_missing, distinct, |key| {
+            Ok(base.find(key)?.is_none())
+        })?;
         if found == 0 {
             return Ok(None);
         }

@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use dyad_index::manifest::{Change, ShardEntry};
 
 use super::merge_config::MergeConfig;
-use super::merge_policy::select_mergeable;
 use super::outcome::ChangeOutcome;
 use super::rewrite::{RewriteJob, group_plan};
 use super::transaction::{Publication, Transaction};
@@ -29,7 +28,8 @@ pub fn merge(config: &MergeConfig, control: JobControl<'_>) -> Result<ChangeOutc
         }
         None => config.max_documents,
     };
-    let mut groups = select_mergeable(&base.manifest().shards, max_documents, config.all);
+    let shards = &base.manifest().shards;
+    let mut groups = config.candidates.select(shards, max_documents, config.all);
     let has_other_language = config.language_of(base) != base.manifest().language;
     if has_other_language && !config.all {
         return Err(Error::LanguageOfSome {

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use dyad_files::space::FreeSpace;
 use dyad_index::{Snapshot, TextLanguage};
 
+use super::merge_policy::MergeCandidates;
+
 /// Which shards are merged, and how.
 #[derive(Debug, Clone)]
 pub struct MergeConfig {
@@ -12,6 +14,8 @@ pub struct MergeConfig {
     pub index: PathBuf,
     /// Merges all shards, and not only those that [`select_mergeable`](super::select_mergeable) names.
     pub all: bool,
+    /// Without `all`, the shards among which they are looked for.
+    pub candidates: MergeCandidates,
     /// Builds every graph from nothing, and not from that of the largest shard merged. With `all`, a shard that is
     /// merged with no other is written again too.
     pub rebuild: bool,

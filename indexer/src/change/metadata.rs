@@ -75,7 +75,7 @@ pub fn update_metadata(config: &MetadataConfig, control: JobControl<'_>) -> Resu
         change.rejected = corpus.rejected() + unknown;
         let mut keys: Vec<&str> = changed.keys().map(String::as_str).collect();
         keys.sort_unstable();
-        missing = MissingKeys::find(unknown, keys, |key| Ok(base.find(key)?.is_none()))?;
+        missing = MissingKeys::find(unknown, MissingKeys::NAMED, keys, |key| Ok(base.find(key)?.is_none()))?;
         if differ == 0 {
             return Ok(None);
         }

@@ -150,7 +150,9 @@ fn purge_once(
         rejected: (keys.len() - held.len()) as u64,
         ..Change::default()
     };
-    let missing = MissingKeys::find(change.rejected, keys.iter().copied(), |key| Ok(!held.contains(key)))?;
+    let missing = MissingKeys::find(change.rejected, MissingKeys::NAMED, keys.iter().copied(), |key| {
+        Ok(!held.contains(key))
+    })?;
     let job = RewriteJob {
         config: &config.rewrite,
         groups: &groups,

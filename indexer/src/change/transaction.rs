@@ -5,14 +5,19 @@ use std::path::Path;
 
 use dyad_index::Snapshot;
 use dyad_index::manifest::Change;
+use dyad_index::storage::WriteLock;
+use fail::fail_point;
 
-use super::outcome::{ChangeOutcome, MissingKeys};
+use super::outcome::{ChangeOutcome, KeptRecords, MissingKeys};
 use crate::draft::Draft;
 use crate::error::Error;
-use crate::publish::publish;
+use crate::publish::publish_locked;
 
 /// Generations that others may publish while a change is prepared for its publication, before it gives up.
 const ATTEMPTS: usize = 50;
+/// Of these, those after which it holds the index's lock while it is prepared: one that takes longer than small changes
+/// would never be published next to a stream of them.
+const UNLOCKED_ATTEMPTS: usize = 3;
 
 /// A change of an index that is not published yet.
 pub(super) struct Transaction<'a> {
@@ -60,6 +65,11 @@ impl<'a> Transaction<'a> {
         &self.base
     }
 
+    /// The last generation that was opened.
+    fn newest(&self) -> &Snapshot {
+        self.later.last().unwrap_or(&self.base)
+    }
+
     /// Publishes the draft that `prepare` makes of the current generation, and of each that becomes current meanwhile.
     ///
     /// The draft of the first generation may rely on what was read of it: that a document was there with the same text,
@@ -70,7 +80,16 @@ impl<'a> Transaction<'a> {
         mut self,
         mut prepare: impl FnMut(Option<&Snapshot>, &Snapshot) -> Result<Option<Draft>, Error>,
     ) -> Result<ChangeOutcome, Error> {
-        for _ in 0..ATTEMPTS {
+        for attempt in 0..ATTEMPTS {
+            let early_lock = if attempt < UNLOCKED_ATTEMPTS {
+                None
+            } else {
+                Some(WriteLock::acquire(self.index)?)
+            };
+            if attempt > 0 {
+                let next = Snapshot::open_after(self.index, Some(self.newest()))?;
+                self.later.push(next);
+            }
             let mut held = std::iter::once(&self.base).chain(&self.later).rev();
             let current = held.next().unwrap_or(&self.base);
             let before = held.next();
@@ -82,14 +101,18 @@ impl<'a> Transaction<'a> {
             if self.publication == Publication::DryRun {
                 return Ok(outcome);
             }
-            if let Some(manifest) = publish(self.index, draft, self.publication == Publication::AnyModel)? {
+            fail_point!("publish-begin");
+            let lock = match early_lock {
+                Some(lock) => lock,
+                None => WriteLock::acquire(self.index)?,
+            };
+            let takes_any_model = self.publication == Publication::AnyModel;
+            if let Some(manifest) = publish_locked(self.index, draft, takes_any_model, &lock)? {
                 return Ok(ChangeOutcome {
                     manifest: Some(manifest),
                     ..outcome
                 });
             }
-            let next = Snapshot::open_after(self.index, Some(current))?;
-            self.later.push(next);
         }
         Err(Error::Contended)
     }
@@ -102,5 +125,6 @@ fn unpublished(change: Change, documents_before: u64, documents_after: u64) -> C
         documents_before,
         documents_after,
         missing: MissingKeys::default(),
+        kept: KeptRecords::default(),
     }
 }

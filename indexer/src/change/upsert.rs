@@ -5,7 +5,7 @@ use dyad_index::snapshot::Shard;
 use dyad_index::{GroundTruth, QuerySource, Snapshot, ground_truth};
 
 use super::context::check_context;
-use super::outcome::ChangeOutcome;
+use super::outcome::{ChangeOutcome, KeptRecords};
 use super::passages::Passages;
 use super::transaction::{Publication, Transaction};
 use super::upsert_config::UpsertConfig;
@@ -92,7 +92,11 @@ pub fn upsert_after(
     };
     job.index(base, batch)?;
     let mut outcome = transaction.publish(|before, base| job.draft(before, base))?;
-    let (spooled, change) = (job.progress.spooled(), job.progress.change);
+    let (spooled, change) = (job.progress.spooled(), job.progress.change.clone());
+    let kept = KeptRecords {
+        metadata: job.progress.changed.keys().cloned().collect(),
+        documents: job.progress.relied_on,
+    };
     if config.dry_run {
         if config.passages == Passages::Source {
             control
@@ -101,7 +105,11 @@ pub fn upsert_after(
         }
         outcome.documents_after += spooled;
     }
-    Ok(ChangeOutcome { change, ..outcome })
+    Ok(ChangeOutcome {
+        change,
+        kept,
+        ..outcome
+    })
 }
 
 /// Refuses a batch for which the disk has too little room.

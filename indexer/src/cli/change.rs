@@ -10,7 +10,8 @@ use dyad_corpus::KeyLines;
 use dyad_files::space::{boundless, free_space};
 use dyad_index::TextLanguage;
 use dyad_indexer::change::{
-    self, ChangeOutcome, DeleteConfig, MergeConfig, MetadataConfig, MissingKeys, Operation, PurgeConfig, UpsertConfig,
+    self, ChangeOutcome, DeleteConfig, MergeCandidates, MergeConfig, MetadataConfig, MissingKeys, Operation,
+    PurgeConfig, UpsertConfig,
 };
 use dyad_indexer::control::JobControl;
 use dyad_indexer::gc;
@@ -87,7 +88,7 @@ pub(super) struct MergeArguments {
 
 /// How shards are written again.
 #[derive(Debug, clap::Args)]
-struct RewriteArguments {
+pub(super) struct RewriteArguments {
     /// Most documents of a new shard
     #[arg(long, value_name = "N", default_value_t = 10_000_000)]
     max_documents: u64,
@@ -166,11 +167,12 @@ pub(super) fn parse_age(text: &str) -> Result<Duration, String> {
 }
 
 impl RewriteArguments {
-    fn config(&self, index: &Path, all: bool, dry_run: bool) -> io::Result<MergeConfig> {
+    pub(super) fn config(&self, index: &Path, all: bool, dry_run: bool) -> io::Result<MergeConfig> {
         Ok(MergeConfig {
             index: index.to_owned(),
             all,
             rebuild: self.rebuild,
+            candidates: MergeCandidates::default(),
             language: None,
             max_documents: self.max_documents,
             threads: documents::thread_count(self.threads)?,
@@ -263,6 +265,7 @@ pub(super) fn delete(arguments: &DeleteArguments) -> anyhow::Result<ExitCode> {
         index,
         known: None,
         passages: *passages,
+        named_missing: MissingKeys::NAMED,
         dry_run: report.dry_run,
     };
     let outcome = change::delete_documents(&config, &KeyLines::read(&arguments.keys)?, control)?;

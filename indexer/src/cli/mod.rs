@@ -6,6 +6,7 @@
 //! | `documents.rs` | the arguments of commands that read documents |
 //! | `graph.rs` | the arguments of commands that build graphs |
 //! | `change.rs` | `dyad-indexer append`, `upsert`, `delete`, `merge`, `purge`, `gc` |
+//! | `maintain.rs` | `dyad-indexer maintain` |
 //! | `reembed.rs` | `dyad-indexer reembed` |
 //! | `compare.rs` | `dyad-indexer compare` |
 //! | `report.rs` | what a command says at its end, for people and for programs |
@@ -36,6 +37,7 @@ mod graph;
 mod hints;
 mod inspect;
 mod language;
+mod maintain;
 mod model;
 mod reembed;
 mod report;
@@ -86,6 +88,9 @@ enum IndexerCommand {
     /// Remove generations that are no longer needed, and files that no generation names. What a process of this machine
     /// reads stays
     Gc(change::GcArguments),
+    /// Merge and gc in one call, for a timer: shards are merged as long as some should be, then generations that are no
+    /// longer needed are removed. `serve` does so by itself
+    Maintain(maintain::MaintainArguments),
     /// Serve changes of an index over gRPC (`dyad.v1.Index`), for clients that touch a few documents
     Serve(Box<serve::ServeArguments>),
     /// Print what is in an index
@@ -125,6 +130,7 @@ fn command(arguments: IndexerArguments, follower: Follower) -> anyhow::Result<Ex
         IndexerCommand::Merge(arguments) => change::merge(&arguments),
         IndexerCommand::Purge(arguments) => change::purge(&arguments),
         IndexerCommand::Gc(arguments) => change::gc(&arguments),
+        IndexerCommand::Maintain(arguments) => maintain::run(&arguments),
         IndexerCommand::Serve(arguments) => serve::run(*arguments, follower),
         IndexerCommand::Inspect(arguments) => inspect::run(&arguments),
         IndexerCommand::Export(arguments) => export::run(&arguments),

@@ -161,7 +161,31 @@ fn write_collected(f: &mut fmt::Formatter<'_>, collected: &CollectedGenerations,
     writeln!(f)
 }
 
-/// Numbers between commas.
+/// Ascending numbers between commas: "1, 2, 5 to 203".
 pub(super) fn join_numbers(all: &[u64]) -> String {
-    all.iter().map(u64::to_string).collect::<Vec<_>>().join(", ")
+    let mut runs: Vec<(u64, u64)> = Vec::new();
+    for number in all {
+        match runs.last_mut() {
+            Some((_, last)) if *last + 1 == *number => *last = *number,
+            _ => runs.push((*number, *number)),
+        }
+    }
+    let words = |(first, last): &(u64, u64)| match last - first {
+        0 => first.to_string(),
+        1 => format!("{first}, {last}"),
+        _ => format!("{first} to {last}"),
+    };
+    runs.iter().map(words).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_that_follow_each_other_are_told_as_one_run() {
+        assert_eq!(join_numbers(&[]), "");
+        assert_eq!(join_numbers(&[4]), "4");
+        assert_eq!(join_numbers(&[1, 2, 4, 7, 8, 9, 203]), "1, 2, 4, 7 to 9, 203");
+    }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use dyad_command::{Follower, UsageError};
 use dyad_indexer::plan::ByteSize;
-use dyad_indexer::serve::{CallLimits, ChangeWorker, ChangeWorkerConfig, IndexService};
+use dyad_indexer::serve::{CallLimits, ChangeWorker, ChangeWorkerConfig, IndexService, UpkeepConfig};
 use dyad_indexer::source::RemoteConfig;
 use dyad_proto::access::{Role, ServedIndexes};
 use dyad_proto::client::{ClientConfig, CredentialOptions, Credentials};
@@ -26,9 +26,10 @@ pub(super) struct ServeArguments {
     /// restricted to indexes. Write `./` before a path that has a `=`
     #[arg(long, value_name = "[NAME=]DIR")]
     index: PathBuf,
-    /// Encoder service that embeds what is added, http://HOST:PORT
+    /// Encoder service that embeds what is added, http://HOST:PORT. Without one, documents are taken with their vectors
+    /// alone
     #[arg(long, value_name = "URL")]
-    encoder: String,
+    encoder: Option<String>,
     /// Address to listen on; port 0 lets the system choose. Who can reach it can change the index
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:7702")]
     listen: String,
@@ -46,6 +47,22 @@ pub(super) struct ServeArguments {
     /// nothing
     #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=600))]
     silence_s: u64,
+    /// How long a call waits for others that can be made together with it, in milliseconds: they share one generation
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(0..=10_000))]
+    gather_ms: u64,
+    /// Whether shards are merged: by tiers, so that there are few of each size, or never
+    #[arg(long, value_enum, default_value_t = MergeMode::Tiers)]
+    merge: MergeMode,
+    /// Most documents of a shard that is made by merging
+    #[arg(long, value_name = "N", default_value_t = 10_000_000)]
+    merge_documents: u64,
+    /// Most memory of a merge, such as `4GiB`
+    #[arg(long, value_name = "SIZE")]
+    merge_memory: Option<ByteSize>,
+    /// Newest generations that are kept besides the current one and those that are being read, or `all`. Others are
+    /// removed, also those that other commands have published
+    #[arg(long, value_name = "N|all", default_value = "3", value_parser = kept_generations)]
+    keep: KeptGenerations,
     /// Pause after SIGTERM or SIGINT in which health is `NOT_SERVING` and changes are refused, in seconds
     #[arg(long, default_value_t = 1)]
     lame_duck_s: u64,
@@ -57,6 +74,29 @@ pub(super) struct ServeArguments {
     /// For the encoder service
     #[command(flatten)]
     credentials: CredentialOptions,
+}
+
+/// Whether shards are merged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum MergeMode {
+    /// Those of one size, as soon as there are more than a few.
+    Tiers,
+    /// Never: `dyad-indexer maintain` does.
+    Never,
+}
+
+/// How many generations are kept; all where absent.
+#[derive(Debug, Clone, Copy)]
+struct KeptGenerations(Option<usize>);
+
+fn kept_generations(text: &str) -> Result<KeptGenerations, String> {
+    if text == "all" {
+        return Ok(KeptGenerations(None));
+    }
+    let number = text.parse();
+    number
+        .map(|number| KeptGenerations(Some(number)))
+        .map_err(|_| format!("expected a number or `all`, got `{text}`"))
 }
 
 /// Enough for calls of a few documents.
@@ -110,6 +150,13 @@ async fn serve(arguments: ServeArguments, follower: Follower) -> anyhow::Result<
             ..RemoteConfig::default()
         },
         threads: documents::thread_count(arguments.threads)?,
+        gather: Duration::from_millis(arguments.gather_ms),
+        upkeep: UpkeepConfig {
+            merge: arguments.merge == MergeMode::Tiers,
+            keep: arguments.keep.0,
+            max_documents: arguments.merge_documents,
+            memory: arguments.merge_memory.map(|ByteSize(bytes)| bytes),
+        },
     };
     let changes = tokio::task::spawn_blocking(move || ChangeWorker::start(config)).await??;
     let stopping = Arc::new(AtomicBool::new(false));

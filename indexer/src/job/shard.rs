@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use dyad_files::{crc32c_of_file, sync_dir};
+use dyad_files::{crc32c_of_file, sync_paths};
 use dyad_index::TextLanguage;
 use dyad_index::format::MappedRows;
 use dyad_index::manifest::FileEntry;
@@ -81,7 +81,12 @@ impl ShardBuilder<'_> {
         ground_truth.write(&spooled.dir.join(GROUND_TRUTH_FILE))?;
         // Frees its disk space.
         drop(spooled.rows);
-        sync_dir(&spooled.dir)?;
+        let written = [
+            spooled.dir.join(DENSE_FILE),
+            spooled.dir.join(GROUND_TRUTH_FILE),
+            spooled.dir.clone(),
+        ];
+        sync_paths(&written)?;
         self.control.check()?;
         Ok(CompleteShard {
             files: file_entries(&spooled.dir, &[DENSE_FILE, GROUND_TRUTH_FILE])?,

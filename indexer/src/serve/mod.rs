@@ -4,16 +4,23 @@
 //! |---|---|
 //! | `received.rs` | what open calls have sent: bounded in bytes and in time |
 //! | `sent.rs` | documents as clients have sent them |
+//! | `given.rs` | vectors that clients have sent with them |
+//! | `gathered.rs` | calls that become one change |
 //! | `worker.rs` | the thread that makes the changes, one after another |
+//! | `upkeep.rs` | threads that merge shards and remove generations |
 //! | `service.rs` | streams of requests in, one change out |
 //! | `status.rs` | errors as gRPC codes |
 
+mod gathered;
+mod given;
 mod received;
 mod sent;
 mod service;
 mod status;
+mod upkeep;
 mod worker;
 
 pub use received::CallLimits;
 pub use service::IndexService;
+pub use upkeep::UpkeepConfig;
 pub use worker::{ChangeWorker, ChangeWorkerConfig};

@@ -9,11 +9,10 @@ use dyad_proto::{v1, validate};
 use serde_json::json;
 use tonic::{Request, Response, Status, Streaming};
 
-use super::received::{CallLimits, CallMemory, refuse_for_now, refuse_unmade};
-use super::sent::{bytes_of, parse_metadata};
-use super::status::status;
-use super::worker::{ChangeWorker, Wanted, WantedChange};
-use crate::change::ChangeOutcome;
+use super::gathered::WantedChange;
+use super::received::{CallLimits, CallMemory, ReceivedCall, refuse_for_now, refuse_unmade};
+use super::sent::SentUpsert;
+use super::worker::ChangeWorker;
 
 /// The service.
 #[derive(Debug, Clone)]
@@ -94,26 +93,17 @@ impl IndexService {
             let message = "this server is about to end; nothing was changed. Send the call again, to the next one";
             return Err(refuse_unmade(message.to_owned(), true));
         }
-        let made = self.changes.make(wanted).await;
+        let made = self.changes.make(wanted.change, wanted.received.into_held()).await;
         let made =
             made.ok_or_else(|| refuse_for_now("too many changes wait for their turn. Try again later".to_owned()))?;
-        let ChangeOutcome {
-            manifest,
-            change,
-            documents_after,
-            ..
-        } = made.map_err(|error| status(&error))?;
-        Ok(Response::new(v1::ChangeResponse {
-            generation: manifest.map_or(0, |manifest| manifest.generation),
-            documents: documents_after,
-            read: change.read,
-            indexed: change.indexed,
-            unchanged: change.unchanged,
-            superseded: change.superseded,
-            rejected: change.rejected,
-            reused: change.reused,
-        }))
+        Ok(Response::new(made?))
     }
+}
+
+/// A change that has been received.
+struct Wanted {
+    change: WantedChange,
+    received: ReceivedCall,
 }
 
 #[tonic::async_trait]
@@ -124,23 +114,15 @@ impl Index for IndexService {
     ) -> Result<Response<v1::ChangeResponse>, Status> {
         let (caller, mut requests) = (self.caller(&request)?, request.into_inner());
         let wanted = async {
-            let (mut documents, mut received) = (Vec::new(), self.memory.begin());
+            let (mut sent, mut received) = (SentUpsert::default(), self.memory.begin());
             while let Some(request) = received.next(requests.message()).await? {
                 caller.check_still()?;
                 validate::upsert_request(&request)?;
-                for document in request.documents {
-                    received.hold(bytes_of(&document))?;
-                    // Parsed again when the change is made: what waits is kept as it came.
-                    parse_metadata(&document).map_err(|problem| {
-                        let number = documents.len();
-                        Status::invalid_argument(format!("document {number}: `metadata_json`: {problem}"))
-                    })?;
-                    documents.push(document);
-                }
+                sent.add(request, &mut received)?;
             }
             Ok(Wanted {
-                change: WantedChange::Upsert(documents),
-                held: received.into_held(),
+                change: sent.into_change(),
+                received,
             })
         };
         self.make_for(&caller, "Index.Upsert", wanted.await).await
@@ -163,7 +145,7 @@ impl Index for IndexService {
             }
             Ok(Wanted {
                 change: WantedChange::Delete(keys),
-                held: received.into_held(),
+                received,
             })
         };
         self.make_for(&caller, "Index.Delete", wanted.await).await

@@ -45,6 +45,16 @@ pub(super) fn status(error: &Error) -> Status {
     }
 }
 
+/// The same where clients have sent the vectors: one that cannot be indexed is theirs to mend.
+pub(super) fn refused_vector(error: &Error) -> Status {
+    match error {
+        Error::Row(_) => Status::invalid_argument(format!("`vectors`: {error}; nothing was changed")),
+        // A context that the index's vectors do not have.
+        Error::Context(_) => Status::failed_precondition(format!("`context`: {error}; nothing was changed")),
+        _ => status(error),
+    }
+}
+
 /// Whether the disk, or the user's quota of it, is full.
 fn is_full(error: &Error) -> bool {
     match error {

@@ -1,34 +1,37 @@
 //! The thread that makes the changes, one after another: what a change costs is CPU time, and two at once would only
-//! prepare their publications twice.
+//! prepare their publications twice. Calls that come while one is made, or within some milliseconds, are made together.
 
+use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use dyad_command::JobCancellation;
 use dyad_corpus::PassageContext;
 use dyad_files::space::free_space;
 use dyad_index::Snapshot;
-use dyad_index::manifest::{self, Manifest};
+use dyad_index::manifest;
 use dyad_proto::service::HeldBytes;
 use dyad_proto::v1;
 use tokio::sync::oneshot;
+use tonic::{Code, Status};
 
+use super::gathered::{ChangeCall, GatheredCalls, WantedChange, joined, replies};
+use super::given::GivenVectors;
 use super::sent::SentDocuments;
-use crate::change::{
-    ChangeOutcome, DeleteConfig, Operation, Passages, UpsertConfig, delete_documents, select_mergeable, upsert_after,
-};
+use super::status::{refused_vector, status};
+use super::upkeep::{Upkeep, UpkeepConfig};
+use crate::change::{ChangeOutcome, DeleteConfig, Operation, Passages, UpsertConfig, delete_documents, upsert_after};
 use crate::control::{JobControl, Silent};
 use crate::error::Error;
 use crate::publish::check_model;
-use crate::source::{RemoteConfig, RemoteSource, VectorSource as _};
+use crate::source::{RemoteConfig, RemoteSource, VectorSource};
 
-/// Changes that may wait for their turn.
-const WAITING: usize = 16;
-
-/// Shards to merge from which it is worth a warning.
-const MANY_SHARDS: usize = 32;
+/// Calls that may wait for their turn.
+const WAITING: usize = 1_024;
+/// Calls of other kinds that are set aside while calls are gathered.
+const SET_ASIDE: usize = 64;
 /// How long a generation is kept open for a change that may follow.
 const KEPT_OPEN: Duration = Duration::from_millis(250);
 
@@ -37,40 +40,22 @@ const KEPT_OPEN: Duration = Duration::from_millis(250);
 pub struct ChangeWorkerConfig {
     /// The index's directory.
     pub index: PathBuf,
-    /// URL of the encoder service.
-    pub encoder: String,
+    /// URL of the encoder service; none where all documents come with their vectors.
+    pub encoder: Option<String>,
     /// How to use it.
     pub remote: RemoteConfig,
     /// Threads of the graph's build.
     pub threads: usize,
-}
-
-/// A change that a client asks for, and the memory that it holds until it is made.
-#[derive(Debug)]
-pub(super) struct Wanted {
-    pub(super) change: WantedChange,
-    pub(super) held: HeldBytes,
-}
-
-/// What is to be changed.
-#[derive(Debug)]
-pub(super) enum WantedChange {
-    /// Documents to add or replace, whose metadata are valid.
-    Upsert(Vec<v1::Document>),
-    /// Keys of documents to delete.
-    Delete(Vec<String>),
-}
-
-struct ChangeJob {
-    wanted: Wanted,
-    cancel: JobCancellation,
-    reply: oneshot::Sender<Result<ChangeOutcome, Error>>,
+    /// How long the first of several calls waits for others.
+    pub gather: Duration,
+    /// How the index is kept small.
+    pub upkeep: UpkeepConfig,
 }
 
 /// Makes changes on a thread of its own. Clones share it; it ends with the last of them.
 #[derive(Debug, Clone)]
 pub struct ChangeWorker {
-    jobs: SyncSender<ChangeJob>,
+    calls: SyncSender<ChangeCall>,
 }
 
 /// Cancels a change whose client has gone.
@@ -83,25 +68,45 @@ impl Drop for CancelChangeOnDrop {
 }
 
 impl ChangeWorker {
-    /// Checks that the index can be opened and that the encoder service has its model, and starts the thread. Blocks.
+    /// Checks that the index can be opened and that the encoder service has its model, and starts the threads. Blocks.
     pub fn start(config: ChangeWorkerConfig) -> Result<Self, Error> {
         drop(Snapshot::open(&config.index)?);
-        let source = RemoteSource::connect(&config.encoder, config.remote.clone(), &JobCancellation::new())?;
-        check_model(&config.index, source.model())?;
-        drop(source);
-        let (jobs, received) = sync_channel(WAITING);
+        if let Some(url) = &config.encoder {
+            let source = RemoteSource::connect(url, config.remote.clone(), &JobCancellation::new())?;
+            check_model(&config.index, source.model())?;
+        }
+        let upkeep = Upkeep::start(&config.index, &config.upkeep, config.threads)?;
+        upkeep.wake();
+        let (calls, received) = sync_channel(WAITING);
+        let thread = ChangeThread {
+            config,
+            received,
+            set_aside: VecDeque::new(),
+            known: None,
+            upkeep,
+        };
         std::thread::Builder::new()
             .name("dyad-changes".to_owned())
-            .spawn(move || run(&config, &received))?;
-        Ok(Self { jobs })
+            .spawn(move || thread.run())?;
+        Ok(Self { calls })
     }
 
     /// Makes a change; none where too many wait, or the thread has ended. The change is cancelled when the future is
-    /// dropped.
-    pub(super) async fn make(&self, wanted: Wanted) -> Option<Result<ChangeOutcome, Error>> {
+    /// dropped, unless it is made together with others.
+    pub(super) async fn make(
+        &self,
+        change: WantedChange,
+        held: HeldBytes,
+    ) -> Option<Result<v1::ChangeResponse, Status>> {
         let (cancel, (reply, made)) = (JobCancellation::new(), oneshot::channel());
         let guard = CancelChangeOnDrop(cancel.clone());
-        match self.jobs.try_send(ChangeJob { wanted, cancel, reply }) {
+        let call = ChangeCall {
+            change,
+            held,
+            cancel,
+            reply,
+        };
+        match self.calls.try_send(call) {
             Ok(()) => {}
             Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => return None,
         }
@@ -111,103 +116,167 @@ impl ChangeWorker {
     }
 }
 
-fn run(config: &ChangeWorkerConfig, jobs: &Receiver<ChangeJob>) {
-    // Opening all shards would be most of the work of a small change. It is not kept for long: `gc` and `purge` leave
-    // an open generation.
-    let (mut known, mut debt) = (None, MergeDebt::default());
-    loop {
-        let job = match &known {
-            Some(_) => jobs.recv_timeout(KEPT_OPEN),
-            None => jobs.recv().map_err(RecvTimeoutError::from),
-        };
-        let ChangeJob {
-            wanted: Wanted { change, held },
-            cancel,
-            reply,
-        } = match job {
-            Ok(job) => job,
-            Err(RecvTimeoutError::Timeout) => {
-                known = None;
-                continue;
+/// What the thread has.
+struct ChangeThread {
+    config: ChangeWorkerConfig,
+    received: Receiver<ChangeCall>,
+    /// Calls that came before others were made, and are of another kind.
+    set_aside: VecDeque<ChangeCall>,
+    /// Opening all shards would be most of the work of a small change. It is not kept for long: `gc` and `purge` leave
+    /// an open generation.
+    known: Option<Snapshot>,
+    upkeep: Upkeep,
+}
+
+impl ChangeThread {
+    fn run(mut self) {
+        loop {
+            match self.next() {
+                Ok(first) => {
+                    let gathered = self.gather(first);
+                    self.make(gathered);
+                }
+                Err(RecvTimeoutError::Timeout) => self.known = None,
+                Err(RecvTimeoutError::Disconnected) => return,
             }
-            Err(RecvTimeoutError::Disconnected) => return,
+        }
+    }
+
+    /// The call that has waited longest.
+    fn next(&mut self) -> Result<ChangeCall, RecvTimeoutError> {
+        if let Some(call) = self.set_aside.pop_front() {
+            return Ok(call);
+        }
+        match &self.known {
+            Some(_) => self.received.recv_timeout(KEPT_OPEN),
+            None => self.received.recv().map_err(RecvTimeoutError::from),
+        }
+    }
+
+    /// That call, and others that can be made together with it.
+    fn gather(&mut self, first: ChangeCall) -> GatheredCalls {
+        let mut gathered = GatheredCalls::begin(first);
+        for call in std::mem::take(&mut self.set_aside) {
+            if let Err(other) = gathered.join(call) {
+                self.set_aside.push_back(other);
+            }
+        }
+        let until = Instant::now() + self.config.gather;
+        while gathered.has_room() && self.set_aside.len() < SET_ASIDE {
+            let left = until.saturating_duration_since(Instant::now());
+            let Ok(call) = self.received.recv_timeout(left) else {
+                break;
+            };
+            if let Err(other) = gathered.join(call) {
+                self.set_aside.push_back(other);
+            }
+        }
+        gathered
+    }
+
+    /// Makes the calls as one change. Where that is refused, each is made by itself, so that no call fails for what
+    /// another one has brought.
+    fn make(&mut self, gathered: GatheredCalls) {
+        let (gone, calls): (Vec<ChangeCall>, Vec<ChangeCall>) =
+            gathered.calls.into_iter().partition(|call| call.cancel.is_cancelled());
+        drop(gone);
+        if calls.is_empty() {
+            return;
+        }
+        let made = self.make_together(&calls);
+        match made {
+            Ok(replies) => {
+                for (call, reply) in calls.into_iter().zip(replies) {
+                    answer(call, Ok(reply));
+                }
+            }
+            Err(status) if calls.len() > 1 && is_of_one_call(&status) => self.make_each(calls),
+            Err(status) => {
+                for call in calls {
+                    answer(call, Err(status.clone()));
+                }
+            }
+        }
+    }
+
+    /// Makes calls one after another, until one fails for what all would fail for.
+    fn make_each(&mut self, calls: Vec<ChangeCall>) {
+        let mut failure = None;
+        for call in calls {
+            let made = match &failure {
+                Some(status) => Err(Status::clone(status)),
+                None => self.make_together(std::slice::from_ref(&call)),
+            };
+            if let Err(status) = &made
+                && matches!(
+                    status.code(),
+                    Code::Unavailable | Code::DeadlineExceeded | Code::ResourceExhausted
+                )
+            {
+                failure = Some(status.clone());
+            }
+            let only = |mut replies: Vec<v1::ChangeResponse>| replies.pop().unwrap_or_default();
+            answer(call, made.map(only));
+        }
+    }
+
+    /// What each of these calls came to, made as one change.
+    fn make_together(&mut self, calls: &[ChangeCall]) -> Result<Vec<v1::ChangeResponse>, Status> {
+        let never = JobCancellation::new();
+        let cancel = match calls {
+            [only] => &only.cancel,
+            _ => &never,
         };
         let control = JobControl {
             progress: &Silent,
-            cancel: &cancel,
+            cancel,
         };
-        let make = || make(config, known.as_ref(), change, control);
-        let made = if cancel.is_cancelled() {
-            Err(Error::Cancelled)
-        } else {
-            caught(make)
-        };
-        drop(held);
+        let changes: Vec<&WantedChange> = calls.iter().map(|call| &call.change).collect();
+        let change = joined(&changes);
+        let made = caught(|| make(&self.config, self.known.as_ref(), change, control));
         match &made {
             Ok(ChangeOutcome {
                 manifest: Some(manifest),
                 change,
                 ..
             }) => {
-                tracing::info!(generation = manifest.generation, ?change, "published");
-                debt.tell(manifest);
+                let (generation, calls) = (manifest.generation, calls.len());
+                tracing::info!(generation, calls, ?change, "published");
+                self.upkeep.wake();
             }
             Ok(_) => {}
             Err(error) => tracing::warn!(%error, "a change was not made"),
         }
-        // The client may have gone.
-        let _ = reply.send(made);
         // The next change begins with this generation; one that cannot be opened is told by the next change.
-        known = Snapshot::open_after(&config.index, known.as_ref()).ok();
+        self.known = Snapshot::open_after(&self.config.index, self.known.as_ref()).ok();
+        made.map(|outcome| replies(&changes, &outcome))
     }
 }
 
-/// Warns of shards that should be merged: each makes every search and every change longer.
-#[derive(Default)]
-struct MergeDebt {
-    /// Shards of which it was warned last.
-    told: usize,
+/// Whether a failure may be due to one of several calls.
+fn is_of_one_call(status: &Status) -> bool {
+    !matches!(
+        status.code(),
+        Code::ResourceExhausted | Code::DeadlineExceeded | Code::Aborted
+    )
 }
 
-impl MergeDebt {
-    /// Whether this many shards are worth a warning: many, and twice as many as in the last one.
-    fn is_news(&mut self, shards: usize) -> bool {
-        // Less was merged meanwhile: the next warning comes as early as the first one.
-        if shards < self.told / 2 {
-            self.told = 0;
-        }
-        let is_news = shards >= MANY_SHARDS.max(2 * self.told);
-        if is_news {
-            self.told = shards;
-        }
-        is_news
-    }
-
-    fn tell(&mut self, manifest: &Manifest) {
-        let shards: usize = select_mergeable(&manifest.shards, u64::MAX, false)
-            .iter()
-            .map(Vec::len)
-            .sum();
-        if self.is_news(shards) {
-            let generation = manifest.generation;
-            tracing::warn!(
-                generation,
-                shards,
-                "many small shards make searches and changes longer: run `dyad-indexer merge`, then `dyad-indexer gc`"
-            );
-        }
-    }
+fn answer(call: ChangeCall, made: Result<v1::ChangeResponse, Status>) {
+    let ChangeCall { reply, held, .. } = call;
+    drop(held);
+    // The client may have gone.
+    let _ = reply.send(made);
 }
 
 /// A panic must not end the thread: every later change would be refused.
-fn caught<T>(change: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+fn caught<T>(change: impl FnOnce() -> Result<T, Status>) -> Result<T, Status> {
     catch_unwind(AssertUnwindSafe(change)).unwrap_or_else(|panic| {
         let message = panic
             .downcast_ref::<String>()
             .map(String::as_str)
             .or(panic.downcast_ref::<&str>().copied());
         tracing::error!(message, "a change panicked");
-        Err(Error::Panicked)
+        Err(status(&Error::Panicked))
     })
 }
 
@@ -216,43 +285,69 @@ fn make(
     known: Option<&Snapshot>,
     change: WantedChange,
     control: JobControl<'_>,
-) -> Result<ChangeOutcome, Error> {
+) -> Result<ChangeOutcome, Status> {
+    let of_error = |error: Error| status(&error);
     match change {
         WantedChange::Delete(keys) => {
             let deleted = DeleteConfig {
                 index: &config.index,
                 known,
                 passages: false,
+                named_missing: usize::MAX,
                 dry_run: false,
             };
-            delete_documents(&deleted, &keys, control)
+            delete_documents(&deleted, &keys, control).map_err(of_error)
         }
         WantedChange::Upsert(documents) => {
-            let context = PassageContext::of_stored(manifest::current(&config.index)?.context.as_deref());
-            let context = context.map_err(std::io::Error::other)?;
-            let remote = RemoteConfig {
-                context,
-                ..config.remote.clone()
+            let Some(url) = &config.encoder else {
+                let advice = "send `vectors` and `fingerprint`, or start the server with `--encoder URL`";
+                return Err(Status::failed_precondition(format!(
+                    "this server has no encoder service: {advice}"
+                )));
             };
-            let mut source = RemoteSource::connect(&config.encoder, remote, control.cancel)?;
-            let upserted = UpsertConfig {
-                passages: Passages::None,
-                index: config.index.clone(),
-                operation: Operation::Upsert,
-                threads: config.threads,
-                queries: None,
-                dry_run: false,
-                free_space,
-            };
-            upsert_after(
-                &upserted,
-                known,
-                &mut SentDocuments::new(documents),
-                &mut source,
-                control,
-            )
+            let mut source = encoder_of(config, url, control).map_err(of_error)?;
+            upsert(config, known, documents, &mut source, control).map_err(of_error)
+        }
+        WantedChange::UpsertVectors {
+            origin,
+            documents,
+            vectors,
+        } => {
+            let current = manifest::current(&config.index).map_err(|error| status(&error.into()))?;
+            let mut source = GivenVectors::new(&origin, vectors, &current)?;
+            upsert(config, known, documents, &mut source, control).map_err(|error| refused_vector(&error))
         }
     }
+}
+
+/// The encoder service, which embeds documents in the context that the vectors of the index have.
+fn encoder_of(config: &ChangeWorkerConfig, url: &str, control: JobControl<'_>) -> Result<RemoteSource, Error> {
+    let current = manifest::current(&config.index)?;
+    let context = PassageContext::of_stored(current.context.as_deref()).map_err(std::io::Error::other)?;
+    let remote = RemoteConfig {
+        context,
+        ..config.remote.clone()
+    };
+    RemoteSource::connect(url, remote, control.cancel)
+}
+
+fn upsert(
+    config: &ChangeWorkerConfig,
+    known: Option<&Snapshot>,
+    documents: Vec<v1::Document>,
+    source: &mut dyn VectorSource,
+    control: JobControl<'_>,
+) -> Result<ChangeOutcome, Error> {
+    let upserted = UpsertConfig {
+        passages: Passages::None,
+        index: config.index.clone(),
+        operation: Operation::Upsert,
+        threads: config.threads,
+        queries: None,
+        dry_run: false,
+        free_space,
+    };
+    upsert_after(&upserted, known, &mut SentDocuments::new(documents), source, control)
 }
 
 #[cfg(test)]
@@ -260,22 +355,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shards_to_merge_are_told_once_they_have_doubled() {
-        let mut debt = MergeDebt::default();
-        let told: Vec<usize> = (0..300).chain(20..40).filter(|shards| debt.is_news(*shards)).collect();
-        assert_eq!(told, [32, 64, 128, 256, 32]);
-    }
-
-    #[test]
     fn a_change_that_panics_is_an_error() {
-        assert!(matches!(
-            caught(|| Ok::<_, Error>(vec![0; 3].swap_remove(3))),
-            Err(Error::Panicked)
-        ));
+        let panicked = caught(|| Ok::<_, Status>(vec![0; 3].swap_remove(3)));
+        assert_eq!(panicked.unwrap_err().code(), Code::Internal);
         assert!(matches!(caught(|| Ok(3)), Ok(3)));
-        assert!(matches!(
-            caught(|| Err::<(), _>(Error::Contended)),
-            Err(Error::Contended)
-        ));
+        let contended = caught(|| Err::<(), _>(status(&Error::Contended)));
+        assert_eq!(contended.unwrap_err().code(), Code::Aborted);
     }
 }

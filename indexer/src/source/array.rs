@@ -206,7 +206,7 @@ fn refused(path: &Path, error: NpyError) -> Error {
 }
 
 /// Scales a row to length 1; rows without a direction are left to the check that all vectors pass.
-fn normalise(row: &mut [f32]) {
+pub(crate) fn normalise(row: &mut [f32]) {
     let length = row
         .iter()
         .map(|value| f64::from(*value) * f64::from(*value))

@@ -36,6 +36,7 @@ use dyad_command::JobCancellation;
 use dyad_corpus::{Document, Located, PassageContext};
 use dyad_index::ModelRecord;
 
+pub(crate) use array::normalise;
 pub use array::{ArraySource, DeclaredModel};
 pub use batch::{Corpus, DocumentBatch, UncheckedBatch};
 pub use file::FileSource;

@@ -54,7 +54,7 @@ impl Pushing {
             change: None,
             shards,
         };
-        manifest::publish(self.path(), &manifest, &self.lock()).unwrap();
+        manifest::publish(self.path(), &manifest, &[], &self.lock()).unwrap();
     }
 
     fn shard(&self, id: &str) -> ShardEntry {

@@ -189,7 +189,7 @@ fn texts_of_another_shard_are_noticed() {
     }
     mixed.generation = 2;
     let lock = dyad_index::storage::WriteLock::acquire(&fixture.index()).unwrap();
-    dyad_index::manifest::publish(&fixture.index(), &mixed, &lock).unwrap();
+    dyad_index::manifest::publish(&fixture.index(), &mixed, &[], &lock).unwrap();
     let found = problems(&fixture);
     assert_named(&found, &["text", "document 0: expected key `doc-"]);
     assert_named(&found, &["documents differ from the vectors' keys"]);

@@ -251,6 +251,7 @@ impl Fixture {
         MergeConfig {
             index: self.index(),
             all,
+            candidates: dyad_indexer::change::MergeCandidates::default(),
             rebuild: false,
             language: None,
             max_documents: 10_000,

@@ -247,6 +247,7 @@ impl LateLife {
                     index: &index,
                     known: None,
                     passages: true,
+                    named_missing: dyad_indexer::change::MissingKeys::NAMED,
                     dry_run: false,
                 };
                 delete_documents(&config, &[key], JobControl::silent()).unwrap();

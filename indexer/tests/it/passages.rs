@@ -242,6 +242,7 @@ fn passages_that_others_change_meanwhile_are_those_of_the_generation_that_is_cha
         index: &index,
         known: None,
         passages: true,
+        named_missing: dyad_indexer::change::MissingKeys::NAMED,
         dry_run: false,
     };
     delete_documents(&config, &document("a"), JobControl::silent()).unwrap();

@@ -40,6 +40,7 @@ impl IndexClient {
             let some = messages(documents, bytes_of, MAX_ENCODE_BYTES);
             let requests = some.into_iter().map(|some| v1::UpsertRequest {
                 documents: some.to_vec(),
+                ..v1::UpsertRequest::default()
             });
             let (mut inner, requests) = (self.inner.clone(), requests.collect::<Vec<_>>());
             let mut request = Request::new(tokio_stream::iter(requests));

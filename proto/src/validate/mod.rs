@@ -89,7 +89,42 @@ pub fn upsert_request(request: &v1::UpsertRequest) -> Result<(), Violations> {
     for (number, document) in request.documents.iter().enumerate().take(limits::MAX_CHANGED) {
         changed_document(&mut check, &format!("documents[{number}]"), document);
     }
+    given_vectors(&mut check, request);
     check.done()
+}
+
+/// The vectors of documents to add or replace.
+fn given_vectors(check: &mut Check, request: &v1::UpsertRequest) {
+    let (documents, vectors) = (request.documents.len(), request.vectors.len());
+    if vectors == 0 {
+        for (name, value) in [("fingerprint", &request.fingerprint), ("context", &request.context)] {
+            if !value.is_empty() {
+                check.fail(name, "expected none without `vectors`");
+            }
+        }
+        return;
+    }
+    if vectors != documents {
+        let expected = format!("expected as many as `documents`, {documents}, got {vectors}");
+        check.fail("vectors", expected);
+    }
+    if request.fingerprint.is_empty() {
+        check.fail(
+            "fingerprint",
+            "expected that of the model that made `vectors`, got none",
+        );
+    }
+    for (number, vector) in request.vectors.iter().enumerate().take(limits::MAX_CHANGED) {
+        let at = format!("vectors[{number}].");
+        vector.check_fields(check, &at);
+        if let Some(position) = vector.values.iter().position(|value| !value.is_finite()) {
+            let value = vector.values[position];
+            check.fail(
+                format!("{at}values[{position}]"),
+                format!("expected a finite number, got {value}"),
+            );
+        }
+    }
 }
 
 /// A document to add or replace.

@@ -226,7 +226,7 @@ pub(crate) fn write_linked_index(
         change: None,
         shards,
     };
-    manifest::publish(index, &manifest, &lock).unwrap();
+    manifest::publish(index, &manifest, &[], &lock).unwrap();
 }
 
 /// A searcher over a fresh index.

@@ -35,7 +35,7 @@ pub(crate) fn write_scaled_index(index: &Path, documents: &[(String, String)], s
         logit_scale: Some(scale),
         ..first
     };
-    manifest::publish(index, &scaled, &WriteLock::acquire(index).unwrap()).unwrap();
+    manifest::publish(index, &scaled, &[], &WriteLock::acquire(index).unwrap()).unwrap();
 }
 
 fn hybrid(k: u32) -> v1::SearchRequest {

@@ -217,6 +217,7 @@ impl SearchableIndex for OpenIndex {
         let config = MergeConfig {
             index: self.index.clone(),
             all,
+            candidates: dyad_indexer::change::MergeCandidates::default(),
             rebuild: false,
             language: None,
             max_documents,

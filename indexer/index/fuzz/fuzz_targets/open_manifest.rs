@@ -68,7 +68,7 @@ fn reads_as_written(index: &Path, read: Manifest) {
     }
     let lock = WriteLock::acquire(index).expect("no other writer");
     let next = Manifest { generation: 2, ..read };
-    manifest::publish(index, &next, &lock).expect("what was read can be published");
+    manifest::publish(index, &next, &[], &lock).expect("what was read can be published");
     assert_eq!(manifest::current(index).expect("what was published can be read"), next);
     let _ = manifest::point_to(index, 1, &lock);
     let _ = manifest::current(index);

@@ -10,6 +10,7 @@
 //! | `question_notes.rs` | notes on words of a question that an index does not analyse |
 //! | `writer.rs` | one segment, in which document `i` is node `i` of the vectors |
 //! | `parts.rs` | the merge of what was written within a limit of memory |
+//! | `unsynced.rs` | a directory whose files are made durable later, all at once |
 //! | `reader.rs` | stored fields |
 //! | `read_only.rs` | a directory without locks and writes, for reading |
 //! | `statistics.rs` | document count, lengths and document frequencies over all shards |
@@ -68,6 +69,7 @@ mod schema;
 mod snippet;
 mod statistics;
 mod terms_of;
+mod unsynced;
 mod updates;
 mod wand;
 mod weighed;

@@ -5,14 +5,14 @@ use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use dyad_files::sync_dir;
-use tantivy::directory::MmapDirectory;
+use dyad_files::sync_paths;
 use tantivy::{Index, SingleSegmentIndexWriter, TantivyDocument};
 
 use super::analyzer::{Analyzer, counting_analyzer};
 use super::lengths::{LengthsWriter, TermCount};
 use super::parts::merge;
 use super::schema::{Fields, schema_by};
+use super::unsynced::UnsyncedDirectory;
 use super::words::LongWords;
 use super::{facts, text_error};
 use crate::error::Result;
@@ -78,7 +78,7 @@ fn begin(
 ) -> Result<(SingleSegmentIndexWriter, Fields)> {
     fs_err::create_dir_all(dir)?;
     let failed = text_error(dir);
-    let directory = MmapDirectory::open(dir).map_err(|error| failed(error.into()))?;
+    let directory = UnsyncedDirectory::open(dir).map_err(&failed)?;
     let (schema, fields) = schema_by(Analyzer::Of(language));
     let tokenizers = tantivy::tokenizer::TokenizerManager::default();
     tokenizers.register(
@@ -223,14 +223,16 @@ impl TextWriter {
             fs_err::remove_dir_all(parts(&path))?;
         }
         self.lengths.write(&path)?;
+        let mut written = Vec::new();
         for entry in fs_err::read_dir(&path)? {
             let entry = entry?;
             if entry.file_type()?.is_file() {
                 // tantivy keeps some of its files to the user who wrote them; a searcher may be another one.
                 fs_err::set_permissions(entry.path(), Permissions::from_mode(0o644))?;
-                fs_err::File::open(entry.path())?.sync_all()?;
+                written.push(entry.path());
             }
         }
-        Ok(sync_dir(&path)?)
+        written.push(path);
+        Ok(sync_paths(&written)?)
     }
 }

@@ -25,16 +25,17 @@ fn marked_generation(name: &str) -> Option<u64> {
     (mark_name(generation) == name).then_some(generation)
 }
 
-/// Marks a generation that is about to be published.
+/// Marks a generation that is about to be published. The caller makes the index's directory durable before the
+/// manifest has its name.
 pub(super) fn begin(index: &Path, generation: u64) -> Result<()> {
     fs_err::File::create(index.join(mark_name(generation)))?;
-    Ok(sync_dir(index)?)
+    Ok(())
 }
 
-/// Removes the mark once `CURRENT` names the generation.
+/// Removes the mark once `CURRENT` names the generation. This is durable before `CURRENT` moves again: the next publish
+/// makes the directory durable with its own mark, and everything else settles first.
 pub(super) fn end(index: &Path, generation: u64) -> Result<()> {
-    remove(&index.join(mark_name(generation)))?;
-    Ok(sync_dir(index)?)
+    remove(&index.join(mark_name(generation)))
 }
 
 fn remove(path: &Path) -> Result<()> {

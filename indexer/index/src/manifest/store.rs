@@ -1,9 +1,9 @@
 //! Loads and publishes manifests, and moves the `CURRENT` pointer.
 
-use std::io::ErrorKind;
-use std::path::Path;
+use std::io::{ErrorKind, Write as _};
+use std::path::{Path, PathBuf};
 
-use dyad_files::{sync_dir, write_atomic};
+use dyad_files::{AtomicFile, sync_dir};
 
 use super::intent::{self, generations};
 use super::newest::{newest_removed, note_number};
@@ -144,13 +144,23 @@ pub fn next_generation(index: &Path, lock: &WriteLock) -> Result<u64> {
 
 /// Writes a manifest of the number that [`next_generation`] has returned, and points `CURRENT` at it. The lock proves
 /// that no other process does. A process that ends in between leaves a manifest that is no generation: [`generations`]
-/// and [`load`] ignore it, and [`settle`](super::settle) removes it.
-pub fn publish(index: &Path, manifest: &Manifest, _lock: &WriteLock) -> Result<()> {
+/// and [`load`] ignore it, and [`settle`](super::settle) removes it. `written` are files and directories of the
+/// generation that may not be durable yet: they are before the manifest has its name.
+pub fn publish(index: &Path, manifest: &Manifest, written: &[PathBuf], _lock: &WriteLock) -> Result<()> {
     let bytes = serde_json::to_vec_pretty(manifest).map_err(std::io::Error::from)?;
     intent::begin(index, manifest.generation)?;
-    write_atomic(&index.join(manifest_name(manifest.generation)), &bytes)?;
+    put_manifest(index, manifest.generation, &bytes, written)?;
     point(index, manifest.generation)?;
     intent::end(index, manifest.generation)
+}
+
+/// Writes the manifest of a generation that is marked, once its mark and what else was written are durable. Its name is
+/// durable before `CURRENT` is moved.
+fn put_manifest(index: &Path, generation: u64, bytes: &[u8], written: &[PathBuf]) -> Result<()> {
+    let mut file = AtomicFile::create(&index.join(manifest_name(generation)))?;
+    file.write_all(bytes)?;
+    let before: Vec<&Path> = written.iter().map(PathBuf::as_path).chain([index]).collect();
+    Ok(file.rename_after(&before)?)
 }
 
 /// Points `CURRENT` at a generation that is on disk and was published.
@@ -179,10 +189,9 @@ pub fn remove(index: &Path, generation: u64, lock: &WriteLock) -> Result<bool> {
 fn point(index: &Path, generation: u64) -> Result<()> {
     read(index, generation)?;
     let manifest = fs_err::read(index.join(manifest_name(generation)))?;
-    Ok(write_atomic(
-        &index.join(POINTER),
-        pointer_to(generation, &manifest).as_bytes(),
-    )?)
+    let mut file = AtomicFile::create(&index.join(POINTER))?;
+    file.write_all(pointer_to(generation, &manifest).as_bytes())?;
+    Ok(file.commit_after(&[index])?)
 }
 
 /// Publishes a generation that was published elsewhere under the same number, by the bytes of its manifest, whose files
@@ -198,7 +207,7 @@ pub fn adopt(index: &Path, bytes: &[u8], lock: &WriteLock) -> Result<Manifest> {
         }
     } else {
         intent::begin(index, manifest.generation)?;
-        write_atomic(&path, bytes)?;
+        put_manifest(index, manifest.generation, bytes, &[])?;
     }
     point(index, manifest.generation)?;
     intent::end(index, manifest.generation)?;

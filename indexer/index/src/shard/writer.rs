@@ -133,7 +133,7 @@ fn check(input: &ShardInput<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Writes the file and makes its bytes durable; the caller makes its name durable.
+/// Writes the file; the caller makes its bytes and its name durable.
 pub fn write(path: &Path, input: &ShardInput<'_>) -> Result<()> {
     check(input)?;
     let mut file = Blocks {
@@ -173,7 +173,6 @@ pub fn write(path: &Path, input: &ShardInput<'_>) -> Result<()> {
     let mut file = file.finish()?;
     file.seek(SeekFrom::Start(0))?;
     file.write_all(&header.to_bytes())?;
-    file.sync_all()?;
     Ok(())
 }
 

@@ -63,7 +63,7 @@ impl Place {
             change: None,
             shards,
         };
-        manifest::publish(&index, &manifest, &WriteLock::acquire(&index).unwrap()).unwrap();
+        manifest::publish(&index, &manifest, &[], &WriteLock::acquire(&index).unwrap()).unwrap();
         push(&index, &self.remote("memory://wiki"), &PushOptions::default(), &Never)
             .await
             .unwrap();
