@@ -108,7 +108,7 @@ impl GatheredCalls {
     }
 
     /// Takes a call in, or gives it back where it is of another kind or too large.
-    pub(super) fn join(&mut self, call: ChangeCall) -> Result<(), ChangeCall> {
+    pub(super) fn join(&mut self, call: ChangeCall) -> Option<ChangeCall> {
         let records = self.records + call.change.records();
         let bytes = self.bytes + call.change.bytes();
         let is_like = self
@@ -116,11 +116,11 @@ impl GatheredCalls {
             .first()
             .is_some_and(|first| first.change.is_like(&call.change));
         if !is_like || records > MOST_RECORDS || bytes > MOST_BYTES {
-            return Err(call);
+            return Some(call);
         }
         (self.records, self.bytes) = (records, bytes);
         self.calls.push(call);
-        Ok(())
+        None
     }
 }
 
@@ -269,17 +269,19 @@ mod tests {
     #[test]
     fn calls_of_one_kind_are_gathered_up_to_a_bound() {
         let mut gathered = GatheredCalls::begin(call(delete(&["a"])));
-        assert!(gathered.join(call(upsert(&[("a", "1")]))).is_err());
-        gathered.join(call(delete(&["b"]))).unwrap();
+        assert!(gathered.join(call(upsert(&[("a", "1")]))).is_some());
+        assert!(gathered.join(call(delete(&["b"]))).is_none());
         let many: Vec<String> = (0..MOST_RECORDS).map(|number| number.to_string()).collect();
         assert!(
             gathered
                 .join(call(WantedChange::Delete(many[..MOST_RECORDS - 1].to_vec())))
-                .is_err()
+                .is_some()
         );
-        gathered
-            .join(call(WantedChange::Delete(many[..MOST_RECORDS - 2].to_vec())))
-            .unwrap();
+        assert!(
+            gathered
+                .join(call(WantedChange::Delete(many[..MOST_RECORDS - 2].to_vec())))
+                .is_none()
+        );
         assert!(!gathered.has_room() && gathered.calls.len() == 3);
         let of = |fingerprint: &str| WantedChange::UpsertVectors {
             origin: VectorOrigin {
@@ -290,8 +292,8 @@ mod tests {
             vectors: Vec::new(),
         };
         let mut gathered = GatheredCalls::begin(call(of("a")));
-        assert!(gathered.join(call(of("b"))).is_err(), "of another model");
-        gathered.join(call(of("a"))).unwrap();
+        assert!(gathered.join(call(of("b"))).is_some(), "of another model");
+        assert!(gathered.join(call(of("a"))).is_none());
     }
 
     #[test]

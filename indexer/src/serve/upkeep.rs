@@ -23,9 +23,9 @@ const SMALL: u64 = 4_096;
 /// Generations beyond those that are kept, after which some are removed.
 const SURPLUS: usize = 4;
 /// Pause after a merge that failed: what is wrong with the index may last.
-const PAUSE: Duration = Duration::from_secs(60);
+const PAUSE: Duration = Duration::from_mins(1);
 /// Longest time without a look at the index, which other programs may have changed.
-const LOOK: Duration = Duration::from_secs(60);
+const LOOK: Duration = Duration::from_mins(1);
 
 /// How the index is kept small.
 #[derive(Debug, Clone)]
@@ -65,7 +65,6 @@ pub(super) struct UpkeepCounts {
 pub(super) struct Upkeep {
     wakers: Vec<SyncSender<()>>,
     cancel: JobCancellation,
-    pub(super) counts: Arc<UpkeepCounts>,
 }
 
 impl Drop for Upkeep {
@@ -125,7 +124,7 @@ impl Upkeep {
                 .spawn(move || thread.run(&woken))?;
             wakers.push(waker);
         }
-        Ok(Self { wakers, cancel, counts })
+        Ok(Self { wakers, cancel })
     }
 
     /// Says that the index has changed.

@@ -157,7 +157,7 @@ impl ChangeThread {
     fn gather(&mut self, first: ChangeCall) -> GatheredCalls {
         let mut gathered = GatheredCalls::begin(first);
         for call in std::mem::take(&mut self.set_aside) {
-            if let Err(other) = gathered.join(call) {
+            if let Some(other) = gathered.join(call) {
                 self.set_aside.push_back(other);
             }
         }
@@ -167,7 +167,7 @@ impl ChangeThread {
             let Ok(call) = self.received.recv_timeout(left) else {
                 break;
             };
-            if let Err(other) = gathered.join(call) {
+            if let Some(other) = gathered.join(call) {
                 self.set_aside.push_back(other);
             }
         }

@@ -106,7 +106,7 @@ async fn long_texts_are_cut_between_characters() {
     for most in [15, 65_537] {
         let error = server.client.search(search(most)).await.unwrap_err().to_string();
         assert!(
-            error.contains("`max_text_bytes`: expected 0 for none, or 16 to 65536"),
+            error.contains("`max_text_bytes`: expected 0 for the whole, or 16 to 65536"),
             "{error}"
         );
     }

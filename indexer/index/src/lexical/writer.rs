@@ -232,7 +232,7 @@ impl TextWriter {
                 written.push(entry.path());
             }
         }
-        written.push(path);
+        written.push(path.clone());
         Ok(sync_paths(&written)?)
     }
 }
