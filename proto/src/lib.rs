@@ -10,6 +10,7 @@
 //! | `enums` | words for the values of enums |
 //! | [`vector`] | packing of vectors as bytes |
 //! | [`rules`] | what fields and methods may hold, from the options of the `.proto` files |
+//! | [`json`] | messages as JSON |
 //! | [`limits`] | maxima shared by clients and servers |
 //! | [`pushback`] | the hint of a server that is too busy |
 //! | [`status`] | names of gRPC's statuses |
@@ -23,6 +24,7 @@ pub mod admission;
 pub mod client;
 mod defaults;
 mod enums;
+pub mod json;
 pub mod limits;
 pub mod pushback;
 pub mod rules;

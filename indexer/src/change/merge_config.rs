@@ -6,6 +6,7 @@ use dyad_files::space::FreeSpace;
 use dyad_index::{Snapshot, TextLanguage};
 
 use super::merge_policy::MergeCandidates;
+use crate::graph_build::CertificateSample;
 
 /// Which shards are merged, and how.
 #[derive(Debug, Clone)]
@@ -16,6 +17,8 @@ pub struct MergeConfig {
     pub all: bool,
     /// Without `all`, the shards among which they are looked for.
     pub candidates: MergeCandidates,
+    /// How many questions measure the graphs of new shards.
+    pub sample: CertificateSample,
     /// Builds every graph from nothing, and not from that of the largest shard merged. With `all`, a shard that is
     /// merged with no other is written again too.
     pub rebuild: bool,

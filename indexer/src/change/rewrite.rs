@@ -130,7 +130,8 @@ impl RewriteJob<'_> {
         let questions = held_out(members.iter().map(|member| member.shard))?;
         let graph = job.builder.graph;
         let builder = ShardBuilder {
-            gate: RecallGate::new(questions.as_ref(), base.manifest().min_recall.map(RecallTarget::from)),
+            gate: RecallGate::new(questions.as_ref(), base.manifest().min_recall.map(RecallTarget::from))
+                .with_sample(config.sample),
             ..job.builder
         };
         let largest = members

@@ -74,7 +74,8 @@ pub fn upsert_after(
         model: &model,
         graph,
         language: base.manifest().language,
-        gate: RecallGate::new(questions.as_ref(), base.manifest().min_recall.map(RecallTarget::from)),
+        gate: RecallGate::new(questions.as_ref(), base.manifest().min_recall.map(RecallTarget::from))
+            .with_sample(config.sample),
         control,
     };
     let threads = thread_pool(config.threads)?;

@@ -6,6 +6,7 @@ use dyad_files::space::FreeSpace;
 
 use super::passages::Passages;
 use super::triage::Operation;
+use crate::graph_build::CertificateSample;
 
 /// How a batch of documents is indexed.
 #[derive(Debug, Clone)]
@@ -14,6 +15,8 @@ pub struct UpsertConfig {
     pub index: PathBuf,
     /// What becomes of documents whose keys are in the index.
     pub operation: Operation,
+    /// How many questions measure the graph of a new shard.
+    pub sample: CertificateSample,
     /// Threads of the graph's build.
     pub threads: usize,
     /// Questions by which recall is measured, see [`QuestionVectors::open`](crate::graph_build::QuestionVectors::open);

@@ -15,6 +15,7 @@ use dyad_indexer::change::{
 };
 use dyad_indexer::control::JobControl;
 use dyad_indexer::gc;
+use dyad_indexer::graph_build::CertificateSample;
 use dyad_indexer::plan::ByteSize;
 
 use super::bar::ProgressReporter;
@@ -173,6 +174,7 @@ impl RewriteArguments {
             all,
             rebuild: self.rebuild,
             candidates: MergeCandidates::default(),
+            sample: CertificateSample::Full,
             language: None,
             max_documents: self.max_documents,
             threads: documents::thread_count(self.threads)?,
@@ -225,6 +227,7 @@ fn add(
     } = documents.open(false, &cancel)?;
     let config = UpsertConfig {
         operation,
+        sample: CertificateSample::Full,
         threads: documents.threads()?,
         dry_run: report.dry_run,
         free_space: documents.free_space(),

@@ -184,8 +184,8 @@ fn ground_truth(answered: &AnsweredQuestions<'_>, source: QuerySource, rows: &dy
 /// of far questions.
 pub fn count_searches(n: usize, gate: &RecallGate<'_>) -> u64 {
     let asked = match gate.questions {
-        Some(questions) if !questions.is_empty() => questions.len().min(HELD_OUT),
-        _ => n.min(QUERIES),
+        Some(questions) if !questions.is_empty() => questions.len().min(gate.sample.questions(n, HELD_OUT)),
+        _ => n.min(gate.sample.questions(n, QUERIES)),
     };
     let far = asked.min(FAR_QUESTIONS);
     asked as u64 * (1 + 2 * gate.widths().len() as u64) + far as u64

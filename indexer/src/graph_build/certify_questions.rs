@@ -108,7 +108,8 @@ pub(super) fn ask<'a>(
     let sample = |n: usize, limit: usize| order::sample_numbers(n, limit, seed ^ SAMPLE_SEED).into_iter();
     match gate.questions {
         Some(questions) if !questions.is_empty() => {
-            let asked = sample(questions.len(), HELD_OUT).map(|at| GraphQuestion::of_row(questions.row(at)));
+            let most = gate.sample.questions(distinct.len(), HELD_OUT);
+            let asked = sample(questions.len(), most).map(|at| GraphQuestion::of_row(questions.row(at)));
             (asked.collect(), QuerySource::HeldOut)
         }
         _ => {
@@ -117,8 +118,9 @@ pub(super) fn ask<'a>(
                 vector: Some(number),
                 node: Some(rows.first_with(number)),
             };
+            let most = gate.sample.questions(distinct.len(), QUERIES);
             (
-                sample(distinct.len(), QUERIES).map(document).collect(),
+                sample(distinct.len(), most).map(document).collect(),
                 QuerySource::Documents,
             )
         }

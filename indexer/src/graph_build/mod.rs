@@ -66,7 +66,7 @@ pub use graph_config::GraphConfig;
 pub use initial::InitialGraph;
 pub use pipeline::{BuiltGraph, GraphBuild};
 pub use questions::{HELD_OUT, QuestionVectors};
-pub use recall_gate::{RecallGate, RecallTarget};
+pub use recall_gate::{CertificateSample, RecallGate, RecallTarget};
 pub use repair::{Repaired, repair};
 
 #[cfg(test)]

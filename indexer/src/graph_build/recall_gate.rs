@@ -12,6 +12,31 @@ use crate::error::Error;
 /// Beam widths measured.
 pub const EF_SWEEP: [usize; 11] = [16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512];
 
+/// How many questions measure a graph.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum CertificateSample {
+    /// As many as there are, up to 500 documents.
+    #[default]
+    Full,
+    /// One for every eight documents: of a small shard that will soon be merged, measuring would be most of the work.
+    Small,
+}
+
+/// Least questions of a small sample.
+const LEAST_SAMPLE: usize = 16;
+/// Documents for each of its questions.
+const SAMPLE_STEP: usize = 8;
+
+impl CertificateSample {
+    /// Questions for a shard of `documents`, where there are at most `most`.
+    pub(crate) fn questions(self, documents: usize, most: usize) -> usize {
+        match self {
+            Self::Full => most,
+            Self::Small => (documents / SAMPLE_STEP).max(LEAST_SAMPLE).min(most),
+        }
+    }
+}
+
 /// How a graph is measured, and the recall that it must reach. The default: by its own documents, without a target.
 #[derive(Clone, Copy, Default)]
 pub struct RecallGate<'a> {
@@ -20,6 +45,8 @@ pub struct RecallGate<'a> {
     pub questions: Option<&'a dyn VectorRows>,
     /// The recall that must be reached.
     pub target: Option<RecallTarget>,
+    /// How many questions are asked.
+    pub sample: CertificateSample,
 }
 
 impl std::fmt::Debug for RecallGate<'_> {
@@ -38,7 +65,14 @@ impl<'a> RecallGate<'a> {
         Self {
             questions: questions.map(|questions| questions as &dyn VectorRows),
             target,
+            sample: CertificateSample::Full,
         }
+    }
+
+    /// The same with another number of questions.
+    #[must_use]
+    pub fn with_sample(self, sample: CertificateSample) -> Self {
+        Self { sample, ..self }
     }
 
     /// Number of its questions; 0 where documents serve as such.
@@ -149,6 +183,7 @@ mod tests {
         let gate = |ef| RecallGate {
             questions: None,
             target: Some(RecallTarget::new(0.9, ef).unwrap()),
+            ..RecallGate::default()
         };
         assert_eq!(gate(128).widths(), EF_SWEEP);
         assert_eq!(gate(100).widths().get(5..8), Some([96, 100, 128].as_slice()));

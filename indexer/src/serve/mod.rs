@@ -9,10 +9,14 @@
 //! | `worker.rs` | the thread that makes the changes, one after another |
 //! | `upkeep.rs` | threads that merge shards and remove generations |
 //! | `service.rs` | streams of requests in, one change out |
+//! | `http.rs` | the same as JSON over HTTP, probes and metrics |
+//! | `metrics.rs` | what is counted |
 //! | `status.rs` | errors as gRPC codes |
 
 mod gathered;
 mod given;
+mod http;
+mod metrics;
 mod received;
 mod sent;
 mod service;
@@ -20,6 +24,7 @@ mod status;
 mod upkeep;
 mod worker;
 
+pub use http::IndexRoutes;
 pub use received::CallLimits;
 pub use service::IndexService;
 pub use upkeep::UpkeepConfig;

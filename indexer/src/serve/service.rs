@@ -2,14 +2,17 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
 use dyad_proto::access::Caller;
+use dyad_proto::status::status_name;
 use dyad_proto::v1::index_server::Index;
 use dyad_proto::{v1, validate};
 use serde_json::json;
-use tonic::{Request, Response, Status, Streaming};
+use tonic::{Code, Request, Response, Status, Streaming};
 
 use super::gathered::WantedChange;
+use super::metrics::IndexerMetrics;
 use super::received::{CallLimits, CallMemory, ReceivedCall, refuse_for_now, refuse_unmade};
 use super::sent::SentUpsert;
 use super::worker::ChangeWorker;
@@ -48,17 +51,47 @@ impl IndexService {
         }
     }
 
+    /// What is counted.
+    pub(super) fn metrics(&self) -> &IndexerMetrics {
+        self.changes.metrics()
+    }
+
+    /// The same as `Index.Upsert` with one message.
+    pub(super) async fn upsert_message(
+        &self,
+        request: Request<v1::UpsertRequest>,
+    ) -> Result<Response<v1::ChangeResponse>, Status> {
+        let (caller, request) = (self.caller(&request)?, request.into_inner());
+        let mut pending = PendingUpsert::begin(&self.memory);
+        let wanted = pending.add(&caller, request).map(|()| pending.into_wanted());
+        self.make_for(&caller, "Index.Upsert", wanted).await
+    }
+
+    /// The same as `Index.Delete` with one message.
+    pub(super) async fn delete_message(
+        &self,
+        request: Request<v1::DeleteRequest>,
+    ) -> Result<Response<v1::ChangeResponse>, Status> {
+        let (caller, request) = (self.caller(&request)?, request.into_inner());
+        let mut pending = PendingDelete::begin(&self.memory);
+        let wanted = pending.add(&caller, request).map(|()| pending.into_wanted());
+        self.make_for(&caller, "Index.Delete", wanted).await
+    }
+
     /// Makes a change, and records it.
     async fn make_for(
         &self,
         caller: &Caller,
-        call: &str,
+        call: &'static str,
         wanted: Result<Wanted, Status>,
     ) -> Result<Response<v1::ChangeResponse>, Status> {
+        let began = Instant::now();
         let made = match wanted {
             Ok(wanted) => self.make(wanted).await,
             Err(status) => Err(status),
         };
+        let code = made.as_ref().map_or_else(Status::code, |_| Code::Ok);
+        self.metrics().answered(call, status_name(code), began.elapsed());
         let mut details = json!({"index": &*self.name});
         if let (Ok(made), Some(details)) = (&made, details.as_object_mut()) {
             let v1::ChangeResponse {
@@ -100,6 +133,66 @@ impl IndexService {
     }
 }
 
+/// Documents of a call, so far.
+struct PendingUpsert {
+    sent: SentUpsert,
+    received: ReceivedCall,
+}
+
+impl PendingUpsert {
+    fn begin(memory: &CallMemory) -> Self {
+        Self {
+            sent: SentUpsert::default(),
+            received: memory.begin(),
+        }
+    }
+
+    fn add(&mut self, caller: &Caller, request: v1::UpsertRequest) -> Result<(), Status> {
+        caller.check_still()?;
+        validate::upsert_request(&request)?;
+        self.sent.add(request, &mut self.received)
+    }
+
+    fn into_wanted(self) -> Wanted {
+        Wanted {
+            change: self.sent.into_change(),
+            received: self.received,
+        }
+    }
+}
+
+/// Keys of a call, so far.
+struct PendingDelete {
+    keys: Vec<String>,
+    received: ReceivedCall,
+}
+
+impl PendingDelete {
+    fn begin(memory: &CallMemory) -> Self {
+        Self {
+            keys: Vec::new(),
+            received: memory.begin(),
+        }
+    }
+
+    fn add(&mut self, caller: &Caller, request: v1::DeleteRequest) -> Result<(), Status> {
+        caller.check_still()?;
+        validate::fields(&request)?;
+        for key in request.keys {
+            self.received.hold(key.len())?;
+            self.keys.push(key);
+        }
+        Ok(())
+    }
+
+    fn into_wanted(self) -> Wanted {
+        Wanted {
+            change: WantedChange::Delete(self.keys),
+            received: self.received,
+        }
+    }
+}
+
 /// A change that has been received.
 struct Wanted {
     change: WantedChange,
@@ -114,16 +207,11 @@ impl Index for IndexService {
     ) -> Result<Response<v1::ChangeResponse>, Status> {
         let (caller, mut requests) = (self.caller(&request)?, request.into_inner());
         let wanted = async {
-            let (mut sent, mut received) = (SentUpsert::default(), self.memory.begin());
-            while let Some(request) = received.next(requests.message()).await? {
-                caller.check_still()?;
-                validate::upsert_request(&request)?;
-                sent.add(request, &mut received)?;
+            let mut pending = PendingUpsert::begin(&self.memory);
+            while let Some(request) = pending.received.next(requests.message()).await? {
+                pending.add(&caller, request)?;
             }
-            Ok(Wanted {
-                change: sent.into_change(),
-                received,
-            })
+            Ok(pending.into_wanted())
         };
         self.make_for(&caller, "Index.Upsert", wanted.await).await
     }
@@ -134,19 +222,11 @@ impl Index for IndexService {
     ) -> Result<Response<v1::ChangeResponse>, Status> {
         let (caller, mut requests) = (self.caller(&request)?, request.into_inner());
         let wanted = async {
-            let (mut keys, mut received) = (Vec::new(), self.memory.begin());
-            while let Some(request) = received.next(requests.message()).await? {
-                caller.check_still()?;
-                validate::fields(&request)?;
-                for key in request.keys {
-                    received.hold(key.len())?;
-                    keys.push(key);
-                }
+            let mut pending = PendingDelete::begin(&self.memory);
+            while let Some(request) = pending.received.next(requests.message()).await? {
+                pending.add(&caller, request)?;
             }
-            Ok(Wanted {
-                change: WantedChange::Delete(keys),
-                received,
-            })
+            Ok(pending.into_wanted())
         };
         self.make_for(&caller, "Index.Delete", wanted.await).await
     }

@@ -17,6 +17,7 @@ use crate::change::{MergeCandidates, MergeConfig, SMALL_SHARDS, merge};
 use crate::control::{JobControl, Silent};
 use crate::error::Error;
 use crate::gc::gc;
+use crate::graph_build::CertificateSample;
 
 /// Documents of the largest shard that counts as small: it is merged in about a second.
 const SMALL: u64 = 4_096;
@@ -97,11 +98,13 @@ impl Upkeep {
             ..MergeCandidates::default()
         };
         let mut wakers = Vec::new();
-        for (name, candidates) in [("dyad-merge-small", small), ("dyad-merge-large", large)] {
+        let (few, all) = (CertificateSample::Small, CertificateSample::Full);
+        for (name, candidates, sample) in [("dyad-merge-small", small, few), ("dyad-merge-large", large, all)] {
             let merge_config = MergeConfig {
                 index: index.to_owned(),
                 all: false,
                 candidates,
+                sample,
                 rebuild: false,
                 language: None,
                 max_documents: config.max_documents,

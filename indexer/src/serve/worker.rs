@@ -4,6 +4,7 @@
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::time::{Duration, Instant};
 
@@ -19,12 +20,14 @@ use tonic::{Code, Status};
 
 use super::gathered::{ChangeCall, GatheredCalls, WantedChange, joined, replies};
 use super::given::GivenVectors;
+use super::metrics::IndexerMetrics;
 use super::sent::SentDocuments;
 use super::status::{refused_vector, status};
 use super::upkeep::{Upkeep, UpkeepConfig};
 use crate::change::{ChangeOutcome, DeleteConfig, Operation, Passages, UpsertConfig, delete_documents, upsert_after};
 use crate::control::{JobControl, Silent};
 use crate::error::Error;
+use crate::graph_build::CertificateSample;
 use crate::publish::check_model;
 use crate::source::{RemoteConfig, RemoteSource, VectorSource};
 
@@ -56,6 +59,7 @@ pub struct ChangeWorkerConfig {
 #[derive(Debug, Clone)]
 pub struct ChangeWorker {
     calls: SyncSender<ChangeCall>,
+    metrics: Arc<IndexerMetrics>,
 }
 
 /// Cancels a change whose client has gone.
@@ -75,7 +79,8 @@ impl ChangeWorker {
             let source = RemoteSource::connect(url, config.remote.clone(), &JobCancellation::new())?;
             check_model(&config.index, source.model())?;
         }
-        let upkeep = Upkeep::start(&config.index, &config.upkeep, config.threads)?;
+        let metrics = Arc::new(IndexerMetrics::new());
+        let upkeep = Upkeep::start(&config.index, &config.upkeep, config.threads, &metrics)?;
         upkeep.wake();
         let (calls, received) = sync_channel(WAITING);
         let thread = ChangeThread {
@@ -84,11 +89,17 @@ impl ChangeWorker {
             set_aside: VecDeque::new(),
             known: None,
             upkeep,
+            metrics: Arc::clone(&metrics),
         };
         std::thread::Builder::new()
             .name("dyad-changes".to_owned())
             .spawn(move || thread.run())?;
-        Ok(Self { calls })
+        Ok(Self { calls, metrics })
+    }
+
+    /// What is counted.
+    pub(super) fn metrics(&self) -> &IndexerMetrics {
+        &self.metrics
     }
 
     /// Makes a change; none where too many wait, or the thread has ended. The change is cancelled when the future is
@@ -107,7 +118,7 @@ impl ChangeWorker {
             reply,
         };
         match self.calls.try_send(call) {
-            Ok(()) => {}
+            Ok(()) => drop(self.metrics.waiting.inc()),
             Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => return None,
         }
         let made = made.await.ok();
@@ -126,6 +137,7 @@ struct ChangeThread {
     /// an open generation.
     known: Option<Snapshot>,
     upkeep: Upkeep,
+    metrics: Arc<IndexerMetrics>,
 }
 
 impl ChangeThread {
@@ -177,6 +189,8 @@ impl ChangeThread {
     /// Makes the calls as one change. Where that is refused, each is made by itself, so that no call fails for what
     /// another one has brought.
     fn make(&mut self, gathered: GatheredCalls) {
+        self.metrics.waiting.dec_by(gathered.calls.len() as i64);
+        self.metrics.gathered.observe(gathered.calls.len() as f64);
         let (gone, calls): (Vec<ChangeCall>, Vec<ChangeCall>) =
             gathered.calls.into_iter().partition(|call| call.cancel.is_cancelled());
         drop(gone);
@@ -242,6 +256,8 @@ impl ChangeThread {
             }) => {
                 let (generation, calls) = (manifest.generation, calls.len());
                 tracing::info!(generation, calls, ?change, "published");
+                self.metrics.published.inc();
+                self.metrics.documents_changed.inc_by(change.indexed);
                 self.upkeep.wake();
             }
             Ok(_) => {}
@@ -342,6 +358,7 @@ fn upsert(
         passages: Passages::None,
         index: config.index.clone(),
         operation: Operation::Upsert,
+        sample: CertificateSample::Small,
         threads: config.threads,
         queries: None,
         dry_run: false,

@@ -44,6 +44,7 @@
 //! | `schema/` | check of a message's bytes against its descriptor |
 //! | `http_access.rs` | the check of an HTTP request, also of where it comes from |
 //! | `http_request.rs` | request bodies of HTTP, and the caller's time |
+//! | [`json_api`] | methods of gRPC as routes that take and give JSON |
 //! | `budget.rs` | a memory budget shared by requests |
 //! | `deadline.rs` | the deadline of a call |
 //! | `encoding.rs` | compressed requests, unpacked within the bounds of plain ones |
@@ -70,6 +71,7 @@ mod health;
 mod http;
 mod http_access;
 pub mod http_request;
+pub mod json_api;
 mod limited;
 mod listen;
 mod pace;

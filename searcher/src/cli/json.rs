@@ -2,9 +2,8 @@
 
 use std::io::Write as _;
 
+use dyad_proto::json::MessageJson;
 use prost::{Message, Name};
-
-use crate::json::MessageJson;
 
 /// Prints a reply as JSON.
 pub(super) fn print<M: Message + Name>(reply: M) -> anyhow::Result<()> {

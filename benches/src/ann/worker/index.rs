@@ -218,6 +218,7 @@ impl SearchableIndex for OpenIndex {
             index: self.index.clone(),
             all,
             candidates: dyad_indexer::change::MergeCandidates::default(),
+            sample: dyad_indexer::graph_build::CertificateSample::Full,
             rebuild: false,
             language: None,
             max_documents,

@@ -82,6 +82,7 @@ pub(super) fn make(
         RecallGate {
             questions: None,
             target,
+            ..RecallGate::default()
         },
     );
     let (metric, row_type, control) = (Metric::Cosine, RowType::F32, JobControl::silent());

@@ -308,6 +308,7 @@ fn a_graph_below_the_target_is_refused() {
     let gate = |ef| RecallGate {
         questions: None,
         target: Some(RecallTarget::new(0.999, ef).unwrap()),
+        ..RecallGate::default()
     };
     let refused = make(&rows, Metric::Cosine, &poor, gate(20)).unwrap_err();
     assert!(
@@ -328,7 +329,7 @@ fn real_questions_find_real_embeddings() {
     let Some(data) = real::minilm(20_000) else { return };
     let gate = RecallGate {
         questions: Some(&data.questions),
-        target: None,
+        ..RecallGate::default()
     };
     let made = make(
         &data.rows,

@@ -7,12 +7,12 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use dyad_proto::access::{Needed, Role};
 use dyad_proto::service::HttpAccess;
+use dyad_proto::service::json_api::{HttpRefusal, StatusName};
 use dyad_proto::status::status_name;
 use tonic::Code;
 use tracing::Instrument as _;
 
 use super::page;
-use super::refusal::{SearcherRefusal, StatusName};
 use crate::metrics::{CountedCall, NO_CALL, SearcherMetrics};
 
 /// Checks a request before its route does anything, and counts its reply.
@@ -30,7 +30,7 @@ pub(super) async fn check(
     let (checked, allowed) = access.check(needed(&path), &path, &mut request);
     let reply = match allowed {
         Ok(()) => next.run(request).instrument(checked.span().clone()).await,
-        Err(status) => SearcherRefusal::from(status).into_response(),
+        Err(status) => HttpRefusal::from(status).into_response(),
     };
     if let Some(counted) = counted {
         counted.end(

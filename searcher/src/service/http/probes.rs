@@ -9,9 +9,9 @@ use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use dyad_proto::access::Caller;
+use dyad_proto::service::json_api::HttpRefusal;
 
 use super::app::SearcherApp;
-use super::refusal::SearcherRefusal;
 
 /// The process answers.
 pub(super) async fn livez() -> &'static str {
@@ -19,8 +19,8 @@ pub(super) async fn livez() -> &'static str {
 }
 
 /// The searcher can answer, and stays.
-pub(super) async fn readyz(State(app): State<Arc<SearcherApp>>) -> Result<&'static str, SearcherRefusal> {
-    let unavailable = |message: &str| SearcherRefusal::new(StatusCode::SERVICE_UNAVAILABLE, "UNAVAILABLE", message);
+pub(super) async fn readyz(State(app): State<Arc<SearcherApp>>) -> Result<&'static str, HttpRefusal> {
+    let unavailable = |message: &str| HttpRefusal::new(StatusCode::SERVICE_UNAVAILABLE, "UNAVAILABLE", message);
     if app.stopping.load(Ordering::Relaxed) {
         return Err(unavailable("the server is about to stop"));
     }
@@ -35,11 +35,11 @@ pub(super) async fn readyz(State(app): State<Arc<SearcherApp>>) -> Result<&'stat
 pub(super) async fn metrics(
     State(app): State<Arc<SearcherApp>>,
     Extension(caller): Extension<Caller>,
-) -> Result<Response, SearcherRefusal> {
+) -> Result<Response, HttpRefusal> {
     caller.check_everything("/metrics")?;
     let text = app.scrape.text(&app.engine).map_err(|error| {
         tracing::error!(%error, "the metrics cannot be written");
-        SearcherRefusal::from(tonic::Status::internal("the metrics cannot be written"))
+        HttpRefusal::from(tonic::Status::internal("the metrics cannot be written"))
     })?;
     Ok((
         [(

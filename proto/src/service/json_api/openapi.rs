@@ -2,24 +2,47 @@
 
 use std::collections::BTreeSet;
 
-use dyad_proto::rules::{STATUS_REQUEST_INDEX, field_rules};
-use dyad_proto::v1::FieldRules;
-use prost_reflect::{Cardinality, EnumDescriptor, FieldDescriptor, FileDescriptor, Kind, MessageDescriptor};
+use prost_reflect::{
+    Cardinality, EnumDescriptor, FieldDescriptor, FileDescriptor, Kind, MessageDescriptor, MethodDescriptor,
+};
 use serde_json::{Map, Value, json};
 
 use crate::json::{AS_TEXT, MessageJson};
+use crate::rules::{STATUS_REQUEST_INDEX, field_rules};
+use crate::v1::FieldRules;
 
-/// Path, method of `dyad.v1.Searcher`.
-const ROUTES: [(&str, &str); 5] = [
-    ("/v1/search", "Search"),
-    ("/v1/search/batch", "SearchBatch"),
-    ("/v1/documents", "GetDocuments"),
-    ("/v1/documents/sample", "SampleDocuments"),
-    ("/v1/explain", "Explain"),
-];
+/// A route that is a method of gRPC.
+#[derive(Debug, Clone, Copy)]
+pub struct JsonRoute {
+    /// Its path.
+    pub path: &'static str,
+    /// Full name of the service.
+    pub service: &'static str,
+    /// Name of the method.
+    pub method: &'static str,
+}
 
-/// What is served: path, method of `dyad.v1.Admin`, whether it is of one index.
-const SERVED: [(&str, &str, bool); 2] = [("/v1/indexes", "ListIndexes", false), ("/v1/status", "Status", true)];
+/// A message that is got without a request.
+#[derive(Debug, Clone, Copy)]
+pub struct ServedMessage {
+    /// The method of gRPC that has it as its reply.
+    pub route: JsonRoute,
+    /// Whether a query may name an index.
+    pub is_of_one_index: bool,
+}
+
+/// What a server's document describes.
+#[derive(Debug, Clone, Copy)]
+pub struct OpenApi {
+    /// Name of the program.
+    pub title: &'static str,
+    /// What it does.
+    pub description: &'static str,
+    /// Routes that take a request.
+    pub routes: &'static [JsonRoute],
+    /// Routes that take none.
+    pub served: &'static [ServedMessage],
+}
 
 /// HTTP statuses of errors, and when they come.
 const ERRORS: [(&str, &str); 10] = [
@@ -36,13 +59,13 @@ const ERRORS: [(&str, &str); 10] = [
         "Too much at once (RESOURCE_EXHAUSTED). `Retry-After` says when to try again.",
     ),
     ("499", "The call was cancelled (CANCELLED)."),
-    ("500", "The searcher is at fault (INTERNAL)."),
+    ("500", "The server is at fault (INTERNAL)."),
     ("503", "Not now (UNAVAILABLE). `Retry-After` says when to try again."),
     ("504", "The deadline passed (DEADLINE_EXCEEDED)."),
 ];
 
-/// The names of indexes, and none for the default one.
-const INDEX_NAME: &str = "^([A-Za-z0-9_-][A-Za-z0-9._-]*)?$";
+/// The names of indexes, and none for the default one, as a pattern.
+pub const INDEX_NAME: &str = "^([A-Za-z0-9_-][A-Za-z0-9._-]*)?$";
 
 /// Adds what validation asks of a message's fields beyond their types.
 fn add_rules(message: &MessageDescriptor, schema: &mut Value) {
@@ -136,70 +159,65 @@ fn shortest(number: f64) -> Value {
     }
 }
 
-/// The document.
-pub(super) fn document(json: &MessageJson) -> Value {
-    let mut schemas = Schemas::default();
-    let method = |service: &str, name: &str| {
-        let found = json.pool.get_service_by_name(service);
-        found.and_then(|service| service.methods().find(|method| method.name() == name))
-    };
-    let mut paths = Map::new();
-    for (path, name) in ROUTES {
-        let Some(method) = method("dyad.v1.Searcher", name) else {
-            continue;
-        };
-        let comment = comment(&method.parent_file(), method.path());
-        let (input, output) = (schemas.reference(&method.input()), schemas.reference(&method.output()));
-        paths.insert(
-            path.to_owned(),
-            json!({ "post": operation(name, &comment, &input, &output) }),
-        );
-    }
-    for (path, name, of_one_index) in SERVED {
-        let Some(method) = method("dyad.v1.Admin", name) else {
-            continue;
-        };
-        let comment = comment(&method.parent_file(), method.path());
-        let content = |schema: &Value| json!({"application/json": {"schema": schema}});
-        let reply = json!({"description": "The reply.", "content": content(&schemas.reference(&method.output()))});
-        let mut operation = json!({"operationId": name, "summary": comment, "responses": {"200": reply}});
-        if of_one_index {
-            let mut schema = text_rules(&STATUS_REQUEST_INDEX);
-            schema["type"] = json!("string");
-            let description = "The name of an index; the default one where it is absent.";
-            operation["parameters"] =
-                json!([{"name": "index", "in": "query", "description": description, "schema": schema}]);
-            for (status, description) in ERRORS
-                .iter()
-                .filter(|(status, _)| matches!(*status, "400" | "404" | "429"))
-            {
-                let error = json!({"$ref": "#/components/schemas/Error"});
-                operation["responses"][status] = json!({"description": description, "content": content(&error)});
-            }
+impl OpenApi {
+    /// The document.
+    pub fn document(&self, json: &MessageJson) -> Value {
+        let mut schemas = Schemas::default();
+        let mut paths = Map::new();
+        for route in self.routes {
+            let Some(method) = method_of(json, route) else { continue };
+            let comment = comment(&method.parent_file(), method.path());
+            let (input, output) = (schemas.reference(&method.input()), schemas.reference(&method.output()));
+            let operation = operation(route.method, &comment, &input, &output);
+            paths.insert(route.path.to_owned(), json!({ "post": operation }));
         }
-        paths.insert(path.to_owned(), json!({ "get": operation }));
+        for served in self.served {
+            let Some(method) = method_of(json, &served.route) else {
+                continue;
+            };
+            let operation = served_operation(served, &method, &mut schemas);
+            paths.insert(served.route.path.to_owned(), json!({ "get": operation }));
+        }
+        schemas.add_error();
+        json!({
+            "openapi": "3.1.0",
+            "info": {
+                "title": self.title,
+                "version": env!("CARGO_PKG_VERSION"),
+                "description": self.description,
+                "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+            },
+            "paths": paths,
+            "components": {"schemas": schemas.schemas},
+        })
     }
-    schemas.schemas.insert(
-        "Error".to_owned(),
-        object(&json!({
-            "error": object(&json!({
-                "code": {"type": "integer", "description": "The HTTP status."},
-                "status": {"type": "string", "description": "The name of the gRPC code."},
-                "message": {"type": "string", "description": "What is wrong: field, expected, got."},
-            }))
-        })),
-    );
-    json!({
-        "openapi": "3.1.0",
-        "info": {
-            "title": "dyad-searcher",
-            "version": env!("CARGO_PKG_VERSION"),
-            "description": "Dense retrieval, BM25 and the fusion of both. The same calls over gRPC are those of `dyad.v1.Searcher`.",
-            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
-        },
-        "paths": paths,
-        "components": {"schemas": schemas.schemas},
-    })
+}
+
+fn method_of(json: &MessageJson, route: &JsonRoute) -> Option<MethodDescriptor> {
+    let service = json.pool.get_service_by_name(route.service)?;
+    service.methods().find(|method| method.name() == route.method)
+}
+
+fn served_operation(served: &ServedMessage, method: &MethodDescriptor, schemas: &mut Schemas) -> Value {
+    let comment = comment(&method.parent_file(), method.path());
+    let content = |schema: &Value| json!({"application/json": {"schema": schema}});
+    let reply = json!({"description": "The reply.", "content": content(&schemas.reference(&method.output()))});
+    let mut operation = json!({"operationId": served.route.method, "summary": comment, "responses": {"200": reply}});
+    if served.is_of_one_index {
+        let mut schema = text_rules(&STATUS_REQUEST_INDEX);
+        schema["type"] = json!("string");
+        let description = "The name of an index; the default one where it is absent.";
+        operation["parameters"] =
+            json!([{"name": "index", "in": "query", "description": description, "schema": schema}]);
+        for (status, description) in ERRORS
+            .iter()
+            .filter(|(status, _)| matches!(*status, "400" | "404" | "429"))
+        {
+            let error = json!({"$ref": "#/components/schemas/Error"});
+            operation["responses"][status] = json!({"description": description, "content": content(&error)});
+        }
+    }
+    operation
 }
 
 fn object(properties: &Value) -> Value {
@@ -257,6 +275,17 @@ struct Schemas {
 }
 
 impl Schemas {
+    /// The schema of errors.
+    fn add_error(&mut self) {
+        let error = object(&json!({
+            "code": {"type": "integer", "description": "The HTTP status."},
+            "status": {"type": "string", "description": "The name of the gRPC code."},
+            "message": {"type": "string", "description": "What is wrong: field, expected, got."},
+        }));
+        self.schemas
+            .insert("Error".to_owned(), object(&json!({ "error": error })));
+    }
+
     /// A reference to a message, whose schema is there afterwards.
     fn reference(&mut self, message: &MessageDescriptor) -> Value {
         let name = message.name().to_owned();
@@ -334,6 +363,3 @@ impl Schemas {
         json!({ "$ref": format!("#/components/schemas/{name}") })
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -1,8 +1,6 @@
 //! What a request's JSON may hold, from its bytes alone: before it is read, its memory is known.
 
-use dyad_proto::limits;
-
-use super::refusal::SearcherRefusal;
+use super::refusal::HttpRefusal;
 
 /// Bytes of memory that a string, object or array takes once it is read, and those of any other value.
 const ELEMENT_BYTES: usize = 256;
@@ -10,32 +8,19 @@ const VALUE_BYTES: usize = 56;
 
 /// What one request's JSON may hold.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct JsonBounds {
+pub struct JsonBounds {
     /// Bytes of it.
-    pub(super) bytes: usize,
+    pub bytes: usize,
     /// Strings, objects and arrays, names included.
-    pub(super) elements: usize,
+    pub elements: usize,
     /// Values, between commas.
-    pub(super) values: usize,
+    pub values: usize,
 }
 
 impl JsonBounds {
-    /// Of one search, or keys of documents.
-    pub(super) const SEARCH: Self = Self {
-        bytes: limits::MAX_SEARCH_BYTES,
-        elements: 2 * limits::MAX_SEARCH_ELEMENTS,
-        values: 2 * limits::MAX_DIM,
-    };
-    /// Of a batch: vectors of 2048 values for each question.
-    pub(super) const BATCH: Self = Self {
-        bytes: limits::MAX_SEARCH_BATCH_BYTES,
-        elements: limits::MAX_SEARCH_BATCH_ELEMENTS,
-        values: 2048 * limits::MAX_BATCH,
-    };
-
     /// Bytes of memory that a request takes once it is read, about. Refuses JSON that would take far more than its
     /// bytes: an empty object is a hundred times as large. What else is wrong with it, its reader says.
-    pub(super) fn memory(&self, json: &[u8]) -> Result<usize, SearcherRefusal> {
+    pub fn memory(&self, json: &[u8]) -> Result<usize, HttpRefusal> {
         let (mut commas, mut elements, mut in_string, mut is_escaped) = (0_usize, 0_usize, false, false);
         for byte in json {
             if in_string {
@@ -59,7 +44,7 @@ impl JsonBounds {
         for (got, most, what) in counts {
             if got > most {
                 let message = format!("the request's JSON has {got} {what}, more than {most}. Send less at once");
-                return Err(SearcherRefusal::invalid(message));
+                return Err(HttpRefusal::invalid(message));
             }
         }
         Ok(elements * ELEMENT_BYTES + commas * VALUE_BYTES)
@@ -69,6 +54,18 @@ impl JsonBounds {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits;
+
+    const SEARCH: JsonBounds = JsonBounds {
+        bytes: limits::MAX_SEARCH_BYTES,
+        elements: 2 * limits::MAX_SEARCH_ELEMENTS,
+        values: 2 * limits::MAX_DIM,
+    };
+    const BATCH: JsonBounds = JsonBounds {
+        bytes: limits::MAX_SEARCH_BATCH_BYTES,
+        elements: limits::MAX_SEARCH_BATCH_ELEMENTS,
+        values: 2048 * limits::MAX_BATCH,
+    };
 
     #[test]
     fn json_that_takes_far_more_memory_than_bytes_is_refused_unread() {
@@ -76,29 +73,26 @@ mod tests {
             |most: JsonBounds, json: &str| most.memory(json.as_bytes()).map_err(|refusal| format!("{refusal:?}"));
         let nested = |count: usize| format!("[{}{{}}]", "{},".repeat(count));
         assert!(
-            memory(JsonBounds::SEARCH, &nested(2 * limits::MAX_SEARCH_ELEMENTS))
+            memory(SEARCH, &nested(2 * limits::MAX_SEARCH_ELEMENTS))
                 .unwrap_err()
                 .contains("more than 65536")
         );
         assert!(
-            memory(JsonBounds::BATCH, &nested(limits::MAX_SEARCH_BATCH_ELEMENTS))
+            memory(BATCH, &nested(limits::MAX_SEARCH_BATCH_ELEMENTS))
                 .unwrap_err()
                 .contains("more than 524288")
         );
-        assert_eq!(
-            memory(JsonBounds::SEARCH, &nested(9)),
-            Ok(11 * ELEMENT_BYTES + 9 * VALUE_BYTES)
-        );
+        assert_eq!(memory(SEARCH, &nested(9)), Ok(11 * ELEMENT_BYTES + 9 * VALUE_BYTES));
         let numbers = |count: usize| format!("[{}0]", "0,".repeat(count));
-        assert!(memory(JsonBounds::SEARCH, &numbers(limits::MAX_DIM)).is_ok());
+        assert!(memory(SEARCH, &numbers(limits::MAX_DIM)).is_ok());
         assert!(
-            memory(JsonBounds::SEARCH, &numbers(2 * limits::MAX_DIM + 1))
+            memory(SEARCH, &numbers(2 * limits::MAX_DIM + 1))
                 .unwrap_err()
                 .contains("values, more than 131072")
         );
         // Commas, brackets and escaped quotes in strings are none.
         assert_eq!(
-            memory(JsonBounds::SEARCH, r#"["\\\",{[,", "\\"]"#),
+            memory(SEARCH, r#"["\\\",{[,", "\\"]"#),
             Ok(3 * ELEMENT_BYTES + VALUE_BYTES)
         );
     }

@@ -12,6 +12,7 @@
 //! Requests of more than 8 KiB have none. An object whose members are all conditions of `Filter` (`all`, `any`, `not`,
 //! `equals`, ...) is a standard one. Its parts may be short again.
 
+use dyad_proto::json::{MessageJson, MessageJsonError, ShortForms};
 use dyad_proto::limits::MAX_FILTER_DEPTH;
 use dyad_proto::v1;
 use dyad_proto::v1::filter::Condition;
@@ -25,11 +26,20 @@ use crate::filter_syntax::{self, FilterOperator};
 /// What the names of enums' values that say nothing end in.
 const UNSPECIFIED: &str = "UNSPECIFIED";
 /// Longest request that may have short forms.
-pub(super) const MAX_BYTES: usize = 8 << 10;
+const MAX_BYTES: usize = 8 << 10;
+
+/// Messages as JSON, whose requests may have short forms.
+pub(crate) fn message_json() -> Result<MessageJson, MessageJsonError> {
+    let short_forms = ShortForms {
+        max_bytes: MAX_BYTES,
+        expand,
+    };
+    Ok(MessageJson::new()?.with_short_forms(short_forms))
+}
 
 /// Replaces the short forms in a message's JSON by standard ones; whether there were any. What is neither is left for
 /// the reader to refuse.
-pub(super) fn expand(json: &mut Value, message: &MessageDescriptor) -> Result<bool, String> {
+fn expand(json: &mut Value, message: &MessageDescriptor) -> Result<bool, String> {
     expand_at(json, message, 0)
 }
 
@@ -238,12 +248,11 @@ fn operand_value(field: &str, operand: &Value) -> Result<v1::FilterValue, String
 mod tests {
     use serde_json::json;
 
-    use super::super::MessageJson;
     use super::*;
 
     fn read(json: &Value) -> Result<v1::SearchRequest, String> {
         let text = json.to_string();
-        let read = MessageJson::new().unwrap().read(text.as_bytes());
+        let read = message_json().unwrap().read(text.as_bytes());
         read.map_err(|error| error.to_string())
     }
 

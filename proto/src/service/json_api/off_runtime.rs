@@ -5,7 +5,7 @@ use std::time::Instant;
 use tokio::sync::oneshot;
 use tonic::Status;
 
-use super::refusal::SearcherRefusal;
+use super::refusal::HttpRefusal;
 
 /// Work on up to this many bytes is done on the thread of its connection.
 const SMALL: usize = 64 << 10;
@@ -13,12 +13,12 @@ const SMALL: usize = 64 << 10;
 /// Runs `work` on a thread for computing if it is of more than a little data. Where the client leaves or the deadline
 /// passes, it is given up, but the data stays until a thread drops it: so does `held`, which comes back with the
 /// result.
-pub(super) async fn off_the_runtime<T: Send + 'static, H: Send + 'static>(
+pub async fn off_the_runtime<T: Send + 'static, H: Send + 'static>(
     bytes: usize,
     deadline: Instant,
     held: H,
     work: impl FnOnce() -> T + Send + 'static,
-) -> Result<(T, H), SearcherRefusal> {
+) -> Result<(T, H), HttpRefusal> {
     if bytes <= SMALL {
         return Ok((work(), held));
     }

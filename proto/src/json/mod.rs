@@ -1,45 +1,69 @@
 //! Messages as JSON by the mapping of proto3, with the names of the `.proto` files, and 64-bit integers as numbers. The
-//! HTTP routes and the commands with `--json` read and write it here, and nothing else does.
+//! HTTP routes of all servers and the commands with `--json` read and write it here, and nothing else does.
 //!
 //! Enum values have their names of the `.proto` files (`MODE_BM25`): every protobuf library reads them back, and what a
 //! reply says can be sent as a request. All fields are there, also those of default value, so that a program finds the
-//! same keys in every reply. In replies, a field `NAME_json`, which is JSON as text in gRPC, is the value itself under
-//! `NAME`: `metadata`, `bm25_explanation`. Requests may have short forms too (`short_forms`).
+//! same keys in every reply. A field `NAME_json`, which is JSON as text in gRPC, is the value itself under `NAME`:
+//! `metadata`, `bm25_explanation`. A server may take short forms of its requests too ([`ShortForms`]).
 
-mod short_forms;
 mod values;
 
-use dyad_proto::strict_json;
-use dyad_proto::v1;
 use prost::{Message, Name};
 use prost_reflect::{DescriptorPool, DeserializeOptions, DynamicMessage, MessageDescriptor, SerializeOptions};
 use serde_json::Value;
 use serde_json::ser::{CompactFormatter, Formatter, PrettyFormatter};
 
 pub(crate) use values::AS_TEXT;
-use values::with_values;
+use values::{with_texts, with_values};
+
+use crate::{strict_json, v1};
 
 /// Why a message could not be read or written as JSON.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum MessageJsonError {
+pub enum MessageJsonError {
+    /// A request is not what its message is.
     #[error("the request's JSON: {0}")]
     Request(String),
+    /// A reply could not be written.
     #[error("the reply cannot be written as JSON: {0}")]
     Reply(String),
 }
 
+/// Forms of a request that people write, in place of the mapping of proto3.
+#[derive(Debug, Clone, Copy)]
+pub struct ShortForms {
+    /// Longest request that may have them: their standard forms take far more memory, of which the bytes of the request
+    /// say nothing.
+    pub max_bytes: usize,
+    /// Replaces the short forms in a message's JSON by standard ones; whether there were any. What is neither is left
+    /// for the reader to refuse.
+    pub expand: fn(&mut Value, &MessageDescriptor) -> Result<bool, String>,
+}
+
 /// The descriptors of all messages, by which they are read and written.
-pub(crate) struct MessageJson {
+#[derive(Debug)]
+pub struct MessageJson {
     pub(crate) pool: DescriptorPool,
+    short_forms: Option<ShortForms>,
 }
 
 impl MessageJson {
     /// Of the compiled `.proto` files.
-    pub(crate) fn new() -> Result<Self, MessageJsonError> {
+    pub fn new() -> Result<Self, MessageJsonError> {
         let pool = DescriptorPool::decode(v1::FILE_DESCRIPTOR_SET);
         Ok(Self {
             pool: pool.map_err(|error| MessageJsonError::Reply(error.to_string()))?,
+            short_forms: None,
         })
+    }
+
+    /// The same for requests that may have short forms.
+    #[must_use]
+    pub fn with_short_forms(self, short_forms: ShortForms) -> Self {
+        Self {
+            short_forms: Some(short_forms),
+            ..self
+        }
     }
 
     fn descriptor<M: Name>(&self) -> Option<MessageDescriptor> {
@@ -47,12 +71,14 @@ impl MessageJson {
     }
 
     /// Reads a message whose memory is known; the error says where the JSON is at fault.
-    pub(crate) fn read<M: Message + Name + Default>(&self, json: &[u8]) -> Result<M, MessageJsonError> {
+    pub fn read<M: Message + Name + Default>(&self, json: &[u8]) -> Result<M, MessageJsonError> {
         let refuse = |reason: &dyn std::fmt::Display| MessageJsonError::Request(reason.to_string());
         strict_json::check(json).map_err(|error| refuse(&error))?;
         let descriptor = self
             .descriptor::<M>()
             .ok_or_else(|| refuse(&"its message has no descriptor"))?;
+        let texts = with_texts(json, &descriptor);
+        let json = texts.as_deref().unwrap_or(json);
         let mut reader = serde_json::Deserializer::from_slice(json);
         let options = DeserializeOptions::new();
         let message = match DynamicMessage::deserialize_with_options(descriptor.clone(), &mut reader, &options) {
@@ -60,11 +86,12 @@ impl MessageJson {
                 reader.end().map_err(|error| refuse(&error))?;
                 message
             }
-            // Only what the mapping of proto3 does not know may have short forms, and what people write by hand: their
-            // standard forms take far more memory, of which the bytes of the request say nothing.
-            Err(error) if error.is_data() && json.len() <= short_forms::MAX_BYTES => {
+            // Only what the mapping of proto3 does not know may have short forms.
+            Err(error) if error.is_data() => {
+                let forms = self.short_forms.filter(|forms| json.len() <= forms.max_bytes);
+                let Some(forms) = forms else { return Err(refuse(&error)) };
                 let mut value: Value = serde_json::from_slice(json).map_err(|error| refuse(&error))?;
-                if !short_forms::expand(&mut value, &descriptor).map_err(|error| refuse(&error))? {
+                if !(forms.expand)(&mut value, &descriptor).map_err(|error| refuse(&error))? {
                     return Err(refuse(&error));
                 }
                 let read = DynamicMessage::deserialize_with_options(descriptor, value, &options);
@@ -77,12 +104,12 @@ impl MessageJson {
 
     /// Writes a message on one line. Each of its forms is dropped before the next but one is made: it may take tens of
     /// MiB.
-    pub(crate) fn write<M: Message + Name>(&self, message: M) -> Result<String, MessageJsonError> {
+    pub fn write<M: Message + Name>(&self, message: M) -> Result<String, MessageJsonError> {
         self.write_by(message, CompactFormatter)
     }
 
     /// Writes a message with line breaks, for people.
-    pub(crate) fn write_indented<M: Message + Name>(&self, message: M) -> Result<String, MessageJsonError> {
+    pub fn write_indented<M: Message + Name>(&self, message: M) -> Result<String, MessageJsonError> {
         self.write_by(message, PrettyFormatter::new())
     }
 

@@ -6,28 +6,28 @@ use std::time::Duration;
 use axum::http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
-use dyad_proto::service::http_request::BodyError;
-use dyad_proto::status::status_name;
 use serde_json::json;
 use tonic::{Code, Status};
 
 use crate::json::MessageJsonError;
+use crate::service::http_request::BodyError;
+use crate::status::status_name;
 
 /// Time after which a caller may try again, where nothing is known.
 const RETRY: Duration = Duration::from_secs(1);
 
 /// A request that was not answered.
 #[derive(Debug)]
-pub(super) struct SearcherRefusal {
+pub struct HttpRefusal {
     code: StatusCode,
     status: &'static str,
     message: String,
     retry_after: Option<Duration>,
 }
 
-impl SearcherRefusal {
+impl HttpRefusal {
     /// With a gRPC status by name.
-    pub(super) fn new(code: StatusCode, status: &'static str, message: impl Into<String>) -> Self {
+    pub fn new(code: StatusCode, status: &'static str, message: impl Into<String>) -> Self {
         Self {
             code,
             status,
@@ -37,12 +37,12 @@ impl SearcherRefusal {
     }
 
     /// The request is at fault.
-    pub(super) fn invalid(message: impl Into<String>) -> Self {
+    pub fn invalid(message: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "INVALID_ARGUMENT", message)
     }
 
     /// Too much for now.
-    pub(super) fn busy(message: impl Into<String>) -> Self {
+    pub fn busy(message: impl Into<String>) -> Self {
         let refusal = Self::new(StatusCode::TOO_MANY_REQUESTS, "RESOURCE_EXHAUSTED", message);
         Self {
             retry_after: Some(RETRY),
@@ -51,7 +51,7 @@ impl SearcherRefusal {
     }
 }
 
-impl From<BodyError> for SearcherRefusal {
+impl From<BodyError> for HttpRefusal {
     fn from(error: BodyError) -> Self {
         let message = error.to_string();
         match error {
@@ -66,7 +66,7 @@ impl From<BodyError> for SearcherRefusal {
 
 /// The gRPC status of a reply, by name, in its extensions.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct StatusName(pub(super) &'static str);
+pub struct StatusName(pub &'static str);
 
 /// The HTTP status of a gRPC code, as in `google/rpc/code.proto`.
 fn mapped(code: Code) -> u16 {
@@ -86,7 +86,7 @@ fn mapped(code: Code) -> u16 {
     }
 }
 
-impl From<MessageJsonError> for SearcherRefusal {
+impl From<MessageJsonError> for HttpRefusal {
     fn from(error: MessageJsonError) -> Self {
         match error {
             MessageJsonError::Request(_) => Self::invalid(error.to_string()),
@@ -95,7 +95,7 @@ impl From<MessageJsonError> for SearcherRefusal {
     }
 }
 
-impl From<Status> for SearcherRefusal {
+impl From<Status> for HttpRefusal {
     fn from(status: Status) -> Self {
         let pushback = status
             .metadata()
@@ -111,7 +111,7 @@ impl From<Status> for SearcherRefusal {
     }
 }
 
-impl IntoResponse for SearcherRefusal {
+impl IntoResponse for HttpRefusal {
     fn into_response(self) -> Response {
         let Self {
             code,
@@ -145,7 +145,7 @@ mod tests {
         let mut busy = Status::resource_exhausted("full");
         busy.metadata_mut()
             .insert("grpc-retry-pushback-ms", "1500".parse().unwrap());
-        let reply = SearcherRefusal::from(busy).into_response();
+        let reply = HttpRefusal::from(busy).into_response();
         let header = |name: &str| {
             reply
                 .headers()
@@ -164,13 +164,13 @@ mod tests {
             (Status::cancelled("x"), 499),
             (Status::deadline_exceeded("x"), 504),
         ] {
-            let reply = SearcherRefusal::from(status).into_response();
+            let reply = HttpRefusal::from(status).into_response();
             assert_eq!(
                 (reply.status().as_u16(), reply.headers().get(RETRY_AFTER)),
                 (code, None)
             );
         }
-        let away = SearcherRefusal::from(Status::unavailable("x")).into_response();
+        let away = HttpRefusal::from(Status::unavailable("x")).into_response();
         assert_eq!(
             (away.status().as_u16(), away.headers()[RETRY_AFTER].to_str().unwrap()),
             (503, "1")
