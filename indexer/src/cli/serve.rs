@@ -9,13 +9,14 @@ use std::time::Duration;
 
 use dyad_command::{Follower, UsageError};
 use dyad_indexer::plan::ByteSize;
-use dyad_indexer::serve::{CallLimits, ChangeWorker, ChangeWorkerConfig, IndexService, UpkeepConfig};
+use dyad_indexer::serve::{CallLimits, ChangeWorker, ChangeWorkerConfig, IndexRoutes, IndexService, UpkeepConfig};
 use dyad_indexer::source::RemoteConfig;
 use dyad_proto::access::{Role, ServedIndexes};
 use dyad_proto::client::{ClientConfig, CredentialOptions, Credentials};
-use dyad_proto::service::{self, Health, Security, SecurityOptions, ServerConfig};
+use dyad_proto::service::{self, CorsOrigin, Health, HttpAccess, HttpConfig, Security, SecurityOptions, ServerConfig};
 use dyad_proto::v1::index_server::IndexServer;
 use dyad_proto::validate;
+use futures_util::FutureExt as _;
 use tonic::service::Routes;
 
 use super::documents;
@@ -33,6 +34,15 @@ pub(super) struct ServeArguments {
     /// Address to listen on; port 0 lets the system choose. Who can reach it can change the index
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:7702")]
     listen: String,
+    /// Address for changes as JSON over HTTP, probes and metrics (7712 in our examples)
+    #[arg(long, value_name = "HOST:PORT")]
+    http: Option<String>,
+    /// Name, next to addresses and `localhost`, by which the HTTP server may be called where there are no API keys
+    #[arg(long = "http-host", value_name = "NAME")]
+    http_hosts: Vec<String>,
+    /// Origin whose pages may call the HTTP server from a browser, such as `https://app.example`, or `*`; may be repeated
+    #[arg(long = "cors-origin", value_name = "ORIGIN")]
+    cors_origins: Vec<CorsOrigin>,
     /// Threads of a new shard's build; one per core by default
     #[arg(long)]
     threads: Option<usize>,
@@ -131,7 +141,13 @@ async fn serve(arguments: ServeArguments, follower: Follower) -> anyhow::Result<
         names: name.map(str::to_owned).into_iter().collect(),
         role: Role::Write,
     };
-    let security = Security::open_for(&arguments.security, &[(&listener, "--listen")], Some(&served))?;
+    let http_listener = match &arguments.http {
+        Some(address) => Some(service::bind_for(address, "--http").await?),
+        None => None,
+    };
+    let http = http_listener.iter().map(|listener| (listener, "--http"));
+    let listeners: Vec<_> = std::iter::once((&listener, "--listen")).chain(http).collect();
+    let security = Security::open_for(&arguments.security, &listeners, Some(&served))?;
     let credentials = Credentials::open(&arguments.credentials)?;
     let signal = dyad_command::shutdown_signal();
     follower.spawn(&[], |_: &ServeArguments| ());
@@ -171,20 +187,49 @@ async fn serve(arguments: ServeArguments, follower: Follower) -> anyhow::Result<
         silence,
         ..CallLimits::default()
     };
-    let service = IndexService::new(changes, name, stopping).with_limits(limits);
-    let routes = Routes::new(service::index(service));
+    let service = IndexService::new(changes, name, Arc::clone(&stopping)).with_limits(limits);
+    let routes = Routes::new(service::index(service.clone()));
     let health = Health::new().serving::<IndexServer<IndexService>>().await;
     {
         let mut out = std::io::stdout().lock();
         writeln!(out, "listening on {}", listener.local_addr()?)?;
+        if let Some(listener) = &http_listener {
+            writeln!(out, "HTTP on {}", listener.local_addr()?)?;
+        }
         out.flush()?;
     }
+    let lame_duck = Duration::from_secs(arguments.lame_duck_s);
+    let drain = Duration::from_secs(arguments.drain_s);
+    // Both servers end at the same signal and have the same time to drain.
+    let shutdown = shutdown.boxed().shared();
     let config = ServerConfig {
-        lame_duck: Duration::from_secs(arguments.lame_duck_s),
-        drain: Duration::from_secs(arguments.drain_s),
-        security,
+        lame_duck,
+        drain,
+        security: security.clone(),
         ..ServerConfig::default()
     };
-    service::serve(listener, routes, health, shutdown, config).await?;
+    let grpc = service::serve(listener, routes, health, shutdown.clone(), config);
+    let http = async {
+        let Some(listener) = http_listener else { return Ok(()) };
+        let header_timeout = HttpConfig::default().header_timeout.min(drain * 3 / 4);
+        let config = HttpConfig {
+            drain,
+            header_timeout,
+            security: security.clone(),
+            ..HttpConfig::default()
+        };
+        let routes = IndexRoutes {
+            service,
+            index: index.to_owned(),
+            access: HttpAccess::new(security.access().clone(), arguments.http_hosts, arguments.cors_origins),
+            security,
+            requests: config.connections * 3 / 4,
+            stopping,
+        };
+        let stop = shutdown.then(|()| tokio::time::sleep(lame_duck));
+        Ok::<_, anyhow::Error>(service::serve_http(listener, routes.router()?, stop, config).await?)
+    };
+    // A server that fails ends the other.
+    tokio::try_join!(async { Ok(grpc.await?) }, http)?;
     Ok(ExitCode::SUCCESS)
 }

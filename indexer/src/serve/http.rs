@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::header::CONTENT_TYPE;
-use axum::http::{StatusCode, Uri};
+use axum::http::{Method, StatusCode, Uri};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
@@ -115,7 +115,7 @@ impl IndexRoutes {
             .route("/readyz", get(readyz))
             .route("/metrics", get(metrics))
             .fallback(no_route)
-            .method_not_allowed_fallback(json_api::no_method)
+            .method_not_allowed_fallback(no_method)
             .layer(from_fn_with_state(self.access, check))
             .with_state(app);
         Ok(match cors {
@@ -194,4 +194,8 @@ async fn metrics(
 async fn no_route(uri: Uri) -> HttpRefusal {
     let routes = "POST /v1/upsert and /v1/delete, GET /v1/openapi.json, /livez, /readyz and /metrics";
     json_api::no_route(&uri, routes)
+}
+
+async fn no_method(method: Method, uri: Uri) -> HttpRefusal {
+    json_api::no_method(&method, &uri)
 }

@@ -3,8 +3,7 @@
 //! Small shards and large ones are merged by two threads, of which neither touches the shards of the other: while large
 //! ones are merged, which may take minutes, small ones do not become more.
 
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -13,6 +12,7 @@ use dyad_command::JobCancellation;
 use dyad_files::space::free_space;
 use dyad_index::manifest;
 
+use super::metrics::IndexerMetrics;
 use crate::change::{MergeCandidates, MergeConfig, SMALL_SHARDS, merge};
 use crate::control::{JobControl, Silent};
 use crate::error::Error;
@@ -52,15 +52,6 @@ impl Default for UpkeepConfig {
     }
 }
 
-/// What was done since the server has begun.
-#[derive(Debug, Default)]
-pub(super) struct UpkeepCounts {
-    pub(super) merges: AtomicU64,
-    pub(super) merged_documents: AtomicU64,
-    pub(super) failed_merges: AtomicU64,
-    pub(super) removed_generations: AtomicU64,
-}
-
 /// The threads; they end when this is dropped, and break off what they do.
 #[derive(Debug)]
 pub(super) struct Upkeep {
@@ -80,14 +71,19 @@ struct UpkeepThread {
     merge: Option<MergeConfig>,
     keep: Option<usize>,
     cancel: JobCancellation,
-    counts: Arc<UpkeepCounts>,
+    metrics: Arc<IndexerMetrics>,
     /// Two collections at once would wait for each other.
     collecting: Arc<Mutex<()>>,
 }
 
 impl Upkeep {
-    pub(super) fn start(index: &std::path::Path, config: &UpkeepConfig, threads: usize) -> Result<Self, Error> {
-        let (cancel, counts) = (JobCancellation::new(), Arc::new(UpkeepCounts::default()));
+    pub(super) fn start(
+        index: &Path,
+        config: &UpkeepConfig,
+        threads: usize,
+        metrics: &Arc<IndexerMetrics>,
+    ) -> Result<Self, Error> {
+        let cancel = JobCancellation::new();
         let collecting = Arc::new(Mutex::new(()));
         let small = MergeCandidates {
             sizes: 0..=SMALL,
@@ -118,7 +114,7 @@ impl Upkeep {
                 merge: config.merge.then_some(merge_config),
                 keep: config.keep,
                 cancel: cancel.clone(),
-                counts: Arc::clone(&counts),
+                metrics: Arc::clone(metrics),
                 collecting: Arc::clone(&collecting),
             };
             let (waker, woken) = sync_channel(1);
@@ -160,7 +156,7 @@ impl UpkeepThread {
 
     fn tell(&self, error: &Error, what: &str) {
         if !self.cancel.is_cancelled() {
-            self.counts.failed_merges.fetch_add(1, Ordering::Relaxed);
+            self.metrics.upkeep_failures.inc();
             tracing::warn!(%error, "{what}; tried again in a minute");
         }
     }
@@ -180,10 +176,8 @@ impl UpkeepThread {
                 merged => merged?,
             };
             let Some(manifest) = merged.manifest else { return Ok(()) };
-            self.counts.merges.fetch_add(1, Ordering::Relaxed);
-            self.counts
-                .merged_documents
-                .fetch_add(merged.change.read, Ordering::Relaxed);
+            self.metrics.merges.inc();
+            self.metrics.merged_documents.inc_by(merged.change.read);
             let (generation, shards) = (manifest.generation, manifest.shards.len());
             let (documents, seconds) = (merged.change.read, began.elapsed().as_secs_f64());
             tracing::info!(generation, documents, shards, seconds, "merged");
@@ -202,7 +196,7 @@ impl UpkeepThread {
         }
         let collected = gc(&self.index, keep, Duration::ZERO, false)?;
         let removed = collected.removed.len() as u64;
-        self.counts.removed_generations.fetch_add(removed, Ordering::Relaxed);
+        self.metrics.removed_generations.inc_by(removed);
         Ok(())
     }
 }

@@ -31,8 +31,12 @@ impl Drop for Serving {
     }
 }
 
+/// A server that only makes the changes that it is asked for.
 pub(crate) fn serve(fixture: &Fixture) -> Serving {
-    serve_with(fixture.index().to_str().unwrap(), &[])
+    serve_with(
+        fixture.index().to_str().unwrap(),
+        &["--merge", "never", "--keep", "all"],
+    )
 }
 
 pub(crate) fn serve_with(index: &str, options: &[&str]) -> Serving {
@@ -147,7 +151,7 @@ fn documents_are_added_replaced_and_deleted_and_calls_may_be_repeated() {
         );
     }
     assert_eq!(verify_current(&fixture.index()).unwrap().problems, [""; 0]);
-    // Many at once: one generation each, and none is lost.
+    // Many at once share generations, and none is lost.
     let client = serving.client();
     serving.runtime.block_on(async {
         let calls = (40..48).map(|number| {
@@ -158,8 +162,7 @@ fn documents_are_added_replaced_and_deleted_and_calls_may_be_repeated() {
         for call in calls.collect::<Vec<_>>() {
             generations.push(call.await.unwrap());
         }
-        generations.sort_unstable();
-        assert_eq!(generations, (4..12).collect::<Vec<u64>>());
+        assert!(generations.iter().all(|generation| (4..12).contains(generation)));
     });
     assert_eq!(Snapshot::open(&fixture.index()).unwrap().len(), 28);
 }

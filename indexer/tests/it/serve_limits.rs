@@ -90,6 +90,7 @@ fn a_change_that_is_too_large_is_refused_and_not_sent_again() {
         let mut client = RawClient::connect(serving.url.clone()).await.unwrap();
         let requests = large.chunks(10).map(|some| v1::UpsertRequest {
             documents: some.to_vec(),
+            ..v1::UpsertRequest::default()
         });
         client
             .upsert(tokio_stream::iter(requests.collect::<Vec<_>>()))
@@ -124,7 +125,12 @@ fn open_calls_hold_no_more_than_their_memory_and_leave_it_to_others() {
             let (sender, receiver) = tokio::sync::mpsc::channel(8);
             for number in 0..6 {
                 let documents = vec![large_message(number)];
-                sender.try_send(v1::UpsertRequest { documents }).unwrap();
+                sender
+                    .try_send(v1::UpsertRequest {
+                        documents,
+                        ..v1::UpsertRequest::default()
+                    })
+                    .unwrap();
             }
             open.push(sender);
             let (mut client, ended) = (client.clone(), ended.clone());
@@ -164,6 +170,7 @@ fn a_call_that_is_silent_for_too_long_ends_and_changes_nothing() {
     sender
         .blocking_send(v1::UpsertRequest {
             documents: vec![message(20)],
+            ..v1::UpsertRequest::default()
         })
         .unwrap();
     let status = serving.runtime.block_on(async {

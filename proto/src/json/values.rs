@@ -34,7 +34,9 @@ pub(super) fn with_texts(json: &[u8], message: &MessageDescriptor) -> Option<Vec
         });
         if let (Some(raw), Some(object), Some(name)) = (raw, object, token.strip_suffix('"')) {
             let text = Value::String(raw.get().to_owned()).to_string();
-            written.push_str(&format!("{name}{AS_TEXT}\":{text}"));
+            for part in [name, AS_TEXT, "\":", text.as_str()] {
+                written.push_str(part);
+            }
             rest = object.get(raw.get().len()..).unwrap_or_default();
             has_changed = true;
         } else {

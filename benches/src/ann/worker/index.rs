@@ -187,6 +187,7 @@ impl SearchableIndex for OpenIndex {
         let keys = self.index.with_extension(format!("keys-{}", self.changes));
         fs_err::write(&keys, words(labels).join("\n"))?;
         let config = UpsertConfig {
+            sample: dyad_indexer::graph_build::CertificateSample::Full,
             passages: Passages::None,
             index: self.index.clone(),
             operation: Operation::Append { skip_existing: false },

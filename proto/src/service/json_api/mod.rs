@@ -119,7 +119,7 @@ pub fn no_route(uri: &Uri, routes: &str) -> HttpRefusal {
 }
 
 /// The refusal of a method that a route does not take.
-pub async fn no_method(method: Method, uri: Uri) -> HttpRefusal {
+pub fn no_method(method: &Method, uri: &Uri) -> HttpRefusal {
     let message = format!(
         "`{}` does not take {method}. The header `Allow` says what it takes",
         uri.path()

@@ -38,8 +38,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use axum::extract::{Request, State};
-use axum::http::Uri;
 use axum::http::header::CONTENT_TYPE;
+use axum::http::{Method, Uri};
 use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
@@ -142,7 +142,7 @@ pub fn router(engine: Arc<Engine>, config: RouterConfig) -> Result<Router, Error
         .route("/readyz", get(probes::readyz))
         .route("/metrics", get(probes::metrics))
         .fallback(no_route)
-        .method_not_allowed_fallback(json_api::no_method)
+        .method_not_allowed_fallback(no_method)
         .layer(from_fn_with_state(access, access::check))
         .with_state(Arc::new(app));
     Ok(match cors {
@@ -244,4 +244,8 @@ async fn no_route(uri: Uri) -> HttpRefusal {
     let routes = "POST /v1/search, /v1/search/batch, /v1/documents, /v1/documents/sample and /v1/explain, GET /, /v1/indexes, \
                   /v1/status, /v1/openapi.json, /livez, /readyz and /metrics";
     json_api::no_route(&uri, routes)
+}
+
+async fn no_method(method: Method, uri: Uri) -> HttpRefusal {
+    json_api::no_method(&method, &uri)
 }

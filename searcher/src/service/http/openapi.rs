@@ -122,7 +122,7 @@ mod tests {
         assert!(stored.get("metadata").is_some() && stored.get("metadata_json").is_none());
         assert_eq!(
             document["paths"].as_object().unwrap().len(),
-            ROUTES.len() + SERVED.len()
+            SEARCHER.routes.len() + SEARCHER.served.len()
         );
         assert_eq!(
             document["paths"]["/v1/indexes"]["get"]["summary"],
