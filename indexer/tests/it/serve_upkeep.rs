@@ -11,7 +11,7 @@ use crate::fixture::Fixture;
 use crate::serve::{message, serve, serve_with};
 
 /// Time for merges that have begun.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 #[test]
 fn single_upserts_leave_few_shards_and_generations() {

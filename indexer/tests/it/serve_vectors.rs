@@ -54,7 +54,18 @@ fn vectors_that_are_given_are_indexed_without_the_encoder_and_checked() {
     let reply = upsert(&serving, vec![request(&fixture, 30, unit(2))]).unwrap();
     assert_eq!((reply.generation, reply.indexed, reply.unchanged), (3, 1, 0));
     assert_eq!(stored(&message(30).key), unit(2));
-    let one = || request(&fixture, 31, unit(0));
+}
+
+#[test]
+fn vectors_that_do_not_fit_are_refused_by_field() {
+    let fixture = Fixture::new(20);
+    fixture.build().unwrap();
+    let model = manifest::current(&fixture.index()).unwrap().model;
+    let serving = serve_with(
+        fixture.index().to_str().unwrap(),
+        &["--merge", "never", "--keep", "all"],
+    );
+    let one = || request(&fixture, 31, vec![1.0; model.dim]);
     for (wrong, code, expected) in [
         (
             v1::UpsertRequest {
@@ -130,7 +141,7 @@ fn vectors_that_are_given_are_indexed_without_the_encoder_and_checked() {
         status.message().contains("in every message of a call, or in none"),
         "{status:?}"
     );
-    assert_eq!(manifest::current(&fixture.index()).unwrap().generation, 3);
+    assert_eq!(manifest::current(&fixture.index()).unwrap().generation, 1);
 }
 
 #[test]
