@@ -17,6 +17,7 @@ except ImportError:
 
 DEPLOY = pathlib.Path(__file__).resolve().parent.parent
 FILE = DEPLOY / "k8s/reindex-job.yaml"
+MAINTENANCE = DEPLOY / "k8s/maintain.yaml"
 STEPS = ["plan", "embed", "shard", "commit"]
 # The first release that has sidecars and limits per index by default.
 OLDEST = "1.29"
@@ -98,6 +99,32 @@ class BulkJobTest(unittest.TestCase):
             said = subprocess.run(command, capture_output=True, text=True, timeout=HELP_S, check=True).stdout
             known = set(re.findall(r"--[a-z-]+", said))
             self.assertLessEqual({word.split("=")[0] for word in container["args"] if word.startswith("-")}, known, step)
+
+
+@unittest.skipUnless(kubernetes_validate, "kubernetes-validate is not installed: the manifests are not validated")
+class MaintenanceTest(unittest.TestCase):
+    """The CronJob that keeps an index small."""
+
+    def setUp(self):
+        self.document = yaml.safe_load(MAINTENANCE.read_text())
+        (self.container,) = self.document["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"]
+
+    def test_the_manifest_is_valid(self):
+        for version in (OLDEST, kubernetes_validate.latest_version()):
+            kubernetes_validate.validate(self.document, version, strict=True)
+
+    def test_runs_do_not_overlap_and_have_no_rights(self):
+        self.assertEqual(self.document["spec"]["concurrencyPolicy"], "Forbid")
+        security = {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "capabilities": {"drop": ["ALL"]}}
+        self.assertEqual(self.container["securityContext"], security)
+
+    def test_options_are_those_of_the_program(self):
+        if not SETTINGS:
+            self.skipTest("needs the programs of a build: k8s_test.py BINARIES")
+        command = [SETTINGS["binaries"] / "dyad-indexer", self.container["args"][0], "--help"]
+        said = subprocess.run(command, capture_output=True, text=True, timeout=HELP_S, check=True).stdout
+        options = {word.split("=")[0] for word in self.container["args"] if word.startswith("-")}
+        self.assertLessEqual(options, set(re.findall(r"--[a-z-]+", said)))
 
 
 def main():

@@ -10,6 +10,8 @@ import unittest
 
 DEPLOY = pathlib.Path(__file__).resolve().parent.parent
 SERVERS = ("searcher", "encoder", "indexer")
+# Of a timer, next to those of the servers.
+UNITS = (*SERVERS, "maintain")
 # Of systemd-analyze: 0 is best, 10 worst; an ordinary unit has 9.6.
 MAX_EXPOSURE = 1.5
 ANALYZE = shutil.which("systemd-analyze")
@@ -33,6 +35,11 @@ class UnitsTest(unittest.TestCase):
             command = f"/opt/dyad/bin/dyad-{server} serve --config /etc/dyad/{server}.toml"
             self.assertEqual(settings(server)["ExecStart"], [command])
             self.assertTrue((DEPLOY / f"config/{server}.toml").is_file())
+
+    def test_a_timer_runs_maintenance(self):
+        (command,) = settings("maintain")["ExecStart"]
+        self.assertTrue(command.startswith("/opt/dyad/bin/dyad-indexer maintain --index /var/lib/dyad/"), command)
+        self.assertIn("OnCalendar=", (DEPLOY / "systemd/dyad-maintain.timer").read_text())
 
     def test_a_server_has_more_time_to_stop_than_it_takes(self):
         for server in SERVERS:
@@ -60,7 +67,7 @@ class AnalyzeTest(unittest.TestCase):
         scratch = tempfile.TemporaryDirectory()
         self.addCleanup(scratch.cleanup)
         self.units = []
-        for server in SERVERS:
+        for server in UNITS:
             text = (DEPLOY / f"systemd/dyad-{server}.service").read_text()
             unit = pathlib.Path(scratch.name) / f"dyad-{server}.service"
             unit.write_text(re.sub(r"/opt/dyad/bin/dyad-\w+", "/bin/true", text))
