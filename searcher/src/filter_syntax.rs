@@ -2,8 +2,8 @@
 //!
 //! `FIELD=VALUE` (or `==`), `FIELD!=VALUE`, `FIELD>=VALUE`, `FIELD>VALUE`, `FIELD<=VALUE`, `FIELD<VALUE`,
 //! `FIELD^=TEXT` (begins with), `FIELD in VALUE|VALUE|...`, `FIELD exists`. A value is a number (whole ones of any size
-//! are exact), `true`, `false` or a text; in double quotes it is a text in any case (a JSON string). Values of `key` and
-//! `title` are always texts.
+//! are exact), `true`, `false` or a text; in double quotes it is a text in any case (a JSON string). Values of `key`
+//! and `title` are always texts.
 
 use dyad_index::lexical::ExactNumber;
 use dyad_proto::v1;

@@ -40,7 +40,8 @@ pub(super) struct ServeArguments {
     /// Name, next to addresses and `localhost`, by which the HTTP server may be called where there are no API keys
     #[arg(long = "http-host", value_name = "NAME")]
     http_hosts: Vec<String>,
-    /// Origin whose pages may call the HTTP server from a browser, such as `https://app.example`, or `*`; may be repeated
+    /// Origin whose pages may call the HTTP server from a browser, such as `https://app.example`, or `*`; may be
+    /// repeated
     #[arg(long = "cors-origin", value_name = "ORIGIN")]
     cors_origins: Vec<CorsOrigin>,
     /// Threads of a new shard's build; one per core by default

@@ -10,7 +10,7 @@ use dyad_proto::v1;
 use tokio::sync::oneshot;
 use tonic::Status;
 
-use super::given::VectorOrigin;
+use super::given::GivenOrigin;
 use super::sent::bytes_of;
 use crate::change::{ChangeOutcome, RecordFate};
 
@@ -26,7 +26,7 @@ pub(super) enum WantedChange {
     Upsert(Vec<v1::Document>),
     /// The same with a vector for each document.
     UpsertVectors {
-        origin: VectorOrigin,
+        origin: GivenOrigin,
         documents: Vec<v1::Document>,
         vectors: Vec<Vec<f32>>,
     },
@@ -284,7 +284,7 @@ mod tests {
         );
         assert!(!gathered.has_room() && gathered.calls.len() == 3);
         let of = |fingerprint: &str| WantedChange::UpsertVectors {
-            origin: VectorOrigin {
+            origin: GivenOrigin {
                 fingerprint: fingerprint.to_owned(),
                 context: String::new(),
             },

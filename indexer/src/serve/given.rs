@@ -11,7 +11,7 @@ use crate::source::{EmbeddedDocument, LocatedDocuments, VectorSource, normalise}
 
 /// What the vectors of a call are of: those of calls that are of the same can be indexed together.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct VectorOrigin {
+pub(super) struct GivenOrigin {
     /// Fingerprint of their model.
     pub(super) fingerprint: String,
     /// What of its document has reached each vector.
@@ -28,7 +28,7 @@ pub(super) struct GivenVectors {
 
 impl GivenVectors {
     /// Vectors for an index whose current generation this is. Refuses those of another model, context or dimension.
-    pub(super) fn new(origin: &VectorOrigin, vectors: Vec<Vec<f32>>, current: &Manifest) -> Result<Self, Status> {
+    pub(super) fn new(origin: &GivenOrigin, vectors: Vec<Vec<f32>>, current: &Manifest) -> Result<Self, Status> {
         let model = current.model.clone();
         if origin.fingerprint != model.fingerprint {
             let (expected, got) = (&model.fingerprint, &origin.fingerprint);

@@ -3,6 +3,7 @@
 //! | file | contents |
 //! |---|---|
 //! | `received.rs` | what open calls have sent: bounded in bytes and in time |
+//! | `pending.rs` | documents or keys of a call that is being received |
 //! | `sent.rs` | documents as clients have sent them |
 //! | `given.rs` | vectors that clients have sent with them |
 //! | `gathered.rs` | calls that become one change |
@@ -17,6 +18,7 @@ mod gathered;
 mod given;
 mod http;
 mod metrics;
+mod pending;
 mod received;
 mod sent;
 mod service;

@@ -7,11 +7,7 @@ use std::vec::IntoIter;
 
 use dyad_corpus::{CorpusProblem, Document, Located, MAX_METADATA_BYTES, Metadata, compact_bytes};
 use dyad_proto::v1;
-use tonic::Status;
 
-use super::gathered::WantedChange;
-use super::given::VectorOrigin;
-use super::received::ReceivedCall;
 use crate::source::DocumentBatch;
 
 /// Bytes of a document's texts.
@@ -38,62 +34,6 @@ pub(super) fn parse_metadata(document: &v1::Document) -> Result<Option<Metadata>
         ));
     }
     Metadata::parse(&document.metadata_json).map_err(|error| format!("expected one JSON object: {error}"))
-}
-
-/// What a call has sent to be added or replaced, so far.
-#[derive(Debug, Default)]
-pub(super) struct SentUpsert {
-    documents: Vec<v1::Document>,
-    /// One for each document, or none.
-    vectors: Vec<Vec<f32>>,
-    /// What they are of.
-    origin: Option<VectorOrigin>,
-}
-
-impl SentUpsert {
-    /// Takes a valid message in, for which the call has to hold memory.
-    pub(super) fn add(&mut self, request: v1::UpsertRequest, received: &mut ReceivedCall) -> Result<(), Status> {
-        let v1::UpsertRequest {
-            documents,
-            vectors,
-            fingerprint,
-            context,
-        } = request;
-        let origin = (!vectors.is_empty()).then_some(VectorOrigin { fingerprint, context });
-        if self.documents.is_empty() {
-            self.origin = origin;
-        } else if self.origin != origin {
-            return Err(Status::invalid_argument(
-                "expected vectors of one `fingerprint` and `context` in every message of a call, or in none, got others \
-                 than in the first message. Send them as calls of their own",
-            ));
-        }
-        for document in &documents {
-            received.hold(bytes_of(document))?;
-            // Parsed again when the change is made: what waits is kept as it came.
-            parse_metadata(document).map_err(|problem| {
-                let number = self.documents.len();
-                Status::invalid_argument(format!("document {number}: `metadata_json`: {problem}"))
-            })?;
-        }
-        for vector in &vectors {
-            received.hold(size_of_val(vector.values.as_slice()))?;
-        }
-        self.documents.extend(documents);
-        self.vectors.extend(vectors.into_iter().map(|vector| vector.values));
-        Ok(())
-    }
-
-    pub(super) fn into_change(self) -> WantedChange {
-        match self.origin {
-            Some(origin) => WantedChange::UpsertVectors {
-                origin,
-                documents: self.documents,
-                vectors: self.vectors,
-            },
-            None => WantedChange::Upsert(self.documents),
-        }
-    }
 }
 
 /// The documents of one call, each parsed when it is read.

@@ -6,15 +6,14 @@ use std::time::Instant;
 
 use dyad_proto::access::Caller;
 use dyad_proto::status::status_name;
+use dyad_proto::v1;
 use dyad_proto::v1::index_server::Index;
-use dyad_proto::{v1, validate};
 use serde_json::json;
 use tonic::{Code, Request, Response, Status, Streaming};
 
-use super::gathered::WantedChange;
 use super::metrics::IndexerMetrics;
-use super::received::{CallLimits, CallMemory, ReceivedCall, refuse_for_now, refuse_unmade};
-use super::sent::SentUpsert;
+use super::pending::{PendingDelete, PendingUpsert, Wanted};
+use super::received::{CallLimits, CallMemory, refuse_for_now, refuse_unmade};
 use super::worker::ChangeWorker;
 
 /// The service.
@@ -131,72 +130,6 @@ impl IndexService {
             made.ok_or_else(|| refuse_for_now("too many changes wait for their turn. Try again later".to_owned()))?;
         Ok(Response::new(made?))
     }
-}
-
-/// Documents of a call, so far.
-struct PendingUpsert {
-    sent: SentUpsert,
-    received: ReceivedCall,
-}
-
-impl PendingUpsert {
-    fn begin(memory: &CallMemory) -> Self {
-        Self {
-            sent: SentUpsert::default(),
-            received: memory.begin(),
-        }
-    }
-
-    fn add(&mut self, caller: &Caller, request: v1::UpsertRequest) -> Result<(), Status> {
-        caller.check_still()?;
-        validate::upsert_request(&request)?;
-        self.sent.add(request, &mut self.received)
-    }
-
-    fn into_wanted(self) -> Wanted {
-        Wanted {
-            change: self.sent.into_change(),
-            received: self.received,
-        }
-    }
-}
-
-/// Keys of a call, so far.
-struct PendingDelete {
-    keys: Vec<String>,
-    received: ReceivedCall,
-}
-
-impl PendingDelete {
-    fn begin(memory: &CallMemory) -> Self {
-        Self {
-            keys: Vec::new(),
-            received: memory.begin(),
-        }
-    }
-
-    fn add(&mut self, caller: &Caller, request: v1::DeleteRequest) -> Result<(), Status> {
-        caller.check_still()?;
-        validate::fields(&request)?;
-        for key in request.keys {
-            self.received.hold(key.len())?;
-            self.keys.push(key);
-        }
-        Ok(())
-    }
-
-    fn into_wanted(self) -> Wanted {
-        Wanted {
-            change: WantedChange::Delete(self.keys),
-            received: self.received,
-        }
-    }
-}
-
-/// A change that has been received.
-struct Wanted {
-    change: WantedChange,
-    received: ReceivedCall,
 }
 
 #[tonic::async_trait]

@@ -11,8 +11,8 @@ use serde_json::value::RawValue;
 /// What the names of fields end in that are JSON as text.
 pub(crate) const AS_TEXT: &str = "_json";
 
-/// JSON of a request with `"NAME_json":"VALUE"` in place of each `"NAME":VALUE`, where a message of the request has such
-/// a field and the value is an object; none where nothing is replaced.
+/// JSON of a request with `"NAME_json":"VALUE"` in place of each `"NAME":VALUE`, where a message of the request has
+/// such a field and the value is an object; none where nothing is replaced.
 pub(super) fn with_texts(json: &[u8], message: &MessageDescriptor) -> Option<Vec<u8>> {
     let mut names = BTreeSet::new();
     add_names(message, &mut BTreeSet::new(), &mut names);

@@ -55,7 +55,7 @@ fn the_pointer_moves_forward_and_back() {
     assert!(matches!(current(dir.path()).unwrap_err(), Error::NoIndex { .. }));
     assert_eq!(current_generation(dir.path()).unwrap(), None);
     for generation in 1..=3 {
-        publish(dir.path(), &manifest(generation), &lock).unwrap();
+        publish(dir.path(), &manifest(generation), &[], &lock).unwrap();
         assert_eq!(current(dir.path()).unwrap(), manifest(generation));
     }
     point_to(dir.path(), 1, &lock).unwrap();
@@ -89,7 +89,7 @@ fn a_logit_scale_that_no_model_has_is_refused() {
 #[test]
 fn damage_is_found() {
     let (dir, lock) = index();
-    publish(dir.path(), &manifest(1), &lock).unwrap();
+    publish(dir.path(), &manifest(1), &[], &lock).unwrap();
     let path = dir.path().join("manifest-000001.json");
     let intact = fs_err::read_to_string(&path).unwrap();
     let pointer = fs_err::read_to_string(dir.path().join("CURRENT")).unwrap();
@@ -149,6 +149,7 @@ fn a_generation_that_was_never_published_is_none() {
                 parent: (generation > 1).then_some(1),
                 ..manifest(generation)
             },
+            &[],
             &lock,
         )
         .unwrap();
@@ -168,7 +169,7 @@ fn a_generation_that_was_never_published_is_none() {
     assert!(!path("manifest-000003.json").exists() && !path(".publishing-000003").exists());
     assert_eq!(next_generation(index, &lock).unwrap(), 3);
     // Killed between `CURRENT` and the removal of the mark: that one was published, and stays so after a roll-back.
-    publish(index, &third, &lock).unwrap();
+    publish(index, &third, &[], &lock).unwrap();
     fs_err::write(path(".publishing-000003"), "").unwrap();
     assert_eq!(generations(index).unwrap(), [1, 2, 3]);
     point_to(index, 1, &lock).unwrap();
@@ -199,6 +200,7 @@ fn the_predecessor_is_what_was_current_before() {
                 parent,
                 ..manifest(generation)
             },
+            &[],
             &lock,
         )
         .unwrap();
@@ -226,7 +228,7 @@ fn the_predecessor_is_what_was_current_before() {
 #[test]
 fn names_that_no_build_writes_are_no_generations() {
     let (dir, lock) = index();
-    publish(dir.path(), &manifest(1), &lock).unwrap();
+    publish(dir.path(), &manifest(1), &[], &lock).unwrap();
     for name in [
         "manifest-+5.json",
         "manifest-7.json",

@@ -1,5 +1,5 @@
-//! Methods of gRPC as routes that take and give JSON over HTTP: bounded before it is read, and made off the runtime where
-//! it is large.
+//! Methods of gRPC as routes that take and give JSON over HTTP: bounded before it is read, and read and written off the
+//! runtime where it is large.
 //!
 //! | file | contents |
 //! |---|---|

@@ -24,8 +24,9 @@
 //! | `openapi.rs` | what the OpenAPI document describes |
 //! | `page.rs` | the page at `/` |
 //!
-//! A route is a method of gRPC by `dyad_proto::service::json_api`. The caller's time (`X-Request-Timeout`) and the bounds of bodies are those of `dyad_proto::service::http_request`;
-//! listener, header timeout and drain those of `dyad_proto::service::serve_http`.
+//! A route is a method of gRPC by `dyad_proto::service::json_api`. The caller's time (`X-Request-Timeout`) and the
+//! bounds of bodies are those of `dyad_proto::service::http_request`; listener, header timeout and drain those of
+//! `dyad_proto::service::serve_http`.
 
 mod access;
 mod app;
