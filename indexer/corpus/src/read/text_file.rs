@@ -5,12 +5,14 @@ use std::path::{Component, Path, PathBuf};
 
 use serde_json::Value;
 
+use super::field_notes::FieldNotes;
+use super::format::{CorpusFormat, without_compression};
 use super::front_matter::{FrontMatter, UnreadFrontMatter};
 use super::input::{InputStream, is_stream};
 use super::markdown::MarkdownText;
-use super::options::{CorpusFormat, without_compression};
+use super::options::ReadOptions;
+use super::record_source::{Numbered, RecordSource, SourceProgress};
 use super::sections::Section;
-use super::trec::Numbered;
 use super::unstored::Unstored;
 use crate::document::Document;
 use crate::error::Error;
@@ -66,26 +68,8 @@ impl TextFile {
         })
     }
 
-    pub(super) fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// Bytes read of the file on disk.
-    pub(super) fn bytes_read(&self) -> u64 {
-        self.input.as_ref().map_or(0, InputStream::consumed)
-    }
-
-    pub(super) fn is_packed(&self) -> bool {
-        self.input.as_ref().is_ok_and(|input| input.compression.is_some())
-    }
-
-    /// Sections of the document that was returned.
-    pub(super) fn sections(&self) -> &[Section] {
-        &self.sections
-    }
-
     /// The document; nothing after it.
-    pub(super) fn advance(&mut self, unstored: &mut Unstored) -> Result<Option<Numbered>, Error> {
+    fn next_document(&mut self, unstored: &mut Unstored) -> Result<Option<Numbered>, Error> {
         if self.is_read {
             return Ok(None);
         }
@@ -167,6 +151,27 @@ impl TextFile {
             })?,
             place: None,
         })
+    }
+}
+
+impl RecordSource for TextFile {
+    fn advance(&mut self, _: &ReadOptions, notes: &mut FieldNotes) -> Result<Option<Numbered>, Error> {
+        self.next_document(&mut notes.unstored)
+    }
+
+    fn progress(&self) -> SourceProgress<'_> {
+        match &self.input {
+            Ok(input) => input.progress(),
+            Err(_) => SourceProgress {
+                path: &self.path,
+                bytes_read: 0,
+                is_packed: false,
+            },
+        }
+    }
+
+    fn sections(&self) -> &[Section] {
+        &self.sections
     }
 }
 

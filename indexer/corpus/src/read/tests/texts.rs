@@ -141,7 +141,7 @@ fn formats_can_be_forced() {
         .unwrap_err()
         .to_string();
     assert!(
-        error.contains("or `--format text` for a file that is one document, got 1"),
+        error.contains("got 1. If each file is a document, use `--format text`"),
         "{error}"
     );
     for format in [CorpusFormat::Markdown, CorpusFormat::Text] {
