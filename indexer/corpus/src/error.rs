@@ -94,10 +94,12 @@ pub enum Error {
     },
     /// A document without a name.
     #[error(
-        "`{}` is a stream, and has no name that could be the key of its document: give a file or a folder with `--format markdown` or `text`",
+        "`{}` is a stream, and has no name that could be the key of its document: give a file or a folder with `--format {formats}`",
         path.display()
     )]
     TextOfStream {
+        /// The formats whose files are a document each.
+        formats: String,
         /// As it was named.
         path: PathBuf,
     },

@@ -38,6 +38,9 @@ pub enum CorpusFormat {
     /// matter (YAML), or the first heading of level 1, or the name of the file; its metadata are the other fields of
     /// the front matter, and `path`. Of a folder all files that [`CorpusFormat::Auto`] finds are read as Markdown.
     Markdown,
+    /// As [`CorpusFormat::Markdown`], of HTML: the title is that of the page, or its first heading of level 1, or the
+    /// name of the file; text is what a reader of the page sees, without navigation.
+    Html,
     /// As [`CorpusFormat::Markdown`], with the content of the file as it stands, and the name of the file as its title.
     Text,
 }
@@ -81,7 +84,7 @@ const AUTO: FormatEntry = FormatEntry {
 };
 
 /// All formats, each once.
-pub(super) const FORMATS: [FormatEntry; 9] = [
+pub(super) const FORMATS: [FormatEntry; 10] = [
     AUTO,
     FormatEntry {
         format: CorpusFormat::Jsonl,
@@ -152,6 +155,16 @@ pub(super) const FORMATS: [FormatEntry; 9] = [
         can_be_cut: false,
         questions: None,
         summary: "Each file is a document of Markdown",
+    },
+    FormatEntry {
+        format: CorpusFormat::Html,
+        name: "html",
+        title: "HTML",
+        endings: &["html", "htm"],
+        folder_endings: &["html", "htm"],
+        can_be_cut: false,
+        questions: None,
+        summary: "Each file is a document of HTML",
     },
     FormatEntry {
         format: CorpusFormat::Text,
@@ -271,6 +284,13 @@ pub(super) fn titles_of_documents(conjunction: &str) -> String {
     let documents = FORMATS.iter().filter(|entry| entry.format.is_one_document());
     let titles: Vec<&str> = documents.map(|entry| entry.title).collect();
     listed(&titles, conjunction)
+}
+
+/// Such as `markdown or text`: what `--format` calls these formats.
+pub(super) fn names_of_documents() -> String {
+    let documents = FORMATS.iter().filter(|entry| entry.format.is_one_document());
+    let names: Vec<&str> = documents.map(|entry| entry.name).collect();
+    listed(&names, "or")
 }
 
 fn listed_endings(endings_of: impl Fn(&FormatEntry) -> &'static [&'static str]) -> String {

@@ -40,6 +40,12 @@ struct FieldValues {
     texts: ValuesSeen,
 }
 
+impl FieldValues {
+    fn is_mixed(&self) -> bool {
+        self.numbers.documents > 0 && self.texts.documents > 0
+    }
+}
+
 /// The values of all fields by their names.
 #[derive(Debug, Default)]
 pub(super) struct MixedTypes {
@@ -82,9 +88,7 @@ impl MixedTypes {
 
     /// A warning for each field that has both.
     pub(super) fn messages(&self) -> impl Iterator<Item = String> {
-        let is_mixed =
-            |(_, values): &(&String, &FieldValues)| values.numbers.documents > 0 && values.texts.documents > 0;
-        let mixed = self.by_name.iter().filter(is_mixed);
+        let mixed = self.by_name.iter().filter(|(_, values)| values.is_mixed());
         mixed.take(TOLD_FIELDS).map(|(name, FieldValues { numbers, texts })| {
             let name: String = name.chars().take(TOLD_CHARS).collect();
             format!(

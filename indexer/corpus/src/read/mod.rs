@@ -17,10 +17,12 @@
 //! | `trec.rs` | TREC's `<DOC>` elements |
 //! | `trec_markup.rs` | tags, elements and plain text in them |
 //! | `parquet.rs` | rows of a Parquet file |
-//! | `text_file.rs` | a file of Markdown or plain text as one document |
+//! | `text_file.rs` | a file of Markdown, HTML or plain text as one document |
 //! | `front_matter.rs` | fields in YAML before Markdown |
 //! | `markdown.rs` | the text of Markdown, and its headings |
-//! | `html.rs` | the text of HTML in Markdown |
+//! | `markdown_html.rs` | the text of HTML in Markdown |
+//! | `html/mod.rs` | the text of HTML, and its headings |
+//! | `text_blocks.rs` | the blocks of a text with mark-up, and its sections |
 //! | `sections.rs` | headings of a document, and the parts that passages are cut of |
 //! | `records.rs` | the reader of a file by its format |
 //! | `beir.rs` | the files of a BEIR folder |
@@ -60,6 +62,7 @@ mod keys;
 mod kind;
 mod lines;
 mod markdown;
+mod markdown_html;
 mod missing_field;
 mod mixed_types;
 mod options;
@@ -70,6 +73,7 @@ mod sections;
 mod split;
 #[cfg(test)]
 mod tests;
+mod text_blocks;
 mod text_file;
 mod text_folder;
 mod trec;

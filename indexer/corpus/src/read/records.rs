@@ -10,7 +10,7 @@ use super::lines::InputLines;
 use super::options::ReadOptions;
 use super::parquet::ParquetRows;
 use super::record_source::RecordSource;
-use super::text_file::TextFile;
+use super::text_file::{TextFile, TextForm};
 use super::trec::TrecDocuments;
 use super::tsv::TsvDocuments;
 use crate::error::Error;
@@ -32,14 +32,17 @@ pub(super) fn open(
         });
     }
     let lines = || InputLines::open(path, options.max_text_bytes);
+    let text = |form| -> Result<Box<dyn RecordSource>, Error> {
+        Ok(Box::new(TextFile::open(path, form, root, options.max_text_bytes)?))
+    };
     Ok(match format {
         CorpusFormat::Auto | CorpusFormat::Jsonl | CorpusFormat::Beir => Box::new(JsonDocuments::new(lines()?)),
         CorpusFormat::Tsv => Box::new(TsvDocuments::new(lines()?)),
         CorpusFormat::Csv => Box::new(CsvDocuments::new(InputStream::open(path)?, options.max_text_bytes)),
         CorpusFormat::Trec => Box::new(TrecDocuments::new(lines()?, options.max_text_bytes)),
         CorpusFormat::Parquet => Box::new(ParquetRows::open(path, &options.fields)?),
-        CorpusFormat::Markdown | CorpusFormat::Text => {
-            Box::new(TextFile::open(path, format, root, options.max_text_bytes)?)
-        }
+        CorpusFormat::Markdown => text(TextForm::Markdown)?,
+        CorpusFormat::Html => text(TextForm::Html)?,
+        CorpusFormat::Text => text(TextForm::Plain)?,
     })
 }

@@ -3,6 +3,7 @@
 mod csv;
 mod flawed;
 mod formats;
+mod html;
 mod passages;
 mod table;
 mod texts;
