@@ -20,7 +20,7 @@ pub enum BulkJobError {
     },
     /// An input whose path would be the key of its document.
     #[error(
-        "`{name}` is read as Markdown or text, where a file is one document and its path the key, and a job reads inputs by their names alone. \
+        "`{name}` is read as one document, whose key is its path, and a job reads inputs by their names alone. \
          Index such files with `dyad-indexer build --corpus FOLDER`"
     )]
     TextInput {

@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use dyad_command::cancel_on_signal;
 use dyad_corpus::embeddings::VectorType;
-use dyad_corpus::{PassageContext, ReadArguments, ReadOptions, UnseenFieldPolicy};
+use dyad_corpus::{CorpusFormat, PassageContext, ReadArguments, ReadOptions, UnseenFieldPolicy};
 use dyad_files::space::{boundless, free_space};
 
 use super::model::ModelOptions;
@@ -24,9 +24,7 @@ pub(crate) struct EmbedOptions {
     /// question or answer: the tower whose prompt is used
     #[arg(long, default_value_t = Tower::Answer)]
     tower: Tower,
-    /// JSONL, TSV or TREC file (plain, .gz, .zst), Parquet file, BEIR folder, Markdown file, folder of Markdown and
-    /// .txt files, each of which is a document, a pattern of files such as 'parts/*.parquet', or - for standard input
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, value_name = "PATH", help = format!("Documents: {}", CorpusFormat::paths_of_corpora()))]
     corpus: PathBuf,
     /// Directory of the embeddings; with those of an earlier run there, only new and changed documents are embedded
     #[arg(long, value_name = "DIR")]

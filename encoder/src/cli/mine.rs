@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::ensure;
 use clap::Args;
 use dyad_command::cancel_on_signal;
+use dyad_corpus::CorpusFormat;
 use dyad_corpus::examples::ExampleReader;
 use dyad_proto::client::{CredentialOptions, Credentials};
 
@@ -23,9 +24,14 @@ pub(crate) struct MineArguments {
     prompts: PromptOptions,
     #[command(flatten)]
     data: ExampleArguments,
-    /// Candidates: a corpus file, a BEIR folder, or a folder of Markdown and text [default: all positives of the
-    /// examples]
-    #[arg(long, value_name = "PATH")]
+    #[arg(
+        long,
+        value_name = "PATH",
+        help = format!(
+            "Candidates: {} [default: all positives of the examples]",
+            CorpusFormat::paths_of_corpora()
+        )
+    )]
     corpus: Option<PathBuf>,
     /// Searcher whose index has the candidates, http://HOST:PORT; the index must be of this model
     #[arg(long, value_name = "URL", conflicts_with = "corpus")]

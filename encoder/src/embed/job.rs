@@ -14,7 +14,7 @@ use crate::tokenize::Budget;
 /// An embedding job.
 #[derive(Debug, Clone)]
 pub struct EmbedJob {
-    /// File, BEIR folder, folder of Markdown and text, or `-` for standard input.
+    /// File, BEIR folder, folder of files that are a document each, or `-` for standard input.
     pub corpus: PathBuf,
     /// How to read it.
     pub read: ReadOptions,

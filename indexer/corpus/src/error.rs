@@ -62,6 +62,16 @@ pub enum Error {
         /// What is wrong.
         problem: CorpusProblem,
     },
+    /// A header line without which nothing of a file can be read.
+    #[error("{}:{line}: {problem}", path.display())]
+    Header {
+        /// The file.
+        path: PathBuf,
+        /// Counted from 1.
+        line: u64,
+        /// What is wrong.
+        problem: CorpusProblem,
+    },
     /// More bad records than may be skipped.
     #[error("{}", FlawsMessage { path, total: *total, allowed: *allowed, first, end: end.as_deref() })]
     Flaws {
@@ -84,16 +94,18 @@ pub enum Error {
     },
     /// A document without a name.
     #[error(
-        "`{}` is a stream, and has no name that could be the key of its document: give a file or a folder with `--format markdown` or `text`",
+        "`{}` is a stream, and has no name that could be the key of its document: give a file or a folder with `--format {formats}`",
         path.display()
     )]
     TextOfStream {
+        /// The formats whose files are a document each.
+        formats: String,
         /// As it was named.
         path: PathBuf,
     },
     /// A folder that is no corpus.
     #[error(
-        "`{}` has no documents: expected corpus.jsonl (a BEIR folder), or in it or its folders files whose names end in .md, .markdown or .txt \
+        "`{}` has no documents: expected corpus.jsonl (a BEIR folder), or in it or its folders files whose names end in {endings} \
          (with .gz or .zst after it where compressed), got {found}. Name files of another kind by a pattern such as `{}/*.jsonl`",
         folder.display(),
         folder.display()
@@ -101,6 +113,8 @@ pub enum Error {
     NoTexts {
         /// The folder.
         folder: PathBuf,
+        /// The endings of names that documents have in a folder.
+        endings: String,
         /// What is in it.
         found: String,
     },
@@ -152,14 +166,12 @@ pub enum Error {
         path: PathBuf,
     },
     /// Neither the options nor the file's name say what is in it.
-    #[error(
-        "cannot tell the format of `{}`: expected a BEIR folder, a folder of Markdown and text, or a name ending in .jsonl, .ndjson, .json, .tsv, .txt, .trec, .sgml, .parquet, .md or .markdown \
-         (with .gz or .zst after it where compressed). Name it with `--format`, as in `--format tsv`, or rename the file",
-        path.display()
-    )]
+    #[error("cannot tell the format of `{}`: expected {expected}", path.display())]
     UnknownFormat {
         /// The file.
         path: PathBuf,
+        /// The formats that it could have, by their names, and the fix.
+        expected: String,
     },
     /// A file that must hold at least one record holds none.
     #[error("`{}` holds no {expected}", path.display())]

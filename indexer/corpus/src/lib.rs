@@ -6,7 +6,7 @@
 //! | [`context`](PassageContext) | what of its document reaches a passage's vector |
 //! | [`place`](PassagePlace) | where a passage stands in its document |
 //! | [`metadata`](Metadata) | a document's own fields as JSON text |
-//! | [`read`](CorpusReader) | streaming corpus readers: JSONL, TSV, BEIR folders, TREC, Parquet, folders of Markdown and text; plain, gzip, Zstandard; whole documents, or passages |
+//! | [`read`](CorpusReader) | streaming corpus readers of all formats of [`CorpusFormat`]; plain, gzip, Zstandard; whole documents, or passages |
 //! | [`KeyLines`] | keys in the lines of a file |
 //! | [`queries`] | question sets |
 //! | [`judged`](JudgedQuestions) | the judged questions of a BEIR folder |
@@ -47,6 +47,10 @@
 //! assert!((RankingMetric::ReciprocalRank.compute(&ranking) - 0.5).abs() < 1e-9);
 //! assert!((RankingMetric::Ndcg(10).compute(&ranking) - 1.0 / 3f64.log2()).abs() < 1e-9);
 //! ```
+//!
+//! To add a format: a variant of [`CorpusFormat`] and its row in the table of `read/format.rs`, of which options, help
+//! texts, messages and the recognition of files are made; a reader that is a `RecordSource`, and its arm in
+//! `read/records.rs`; its tests in `read/tests/`; and the lists of formats of two READMEs, for which a test asks.
 //!
 //! Everything streams where a corpus can be large. Errors name the file and line, what was expected, what was found,
 //! and the fix.

@@ -68,6 +68,51 @@ pub enum CorpusProblem {
         /// How many there were.
         got: usize,
     },
+    /// A fault that an option may mend.
+    #[error("{problem}. {advice}")]
+    Advised {
+        /// What is wrong.
+        problem: Box<CorpusProblem>,
+        /// The option, and when it helps.
+        advice: String,
+    },
+    /// A header line that does not name a column that is needed.
+    #[error("the header line has no such column: expected {expected}, got {got}. {fix}")]
+    NoColumn {
+        /// The accepted names.
+        expected: String,
+        /// The names that are there.
+        got: String,
+        /// What to do.
+        fix: String,
+    },
+    /// A header line that names a column twice.
+    #[error("the header line has the column `{column}` twice: expected one, got several. Rename or remove the others")]
+    ColumnTwice {
+        /// Its name.
+        column: String,
+    },
+    /// A value that is not UTF-8.
+    #[error("{column} is not valid UTF-8 at byte {offset} of its value. Convert the file to UTF-8")]
+    ColumnNotUtf8 {
+        /// The column, by name or number.
+        column: String,
+        /// Offset in the value, from 0.
+        offset: usize,
+    },
+    /// A quote that has a beginning only.
+    #[error(
+        "a double quote opens a field and is never closed. Close it, and write a double quote in a field as two of them"
+    )]
+    OpenQuote,
+    /// A record that is longer than anything that could be accepted; nothing of it was kept.
+    #[error(
+        "the record is longer than {limit} bytes. If it is one document, split it into passages; otherwise close the double quote that opens a field on this line"
+    )]
+    RecordTooLong {
+        /// Longest record that is read.
+        limit: usize,
+    },
     /// A column that must hold a number does not.
     #[error("column `{column}` is not {expected}: {got}")]
     Number {

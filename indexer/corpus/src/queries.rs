@@ -5,7 +5,8 @@ use std::path::Path;
 use crate::error::Error;
 use crate::problem::CorpusProblem;
 use crate::read::{
-    Columns, DEFAULT_MAX_TEXT_BYTES, InputLines, JsonRecord, LineFormat, SeenKeys, check_key, line_format,
+    Columns, DEFAULT_MAX_TEXT_BYTES, InputLines, JsonRecord, LineFormat, SeenKeys, check_key, endings_of_questions,
+    format_of_questions,
 };
 
 /// Names of a question's key, in the order they are looked for.
@@ -27,7 +28,14 @@ pub struct KeyedQuery {
 ///
 /// Duplicate keys, empty keys, empty texts and a set without questions are refused.
 pub fn read(path: &Path) -> Result<Vec<KeyedQuery>, Error> {
-    let format = line_format(path)?;
+    let format = format_of_questions(path).ok_or_else(|| Error::UnknownFormat {
+        path: path.to_owned(),
+        expected: format!(
+            "questions, in a file whose name ends in {} (with .gz or .zst after it where compressed). \
+             Write them in one of these formats, or rename the file",
+            endings_of_questions()
+        ),
+    })?;
     let mut lines = InputLines::open(path, DEFAULT_MAX_TEXT_BYTES)?;
     let mut keys = SeenKeys::default();
     let mut queries = Vec::new();
@@ -76,7 +84,7 @@ impl QuestionTexts {
         let lines = InputLines::open(path, DEFAULT_MAX_TEXT_BYTES)?;
         Ok(Self {
             lines,
-            format: line_format(path).ok(),
+            format: format_of_questions(path),
             columns: None,
         })
     }

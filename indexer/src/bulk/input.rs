@@ -21,22 +21,13 @@ const ZSTANDARD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 const ETAG: &str = "etag:";
 const XXH3: &str = "xxh3:";
 
-/// Refuses Markdown and text, by the format or by names: a file is a document there, and its path the key.
+/// Refuses files that are a document each, by the format or by names: the path of one is its key.
 pub(super) fn refuse_texts(objects: &[Object], format: CorpusFormat) -> Result<(), BulkJobError> {
-    let is_text = |name: &str| match format {
-        CorpusFormat::Markdown | CorpusFormat::Text => true,
-        CorpusFormat::Auto => {
-            let name = name.to_ascii_lowercase();
-            let name = name
-                .strip_suffix(".gz")
-                .or_else(|| name.strip_suffix(".zst"))
-                .unwrap_or(&name);
-            let extension = name.rsplit_once('.').map_or("", |(_, extension)| extension);
-            matches!(extension, "md" | "markdown")
-        }
-        _ => false,
+    let is_one_document = |object: &&Object| {
+        let format = format.of_file(Path::new(&object.name));
+        format.is_some_and(CorpusFormat::is_one_document)
     };
-    let text = objects.iter().find(|object| is_text(&object.name));
+    let text = objects.iter().find(is_one_document);
     text.map_or(Ok(()), |object| {
         Err(BulkJobError::TextInput {
             name: object.name.clone(),
@@ -44,16 +35,9 @@ pub(super) fn refuse_texts(objects: &[Object], format: CorpusFormat) -> Result<(
     })
 }
 
-/// Whether an input can be cut between lines, by its name: JSON lines.
+/// Whether an input can be cut between lines, by its name.
 pub(super) fn can_be_cut(name: &str, format: CorpusFormat) -> bool {
-    let extension = name
-        .rsplit_once('.')
-        .map_or("", |(_, extension)| extension)
-        .to_ascii_lowercase();
-    match extension.as_str() {
-        "jsonl" | "ndjson" | "json" => matches!(format, CorpusFormat::Auto | CorpusFormat::Jsonl),
-        _ => false,
-    }
+    format.can_be_cut(Path::new(name))
 }
 
 /// Slices of an input, each of `bytes` or a line more.

@@ -6,7 +6,9 @@ use std::time::Duration;
 use anyhow::Context as _;
 use clap::ValueEnum;
 use dyad_command::JobCancellation;
-use dyad_corpus::{CorpusReader, PassageContext, ReadArguments, ReadOptions, UnseenFieldPolicy, is_stream};
+use dyad_corpus::{
+    CorpusFormat, CorpusReader, PassageContext, ReadArguments, ReadOptions, UnseenFieldPolicy, is_stream,
+};
 use dyad_files::space::{FreeSpace, boundless, free_space};
 use dyad_index::{Metric, manifest};
 use dyad_indexer::change::Passages;
@@ -23,10 +25,15 @@ use super::services::{ContextArguments, ServiceCalls};
 /// hold more.
 #[derive(Debug, clap::Args)]
 pub(super) struct DocumentArguments {
-    /// Documents: a .jsonl, .tsv or .trec file (plain, .gz, .zst), a Parquet file, a BEIR folder, a Markdown file, a
-    /// folder of Markdown and .txt files, each of which is a document, a pattern of files such as 'parts/*.parquet', or
-    /// `-` for standard input. Not needed with `--vectors`: then documents have a key and a vector, and no text
-    #[arg(long, value_name = "PATH", required_unless_present = "vectors")]
+    #[arg(
+        long,
+        value_name = "PATH",
+        required_unless_present = "vectors",
+        help = format!(
+            "Documents: {}. Not needed with `--vectors`: then documents have a key and a vector, and no text",
+            CorpusFormat::paths_of_corpora()
+        )
+    )]
     corpus: Option<PathBuf>,
     /// Directory of the index
     #[arg(long, value_name = "DIR")]

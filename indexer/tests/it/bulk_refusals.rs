@@ -238,7 +238,7 @@ fn texts_are_no_inputs_of_jobs() {
         };
         let refused = job.plan(&config).unwrap_err().to_string();
         assert!(
-            refused.contains(&format!("{name}` is read as Markdown or text")),
+            refused.contains(&format!("{name}` is read as one document")),
             "{refused}"
         );
     }

@@ -174,7 +174,14 @@ impl ExampleSource {
             (ExampleFormat::Auto, Some(format)) => format,
             // Broken from the start, or empty: the record's parser or its end says so.
             (ExampleFormat::Auto, None) if is_json(path) => ExampleFormat::Pairs,
-            (ExampleFormat::Auto, None) => return Err(Error::UnknownFormat { path: path.to_owned() }),
+            (ExampleFormat::Auto, None) => {
+                return Err(Error::UnknownFormat {
+                    path: path.to_owned(),
+                    expected: "training examples: JSON, or columns in a file whose name ends in .tsv or .txt \
+                               (with .gz or .zst after it where compressed). Name the format, or rename the file"
+                        .to_owned(),
+                });
+            }
             (given, _) => given,
         };
         Ok(match format {

@@ -2,16 +2,18 @@
 //! same ones.
 use std::path::PathBuf;
 
-use super::options::{CorpusFormat, FieldNames, ReadOptions, Split};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+
+use super::format::{CorpusFormat, FORMATS};
+use super::options::{FieldNames, ReadOptions, Split};
 
 /// How a corpus is read.
 #[derive(Debug, Clone, clap::Args)]
 pub struct ReadArguments {
-    /// Format of the corpus: auto (by its name), jsonl, tsv, beir, parquet, trec, or markdown or text, where each file
-    /// is a document
-    #[arg(long, value_name = "FORMAT", default_value_t = CorpusFormat::Auto)]
+    /// Format of the corpus
+    #[arg(long, value_name = "FORMAT", default_value_t = CorpusFormat::Auto, value_parser = format_parser())]
     format: CorpusFormat,
-    /// Field of the key in JSON lines or Parquet [default: _id, id, docid or key]
+    /// Field of the key in JSON lines, or column in CSV or Parquet [default: _id, id, docid or key]
     #[arg(long, value_name = "NAME")]
     key_field: Option<String>,
     /// Field of the title [default: title]
@@ -64,4 +66,12 @@ impl ReadArguments {
             ..ReadOptions::default()
         })
     }
+}
+
+/// Takes the name of a format, and lists all of them in the help text.
+fn format_parser() -> impl TypedValueParser<Value = CorpusFormat> {
+    let names = FORMATS
+        .iter()
+        .map(|entry| PossibleValue::new(entry.name).help(entry.summary));
+    PossibleValuesParser::new(names).try_map(|name| name.parse::<CorpusFormat>())
 }

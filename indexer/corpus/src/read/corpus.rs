@@ -2,14 +2,13 @@
 use std::collections::VecDeque;
 use std::path::Path;
 
+use super::field_notes::FieldNotes;
 use super::files::Files;
 use super::flaws::Flaws;
 use super::input::is_stream;
 use super::keys::SeenKeys;
-use super::options::{CorpusFormat, ReadOptions, UnseenFieldPolicy, format_of};
-use super::records::CorpusRecords;
-use super::unseen::UnseenFields;
-use super::unstored::Unstored;
+use super::options::{ReadOptions, UnseenFieldPolicy};
+use super::record_source::RecordSource;
 use super::whole_documents::WholeDocuments;
 use super::{MAX_KEY_BYTES, MAX_METADATA_BYTES};
 use crate::document::{Document, Located};
@@ -18,22 +17,6 @@ use crate::problem::CorpusProblem;
 
 /// Files whose warnings are kept.
 const TOLD_FILES: usize = 8;
-
-/// The line format of a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum LineFormat {
-    Jsonl,
-    Tsv,
-}
-
-/// Detects the line format of a file from its name.
-pub(crate) fn line_format(path: &Path) -> Result<LineFormat, Error> {
-    match format_of(path)? {
-        CorpusFormat::Jsonl => Ok(LineFormat::Jsonl),
-        CorpusFormat::Tsv => Ok(LineFormat::Tsv),
-        _ => Err(Error::UnknownFormat { path: path.to_owned() }),
-    }
-}
 
 /// Refuses keys that no new document may have: empty ones, those too long to store, and those with a line break or a
 /// zero byte.
@@ -79,13 +62,12 @@ fn check_metadata(document: &Document) -> Result<(), CorpusProblem> {
 #[derive(Debug)]
 pub struct CorpusReader {
     files: Files,
-    records: CorpusRecords,
+    records: Box<dyn RecordSource>,
     options: ReadOptions,
     /// Absent where keys may be repeated.
     keys: Option<SeenKeys>,
     flaws: Flaws,
-    unstored: Unstored,
-    unseen: UnseenFields,
+    notes: FieldNotes,
     /// Warnings about files that are read to their ends.
     of_files: Vec<String>,
     /// How many more of them there are.
@@ -101,7 +83,7 @@ pub struct CorpusReader {
 }
 
 impl CorpusReader {
-    /// Opens a corpus: a file, a BEIR folder, a folder of Markdown and text files, a pattern of files such as
+    /// Opens a corpus: a file, a BEIR folder, a folder of files that are a document each, a pattern of files such as
     /// `parts/*.jsonl.gz`, which are read in the order of their names, or `-` for standard input. The format is that of
     /// [`ReadOptions::format`].
     pub fn open(path: &Path, options: &ReadOptions) -> Result<Self, Error> {
@@ -109,15 +91,14 @@ impl CorpusReader {
         let Some(records) = files.open_next(options)? else {
             return Err(Error::NotFound { path: path.to_owned() });
         };
-        let of = if files.is_one() { records.path() } else { path };
+        let of = if files.is_one() { records.progress().path } else { path };
         Ok(Self {
             flaws: Flaws::open(of, files.names(), options.max_bad, options.rejects.as_deref())?,
             files,
             records,
             keys: (!options.repeated_keys).then(SeenKeys::default),
             options: options.clone(),
-            unstored: Unstored::default(),
-            unseen: UnseenFields::of(&options.fields),
+            notes: FieldNotes::of(&options.fields),
             of_files: Vec::new(),
             more_of_files: 0,
             passages: VecDeque::new(),
@@ -143,7 +124,7 @@ impl CorpusReader {
 
     /// Bytes read of the files on disk (compressed where they are), for progress.
     pub fn bytes_read(&self) -> u64 {
-        self.files.read_bytes + self.records.bytes_read()
+        self.files.read_bytes + self.records.progress().bytes_read
     }
 
     /// Size of the files on disk; `None` for standard input.
@@ -157,13 +138,13 @@ impl CorpusReader {
         Some(
             self.files
                 .total_bytes?
-                .saturating_mul(if self.records.is_packed() { 3 } else { 1 }),
+                .saturating_mul(if self.records.progress().is_packed { 3 } else { 1 }),
         )
     }
 
     /// The file being read, or `standard input`.
     pub fn path(&self) -> &Path {
-        self.records.path()
+        self.records.progress().path
     }
 
     /// Flawed records so far.
@@ -176,7 +157,7 @@ impl CorpusReader {
         let of_files = self.of_files.iter().cloned().chain(self.records.warning());
         let more = self.more_of_files;
         let more = (more > 0).then(|| format!("{more} more files have text outside of documents"));
-        let left_out = self.files.warning().into_iter().chain(self.unstored.messages());
+        let left_out = self.files.warning().into_iter().chain(self.notes.warnings());
         self.flaws
             .skipped()
             .into_iter()
@@ -223,13 +204,10 @@ impl CorpusReader {
             return Ok(Some(Located { value, line: self.line }));
         }
         let (line, parsed) = loop {
-            if let Some(record) = self
-                .records
-                .advance(&self.options, &mut self.unstored, &mut self.unseen)?
-            {
+            if let Some(record) = self.records.advance(&self.options, &mut self.notes)? {
                 break record;
             }
-            let read = self.records.bytes_read();
+            let read = self.records.progress().bytes_read;
             match self.files.open_next(&self.options)? {
                 Some(next) => {
                     if let Some(warning) = self.records.warning() {
@@ -244,7 +222,7 @@ impl CorpusReader {
                 }
                 None if self.documents == 0 && !self.options.allow_empty => {
                     return Err(Error::Empty {
-                        path: self.records.path().to_owned(),
+                        path: self.records.progress().path.to_owned(),
                         expected: "documents",
                     });
                 }
@@ -255,6 +233,7 @@ impl CorpusReader {
             }
         };
         self.line = line;
+        let metadata = parsed.as_ref().ok().and_then(|document| document.metadata.clone());
         let passages = parsed.and_then(|document| self.placed(document));
         // A document is accepted with all of its passages, or with none.
         let accepted = passages.and_then(|passages| {
@@ -262,23 +241,35 @@ impl CorpusReader {
             passages.iter().try_for_each(|passage| self.note(passage))?;
             Ok(passages)
         });
-        self.passages = accepted.map_err(|problem| self.records.refuse(line, problem))?;
+        self.passages = accepted.map_err(|problem| self.refuse(line, problem))?;
+        if let Some(metadata) = metadata {
+            self.notes.types.see(&metadata);
+        }
         self.documents += 1;
         let next = self.passages.pop_front();
         Ok(next.map(|value| Located { value, line }))
     }
 
+    /// An error at a line or row of the file that is being read.
+    fn refuse(&self, line: u64, problem: CorpusProblem) -> Error {
+        Error::Line {
+            path: self.path().to_owned(),
+            line,
+            problem,
+        }
+    }
+
     /// Refuses names of fields that no record had, in formats whose fields have names.
     fn refuse_unseen(&self) -> Result<(), Error> {
-        let has_names = matches!(self.records, CorpusRecords::Jsonl(_) | CorpusRecords::Parquet(_));
-        match self.unseen.listed() {
+        let has_names = self.records.has_field_names();
+        match self.notes.unseen.listed() {
             Some(fields)
                 if has_names && self.options.unseen_fields == UnseenFieldPolicy::Refused && self.documents > 0 =>
             {
                 Err(Error::UnseenFields {
                     path: self.flaws.path().to_owned(),
                     fields,
-                    others: self.unstored.listed().unwrap_or_else(|| "none".to_owned()),
+                    others: self.notes.unstored.listed().unwrap_or_else(|| "none".to_owned()),
                 })
             }
             _ => Ok(()),

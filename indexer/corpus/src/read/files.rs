@@ -3,8 +3,9 @@ use std::collections::{HashSet, VecDeque};
 use std::path::{Component, Path, PathBuf};
 
 use super::beir::BeirFolder;
-use super::options::{CorpusFormat, format_of};
-use super::records::CorpusRecords;
+use super::format::{CorpusFormat, endings_in_folders, endings_of_corpora, titles_of_documents};
+use super::record_source::RecordSource;
+use super::records;
 use super::text_folder::{OtherFiles, text_files};
 use super::{ReadOptions, is_stream};
 use crate::error::Error;
@@ -106,10 +107,10 @@ impl Files {
     }
 
     /// Opens the next file; nothing after the last.
-    pub(super) fn open_next(&mut self, options: &ReadOptions) -> Result<Option<CorpusRecords>, Error> {
+    pub(super) fn open_next(&mut self, options: &ReadOptions) -> Result<Option<Box<dyn RecordSource>>, Error> {
         self.left
             .pop_front()
-            .map(|(path, format)| CorpusRecords::open(&path, format, &self.root, options))
+            .map(|(path, format)| records::open(&path, format, &self.root, options))
             .transpose()
     }
 }
@@ -137,12 +138,28 @@ fn files_of(
             let format = format_of(&file)?;
             Ok(vec![(file, format)])
         }
-        CorpusFormat::Markdown | CorpusFormat::Text if file.is_dir() => Ok(texts_of(&file, others)?
+        given if given.is_one_document() && file.is_dir() => Ok(texts_of(&file, others)?
             .into_iter()
             .map(|(file, _)| (file, format))
             .collect()),
         given => Ok(vec![(file, given)]),
     }
+}
+
+/// Detects the format of a file from its name.
+fn format_of(path: &Path) -> Result<CorpusFormat, Error> {
+    if path == Path::new("-") {
+        return Ok(CorpusFormat::Jsonl);
+    }
+    CorpusFormat::of_name(path).ok_or_else(|| Error::UnknownFormat {
+        path: path.to_owned(),
+        expected: format!(
+            "a BEIR folder, a folder of {} files, or a name ending in {} (with .gz or .zst after it where compressed). \
+             Name it with `--format`, as in `--format tsv`, or rename the file",
+            titles_of_documents("and"),
+            endings_of_corpora()
+        ),
+    })
 }
 
 /// The texts in a folder; refused where there are none.
@@ -152,6 +169,7 @@ fn texts_of(folder: &Path, others: &mut OtherFiles) -> Result<Vec<(PathBuf, Corp
         let found = others.listed().unwrap_or_else(|| "none".to_owned());
         return Err(Error::NoTexts {
             folder: folder.to_owned(),
+            endings: endings_in_folders(),
             found,
         });
     }

@@ -14,6 +14,7 @@ use dyad_files::is_lfs_pointer;
 
 use super::gzip::GzipMembers;
 use super::kind::{ForeignKind, HEAD_BYTES, foreign};
+use super::record_source::SourceProgress;
 use crate::error::Error;
 
 /// Bytes of the read buffer.
@@ -139,6 +140,15 @@ impl InputStream {
                 line,
                 reason: source,
             },
+        }
+    }
+
+    /// How far the source is read.
+    pub(super) fn progress(&self) -> SourceProgress<'_> {
+        SourceProgress {
+            path: &self.path,
+            bytes_read: self.consumed(),
+            is_packed: self.compression.is_some(),
         }
     }
 

@@ -5,7 +5,8 @@ use std::borrow::Cow;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use super::FieldNames;
+use super::missing_field::{alternatives, missing_of, with_likely_key, with_likely_text};
+use super::options::FieldNames;
 use super::unstored::Unstored;
 use crate::document::Document;
 use crate::metadata::Metadata;
@@ -14,9 +15,6 @@ use crate::raw_fields::{RawFields, RawName};
 
 /// Names of a document's key, in the order they are looked for.
 const KEY_FIELDS: &[&str] = &["_id", "id", "docid", "key"];
-/// Most fields of a record that an error lists, and most characters of the name of one.
-const TOLD_FIELDS: usize = 8;
-const TOLD_CHARS: usize = 64;
 
 /// Names of a document's text, in the order they are looked for.
 const TEXT_FIELDS: &[&str] = &["text", "contents"];
@@ -71,7 +69,7 @@ impl JsonRecord {
     pub(crate) fn key(&mut self, names: &[&str]) -> Result<String, CorpusProblem> {
         let null = self.null(names);
         self.optional_key(names)?
-            .ok_or_else(|| null.unwrap_or_else(|| self.missing(names)))
+            .ok_or_else(|| null.unwrap_or_else(|| missing_of(names, &self.0)))
     }
 
     pub(crate) fn optional_key(&mut self, names: &[&str]) -> Result<Option<String>, CorpusProblem> {
@@ -86,7 +84,7 @@ impl JsonRecord {
     pub(crate) fn text(&mut self, names: &[&str]) -> Result<String, CorpusProblem> {
         let null = self.null(names);
         self.optional_text(names)?
-            .ok_or_else(|| null.unwrap_or_else(|| self.missing(names)))
+            .ok_or_else(|| null.unwrap_or_else(|| missing_of(names, &self.0)))
     }
 
     /// The fault where one of `names` has no value.
@@ -97,23 +95,6 @@ impl JsonRecord {
         Some(CorpusProblem::NullField {
             field: (*name).to_owned(),
         })
-    }
-
-    /// The fault where none of `names` is there.
-    fn missing(&self, names: &[&str]) -> CorpusProblem {
-        let there = self.0.keys().take(TOLD_FIELDS);
-        let there: Vec<String> = there
-            .map(|name| format!("`{}`", name.chars().take(TOLD_CHARS).collect::<String>()))
-            .collect();
-        let more = if self.0.len() > TOLD_FIELDS { " and others" } else { "" };
-        let there = if there.is_empty() {
-            "no other field".to_owned()
-        } else {
-            format!("{}{more}", there.join(", "))
-        };
-        CorpusProblem::MissingField {
-            expected: format!("{}, got {there}", alternatives(names)),
-        }
     }
 
     pub(crate) fn optional_text(&mut self, names: &[&str]) -> Result<Option<String>, CorpusProblem> {
@@ -278,10 +259,15 @@ pub(super) fn document(
     let names = Names::from_fields(fields);
     // Before the others, so that a field may be both.
     let metadata = record.metadata(fields, written)?;
+    let key = record.key(&names.key);
+    let key = key.map_err(|problem| with_likely_key(problem, &record.0))?;
+    let title = record.optional_text(&names.title)?.unwrap_or_default();
+    let text = record.text(&names.text);
+    let text = text.map_err(|problem| with_likely_text(problem, &record.0))?;
     let document = Document {
-        key: record.key(&names.key)?,
-        title: record.optional_text(&names.title)?.unwrap_or_default(),
-        text: record.text(&names.text)?,
+        key,
+        title,
+        text,
         metadata,
         place: None,
     };
@@ -293,12 +279,6 @@ pub(crate) fn missing(names: &[&str]) -> CorpusProblem {
     CorpusProblem::MissingField {
         expected: alternatives(names),
     }
-}
-
-/// Names, one of which is expected.
-fn alternatives(names: &[&str]) -> String {
-    let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
-    names.join(" or ")
 }
 
 pub(crate) fn wrong_type(field: &str, expected: &'static str, value: &Value) -> CorpusProblem {

@@ -3,6 +3,7 @@ use std::io::{BufRead, Read};
 use std::path::Path;
 
 use super::input::InputStream;
+use super::record_source::SourceProgress;
 use crate::error::Error;
 use crate::problem::CorpusProblem;
 
@@ -116,8 +117,9 @@ impl InputLines {
         self.input.consumed()
     }
 
-    pub(crate) fn is_packed(&self) -> bool {
-        self.input.compression.is_some()
+    /// How far the file is read.
+    pub(super) fn progress(&self) -> SourceProgress<'_> {
+        self.input.progress()
     }
 
     pub(crate) fn total_bytes(&self) -> Option<u64> {

@@ -4,86 +4,37 @@
 //! is kept as it stands, links are their texts and images their alternative texts. Tags and comments of HTML, marks of
 //! items and addresses of links are left out.
 
-use pulldown_cmark::{Event, HeadingLevel, Options, Parser, Tag, TagEnd};
+use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 
-use super::html::{text_of_html, text_of_inline_tag};
-use super::sections::Section;
+use super::markdown_html::{text_of_html, text_of_inline_tag};
+use super::text_blocks::{ShownText, TextBlocks};
 
-/// Stands between blocks.
-const EMPTY_LINE: &str = "\n\n";
-/// Stands between the cells of a row.
-const CELL_SEPARATOR: &str = " | ";
-
-/// What a Markdown file says.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct MarkdownText {
-    /// The title that was given, or else the first heading of level 1.
-    pub(super) title: Option<String>,
-    /// Without the heading that is the title.
-    pub(super) text: String,
-    /// In the order of their headings; a heading within a list or a quotation begins none.
-    pub(super) sections: Vec<Section>,
-}
-
-impl MarkdownText {
-    /// Reads a source whose lines end with `\n`, without its front matter.
-    pub(super) fn parse(source: &str, title: Option<String>) -> Self {
-        let options = Options::ENABLE_TABLES | Options::ENABLE_FOOTNOTES | Options::ENABLE_STRIKETHROUGH;
-        let mut renderer = MarkdownRenderer::new(title);
-        for event in Parser::new_ext(source, options) {
-            renderer.take(event);
-        }
-        renderer.end_block();
-        renderer.done
+/// The text of a source whose lines end with `\n`, without its front matter.
+pub(super) fn text_of_markdown(source: &str, title: Option<String>) -> ShownText {
+    let options = Options::ENABLE_TABLES | Options::ENABLE_FOOTNOTES | Options::ENABLE_STRIKETHROUGH;
+    let mut renderer = MarkdownRenderer {
+        blocks: TextBlocks::new(title),
+    };
+    for event in Parser::new_ext(source, options) {
+        renderer.take(event);
     }
+    renderer.blocks.finish()
 }
 
 /// Writes the text of a source, event by event.
 struct MarkdownRenderer {
-    done: MarkdownText,
-    /// Whether the title was in the text, or is not looked for there.
-    has_title: bool,
-    /// The text of the block that is being read.
-    block: String,
-    /// Whether that is code.
-    is_code: bool,
-    /// What stands before the next block.
-    gap: &'static str,
-    /// Cells of the row that is being read.
-    cells: Vec<String>,
-    is_in_table: bool,
-    /// Lists that are open.
-    lists: usize,
-    /// Lists, quotations and footnotes that are open.
-    containers: usize,
+    blocks: TextBlocks,
 }
 
 impl MarkdownRenderer {
-    fn new(title: Option<String>) -> Self {
-        Self {
-            done: MarkdownText {
-                title,
-                ..MarkdownText::default()
-            },
-            has_title: false,
-            block: String::new(),
-            is_code: false,
-            gap: EMPTY_LINE,
-            cells: Vec::new(),
-            is_in_table: false,
-            lists: 0,
-            containers: 0,
-        }
-    }
-
     fn take(&mut self, event: Event<'_>) {
         match event {
             Event::Start(tag) => self.start(&tag),
             Event::End(tag) => self.end(tag),
-            Event::Text(text) | Event::Code(text) | Event::Html(text) => self.block.push_str(&text),
-            Event::InlineHtml(tag) => self.block.push_str(text_of_inline_tag(&tag)),
-            Event::SoftBreak | Event::HardBreak => self.block.push('\n'),
-            Event::Rule => self.end_block(),
+            Event::Text(text) | Event::Code(text) | Event::Html(text) => self.blocks.block.push_str(&text),
+            Event::InlineHtml(tag) => self.blocks.block.push_str(text_of_inline_tag(&tag)),
+            Event::SoftBreak | Event::HardBreak => self.blocks.block.push('\n'),
+            Event::Rule => self.blocks.end_block(),
             // The number of a footnote; the others are of extensions that are not enabled.
             Event::FootnoteReference(_) | Event::TaskListMarker(_) | Event::InlineMath(_) | Event::DisplayMath(_) => {}
         }
@@ -100,24 +51,11 @@ impl MarkdownRenderer {
             | Tag::Link { .. }
             | Tag::Image { .. }
             | Tag::TableCell => {}
-            Tag::CodeBlock(_) => {
-                self.end_block();
-                self.is_code = true;
-            }
-            Tag::List(_) => {
-                self.end_block();
-                self.lists += 1;
-                self.containers += 1;
-            }
-            Tag::BlockQuote(_) | Tag::FootnoteDefinition(_) => {
-                self.end_block();
-                self.containers += 1;
-            }
-            Tag::Table(_) => {
-                self.end_block();
-                self.is_in_table = true;
-            }
-            _ => self.end_block(),
+            Tag::CodeBlock(_) => self.blocks.begin_code(),
+            Tag::List(_) => self.blocks.begin_list(),
+            Tag::BlockQuote(_) | Tag::FootnoteDefinition(_) => self.blocks.begin_container(),
+            Tag::Table(_) => self.blocks.begin_table(),
+            _ => self.blocks.end_block(),
         }
     }
 
@@ -130,108 +68,19 @@ impl MarkdownRenderer {
             | TagEnd::Subscript
             | TagEnd::Link
             | TagEnd::Image => {}
-            TagEnd::Heading(level) => self.end_heading(level),
+            TagEnd::Heading(level) => self.blocks.end_heading(level as u8),
             TagEnd::HtmlBlock => {
-                self.block = text_of_html(&self.block);
-                self.end_block();
+                self.blocks.block = text_of_html(&self.blocks.block);
+                self.blocks.end_block();
             }
-            TagEnd::List(_) => {
-                self.end_block();
-                self.lists = self.lists.saturating_sub(1);
-                self.containers = self.containers.saturating_sub(1);
-                self.gap = self.gap_within();
-            }
-            TagEnd::BlockQuote(_) | TagEnd::FootnoteDefinition => {
-                self.end_block();
-                self.containers = self.containers.saturating_sub(1);
-            }
-            TagEnd::TableCell => {
-                let cell = std::mem::take(&mut self.block);
-                self.cells.push(in_one_line(&cell));
-            }
-            TagEnd::TableHead | TagEnd::TableRow => {
-                let cells = std::mem::take(&mut self.cells);
-                if cells.iter().any(|cell| !cell.is_empty()) {
-                    self.block = cells.join(CELL_SEPARATOR);
-                }
-                self.end_block();
-            }
-            TagEnd::Table => {
-                self.is_in_table = false;
-                self.gap = self.gap_within();
-            }
-            _ => self.end_block(),
+            TagEnd::List(_) => self.blocks.end_list(),
+            TagEnd::BlockQuote(_) | TagEnd::FootnoteDefinition => self.blocks.end_container(),
+            TagEnd::TableCell => self.blocks.end_cell(),
+            TagEnd::TableHead | TagEnd::TableRow => self.blocks.end_row(),
+            TagEnd::Table => self.blocks.end_table(),
+            _ => self.blocks.end_block(),
         }
     }
-
-    /// What stands between blocks where the reading is: lists and tables have lines.
-    fn gap_within(&self) -> &'static str {
-        if self.lists > 0 || self.is_in_table {
-            "\n"
-        } else {
-            EMPTY_LINE
-        }
-    }
-
-    /// Adds the block that was read to the text.
-    fn end_block(&mut self) {
-        let block = std::mem::take(&mut self.block);
-        let is_code = std::mem::take(&mut self.is_code);
-        let block = if is_code {
-            block.trim_matches('\n')
-        } else {
-            block.trim()
-        };
-        if block.trim().is_empty() {
-            return;
-        }
-        let text = &mut self.done.text;
-        if !text.is_empty() {
-            text.push_str(self.gap);
-        }
-        text.push_str(block);
-        self.gap = self.gap_within();
-    }
-
-    /// Adds a heading, or makes it the title.
-    fn end_heading(&mut self, level: HeadingLevel) {
-        let heading = in_one_line(&std::mem::take(&mut self.block));
-        if heading.is_empty() {
-            return;
-        }
-        let is_section = self.containers == 0;
-        if is_section && level == HeadingLevel::H1 && !self.has_title {
-            self.has_title = true;
-            let title = self.done.title.get_or_insert_with(|| heading.clone());
-            if *title == heading {
-                let begin = self.done.text.len();
-                self.done.sections.push(Section {
-                    begin,
-                    heading_end: begin,
-                    level: 1,
-                    heading,
-                });
-                return;
-            }
-        }
-        self.block.clone_from(&heading);
-        self.end_block();
-        if is_section {
-            let heading_end = self.done.text.len();
-            let begin = heading_end.saturating_sub(heading.len());
-            self.done.sections.push(Section {
-                begin,
-                heading_end,
-                level: level as u8,
-                heading,
-            });
-        }
-    }
-}
-
-/// A text with single spaces for white space.
-fn in_one_line(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]
@@ -239,13 +88,14 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::read::sections::Section;
 
     fn text(source: &str) -> String {
-        MarkdownText::parse(source, None).text
+        text_of_markdown(source, None).text
     }
 
     fn headings(source: &str) -> Vec<(u8, String)> {
-        let found = MarkdownText::parse(source, None);
+        let found = text_of_markdown(source, None);
         let heading = |section: Section| {
             let shown = &found.text[section.begin..section.heading_end];
             assert!(shown == section.heading || shown.is_empty(), "{shown}");
@@ -293,7 +143,7 @@ mod tests {
     #[test]
     fn headings_are_lines_and_sections() {
         let source = "intro\n\nTitle *one*\nmore\n=====\n\n## A `b` [c](d) ##\na\n\n```\n# code\n```\n\n    # code\n\nB\n---\nb\n\n- # item\n\n> ## quoted\n\n# Second\n#\n#none\n";
-        let found = MarkdownText::parse(source, None);
+        let found = text_of_markdown(source, None);
         assert_eq!(found.title.as_deref(), Some("Title one more"));
         assert_eq!(
             found.text,
@@ -309,13 +159,13 @@ mod tests {
     #[test]
     fn the_heading_that_is_the_title_is_not_repeated() {
         let of = |title: Option<&str>| {
-            let found = MarkdownText::parse("# A  b\n\ntext\n\n# A b\n", title.map(str::to_owned));
+            let found = text_of_markdown("# A  b\n\ntext\n\n# A b\n", title.map(str::to_owned));
             (found.title.unwrap(), found.text, found.sections.len())
         };
         assert_eq!(of(None), ("A b".into(), "text\n\nA b".into(), 2));
         assert_eq!(of(Some("A b")), ("A b".into(), "text\n\nA b".into(), 2));
         assert_eq!(of(Some("Other")), ("Other".into(), "A b\n\ntext\n\nA b".into(), 2));
-        assert_eq!(MarkdownText::parse("## A\n", None).title, None);
+        assert_eq!(text_of_markdown("## A\n", None).title, None);
     }
 
     #[test]
@@ -334,7 +184,7 @@ mod tests {
         /// the text.
         #[test]
         fn any_source_has_a_text(source in "([a-z]{1,3}|[#>*_`~=|\\[\\]()!<>&;:^-]{1,3}|\\n|\\n\\n|    |<!--|-->|</?p>|```|é| |\\t|\\u{0}){0,60}") {
-            let found = MarkdownText::parse(&source, None);
+            let found = text_of_markdown(&source, None);
             let mut end = 0;
             for section in &found.sections {
                 prop_assert!(section.begin >= end && section.heading_end >= section.begin);

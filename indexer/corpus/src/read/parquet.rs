@@ -12,8 +12,11 @@ use parquet::record::{Field, Row};
 use parquet::schema::types::Type;
 use serde_json::{Map, Number, Value};
 
-use super::FieldNames;
-use super::jsonl::Names;
+use super::field_notes::FieldNotes;
+use super::jsonl::{self, JsonRecord, Names, Written};
+use super::missing_field::fields_there;
+use super::options::{FieldNames, ReadOptions};
+use super::record_source::{Numbered, RecordSource, SourceProgress};
 use crate::error::Error;
 use crate::problem::CorpusProblem;
 
@@ -99,7 +102,7 @@ impl ParquetRows {
 
     /// The next row as named values, with its number from 1; nothing at the end. A file that turns out to be damaged
     /// ends the reading.
-    pub(super) fn advance(&mut self) -> Result<Option<NumberedFields>, Error> {
+    fn next_row(&mut self) -> Result<Option<NumberedFields>, Error> {
         if self.failed {
             return Ok(None);
         }
@@ -130,29 +133,53 @@ impl ParquetRows {
         }
     }
 
-    /// The column `metadata` of the last row, where it is JSON as text.
-    pub(super) fn metadata_text(&self) -> Option<&str> {
-        self.metadata_text.as_deref()
-    }
-
-    /// Names of columns that are a field.
-    pub(super) fn stored(&self) -> &[String] {
-        &self.stored
-    }
-
-    /// Names of columns that are no field.
-    pub(super) fn unstored(&self) -> &[String] {
-        &self.unstored
-    }
-
-    pub(super) fn path(&self) -> &Path {
-        &self.path
+    /// Lists the columns that are there where one is missing.
+    fn with_columns(&self, problem: CorpusProblem) -> CorpusProblem {
+        match problem {
+            CorpusProblem::MissingField { .. } if !self.unstored.is_empty() => CorpusProblem::Advised {
+                problem: Box::new(problem),
+                advice: format!(
+                    "Other columns are {}: name the one that is meant with `--key-field` or `--text-field`",
+                    fields_there(self.unstored.iter().map(String::as_str))
+                ),
+            },
+            other => other,
+        }
     }
 
     /// The file's size by the share of rows that were read.
-    pub(super) fn bytes_read(&self) -> u64 {
+    fn bytes_read(&self) -> u64 {
         let share = self.row as f64 / self.total_rows.max(1) as f64;
         (self.file_bytes as f64 * share.min(1.0)) as u64
+    }
+}
+
+impl RecordSource for ParquetRows {
+    fn advance(&mut self, options: &ReadOptions, notes: &mut FieldNotes) -> Result<Option<Numbered>, Error> {
+        let Some((row, fields)) = self.next_row()? else {
+            return Ok(None);
+        };
+        self.unstored.iter().for_each(|name| notes.unstored.add_name(name));
+        notes.unseen.see_columns(&self.stored);
+        let written = Written::Column(self.metadata_text.as_deref());
+        let document = |fields| {
+            notes.unseen.see(&fields);
+            jsonl::document(JsonRecord(fields), &options.fields, written, &mut notes.unstored)
+        };
+        let document = fields.and_then(document).map_err(|problem| self.with_columns(problem));
+        Ok(Some((row, document)))
+    }
+
+    fn progress(&self) -> SourceProgress<'_> {
+        SourceProgress {
+            path: &self.path,
+            bytes_read: self.bytes_read(),
+            is_packed: true,
+        }
+    }
+
+    fn has_field_names(&self) -> bool {
+        true
     }
 }
 

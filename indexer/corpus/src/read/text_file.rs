@@ -1,16 +1,20 @@
-//! A file of Markdown or plain text, which is one document.
+//! A file of Markdown, HTML or plain text, which is one document.
 
 use std::io::Read as _;
 use std::path::{Component, Path, PathBuf};
 
 use serde_json::Value;
 
+use super::field_notes::FieldNotes;
+use super::format::{names_of_documents, without_compression};
 use super::front_matter::{FrontMatter, UnreadFrontMatter};
+use super::html::text_of_html_file;
 use super::input::{InputStream, is_stream};
-use super::markdown::MarkdownText;
-use super::options::{CorpusFormat, without_compression};
+use super::markdown::text_of_markdown;
+use super::options::ReadOptions;
+use super::record_source::{Numbered, RecordSource, SourceProgress};
 use super::sections::Section;
-use super::trec::Numbered;
+use super::text_blocks::ShownText;
 use super::unstored::Unstored;
 use crate::document::Document;
 use crate::error::Error;
@@ -21,6 +25,14 @@ const BYTE_ORDER_MARK: &str = "\u{feff}";
 /// Field of the metadata with the path of the file, unless its front matter has one.
 const PATH: &str = "path";
 
+/// What a file is written in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum TextForm {
+    Markdown,
+    Html,
+    Plain,
+}
+
 /// A file that is read whole.
 #[derive(Debug)]
 pub(super) struct TextFile {
@@ -29,7 +41,7 @@ pub(super) struct TextFile {
     input: Result<InputStream, ForeignText>,
     /// Path in the folder of the corpus, with `/` between its parts; none where it is not UTF-8.
     key: Option<String>,
-    is_markdown: bool,
+    form: TextForm,
     /// Longest file, unpacked.
     most: usize,
     is_read: bool,
@@ -45,9 +57,12 @@ struct ForeignText {
 
 impl TextFile {
     /// Opens a file of a corpus whose folder is `root`. Refused are streams, which have no name.
-    pub(super) fn open(path: &Path, format: CorpusFormat, root: &Path, max_text_bytes: usize) -> Result<Self, Error> {
+    pub(super) fn open(path: &Path, form: TextForm, root: &Path, max_text_bytes: usize) -> Result<Self, Error> {
         if is_stream(path) {
-            return Err(Error::TextOfStream { path: path.to_owned() });
+            return Err(Error::TextOfStream {
+                path: path.to_owned(),
+                formats: names_of_documents(),
+            });
         }
         let input = match InputStream::open(path) {
             Err(refused @ (Error::ForeignFile { .. } | Error::LfsPointer { .. })) => Err(ForeignText {
@@ -59,33 +74,15 @@ impl TextFile {
             path: path.to_owned(),
             input,
             key: key_of(path, root),
-            is_markdown: format == CorpusFormat::Markdown,
+            form,
             most: max_text_bytes.saturating_mul(8).max(16 << 20),
             is_read: false,
             sections: Vec::new(),
         })
     }
 
-    pub(super) fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// Bytes read of the file on disk.
-    pub(super) fn bytes_read(&self) -> u64 {
-        self.input.as_ref().map_or(0, InputStream::consumed)
-    }
-
-    pub(super) fn is_packed(&self) -> bool {
-        self.input.as_ref().is_ok_and(|input| input.compression.is_some())
-    }
-
-    /// Sections of the document that was returned.
-    pub(super) fn sections(&self) -> &[Section] {
-        &self.sections
-    }
-
     /// The document; nothing after it.
-    pub(super) fn advance(&mut self, unstored: &mut Unstored) -> Result<Option<Numbered>, Error> {
+    fn next_document(&mut self, unstored: &mut Unstored) -> Result<Option<Numbered>, Error> {
         if self.is_read {
             return Ok(None);
         }
@@ -121,10 +118,9 @@ impl TextFile {
     }
 
     fn document(&mut self, key: String, content: &str, unstored: &mut Unstored) -> Result<Document, CorpusProblem> {
-        let front = if self.is_markdown {
-            FrontMatter::parse(content)
-        } else {
-            None
+        let front = match self.form {
+            TextForm::Markdown => FrontMatter::parse(content),
+            TextForm::Html | TextForm::Plain => None,
         };
         let mut front = front.unwrap_or_else(|| FrontMatter::none(content));
         if let Some(UnreadFrontMatter { line, reason }) = front.unread.take() {
@@ -135,14 +131,13 @@ impl TextFile {
                 .fields
                 .push((PATH.to_owned(), Value::from(key.as_str()).to_string()));
         }
-        let read = if self.is_markdown {
-            MarkdownText::parse(front.rest, front.title.take())
-        } else {
-            let text = content.trim_start_matches('\n').trim_end().to_owned();
-            MarkdownText {
-                text,
-                ..MarkdownText::default()
-            }
+        let read = match self.form {
+            TextForm::Markdown => text_of_markdown(front.rest, front.title.take()),
+            TextForm::Html => text_of_html_file(content),
+            TextForm::Plain => ShownText {
+                text: content.trim_start_matches('\n').trim_end().to_owned(),
+                ..ShownText::default()
+            },
         };
         self.sections = read.sections;
         // A name alone is no text: such a file is empty.
@@ -167,6 +162,27 @@ impl TextFile {
             })?,
             place: None,
         })
+    }
+}
+
+impl RecordSource for TextFile {
+    fn advance(&mut self, _: &ReadOptions, notes: &mut FieldNotes) -> Result<Option<Numbered>, Error> {
+        self.next_document(&mut notes.unstored)
+    }
+
+    fn progress(&self) -> SourceProgress<'_> {
+        match &self.input {
+            Ok(input) => input.progress(),
+            Err(_) => SourceProgress {
+                path: &self.path,
+                bytes_read: 0,
+                is_packed: false,
+            },
+        }
+    }
+
+    fn sections(&self) -> &[Section] {
+        &self.sections
     }
 }
 

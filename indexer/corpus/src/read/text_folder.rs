@@ -1,9 +1,9 @@
-//! The files of Markdown and plain text in a folder, and in the folders in it.
+//! The files in a folder that are a document each, and in the folders in it.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use super::options::{CorpusFormat, ending};
+use super::format::{CorpusFormat, ending, format_in_folder, titles_of_documents};
 use crate::error::Error;
 
 /// Most endings that are told.
@@ -41,14 +41,15 @@ impl OtherFiles {
     /// A warning that they are left out.
     pub(super) fn warning(&self) -> Option<String> {
         Some(format!(
-            "files that are no Markdown or text are left out: {}",
+            "files that are no {} are left out: {}",
+            titles_of_documents("or"),
             self.listed()?
         ))
     }
 }
 
-/// Finds the files in a folder whose names end in `.md`, `.markdown` or `.txt`, in the order of their paths. Hidden
-/// files and folders are left out, and symbolic links to folders are not followed, so that none is met twice.
+/// Finds the files in a folder whose names say that they are a document each, in the order of their paths. Hidden files
+/// and folders are left out, and symbolic links to folders are not followed, so that none is met twice.
 pub(super) fn text_files(root: &Path, others: &mut OtherFiles) -> Result<Vec<(PathBuf, CorpusFormat)>, Error> {
     let (mut found, mut folders) = (Vec::new(), vec![root.to_owned()]);
     while let Some(folder) = folders.pop() {
@@ -64,7 +65,7 @@ pub(super) fn text_files(root: &Path, others: &mut OtherFiles) -> Result<Vec<(Pa
             } else if kind.is_symlink() && !path.is_file() {
                 others.links += 1;
             } else {
-                match text_format(&path).filter(|_| path.is_file()) {
+                match format_in_folder(&path).filter(|_| path.is_file()) {
                     Some(format) => found.push((path, format)),
                     None => *others.by_ending.entry(ending(&path).unwrap_or_default()).or_default() += 1,
                 }
@@ -73,15 +74,6 @@ pub(super) fn text_files(root: &Path, others: &mut OtherFiles) -> Result<Vec<(Pa
     }
     found.sort_by(|(one, _), (other, _)| one.cmp(other));
     Ok(found)
-}
-
-/// The format of a file in a folder of texts, by its name.
-fn text_format(path: &Path) -> Option<CorpusFormat> {
-    match ending(path)?.as_str() {
-        "md" | "markdown" => Some(CorpusFormat::Markdown),
-        "txt" => Some(CorpusFormat::Text),
-        _ => None,
-    }
 }
 
 #[cfg(test)]

@@ -8,7 +8,10 @@
 
 use std::ops::Range;
 
+use super::field_notes::FieldNotes;
 use super::lines::InputLines;
+use super::options::ReadOptions;
+use super::record_source::{Numbered, RecordSource, SourceProgress};
 use super::trec_markup::{Tag, elements, end_of_tag, find, plain, tag};
 use crate::document::Document;
 use crate::error::Error;
@@ -23,9 +26,6 @@ const TITLES: [&str; 5] = ["TITLE", "HEADLINE", "HEAD", "HL", "TTL"];
 
 /// Elements that are no text where there is no `TEXT`.
 const OTHERS: [&str; 6] = ["DOCNO", "DOCID", "DOCHDR", "DATE", "FILEID", "PARENT"];
-
-/// A record, and its line or row, from 1.
-pub(super) type Numbered = (u64, Result<Document, CorpusProblem>);
 
 /// The documents of one file.
 #[derive(Debug)]
@@ -83,22 +83,9 @@ impl TrecDocuments {
         }
     }
 
-    pub(super) fn lines(&self) -> &InputLines {
-        &self.lines
-    }
-
-    /// A warning about text outside of documents, which belongs to none.
-    pub(super) fn warning(&self) -> Option<String> {
-        let (lines, first) = self.outside?;
-        let file = self.lines.path().display();
-        Some(format!(
-            "{lines} lines of `{file}` are outside of every <DOC> and were left out; the first is line {first}"
-        ))
-    }
-
     /// The next document, by the line of its `<DOC>`; nothing at the end. What stands between documents is left out. A
     /// document ends at the next `<DOC>`, too, and is then flawed.
-    pub(super) fn advance(&mut self) -> Result<Option<Numbered>, Error> {
+    fn next_document(&mut self) -> Result<Option<Numbered>, Error> {
         loop {
             let Some(part) = self.next_part()? else {
                 let TrecState::Within(first, _) = std::mem::replace(&mut self.place, TrecState::Between) else {
@@ -167,6 +154,25 @@ impl TrecDocuments {
                 Err(error)
             }
         }
+    }
+}
+
+impl RecordSource for TrecDocuments {
+    fn advance(&mut self, _: &ReadOptions, _: &mut FieldNotes) -> Result<Option<Numbered>, Error> {
+        self.next_document()
+    }
+
+    fn progress(&self) -> SourceProgress<'_> {
+        self.lines.progress()
+    }
+
+    /// About text outside of documents, which belongs to none.
+    fn warning(&self) -> Option<String> {
+        let (lines, first) = self.outside?;
+        let file = self.lines.path().display();
+        Some(format!(
+            "{lines} lines of `{file}` are outside of every <DOC> and were left out; the first is line {first}"
+        ))
     }
 }
 

@@ -5,8 +5,15 @@
 //! which DPR's `psgs_w100.tsv` (`id`, `text`, `title`) was written: a field between double quotes may hold tabs, and a
 //! doubled quote in it is one quote. A quote that is never closed is taken literally.
 use std::borrow::Cow;
+use std::path::Path;
 
+use super::field_notes::FieldNotes;
+use super::format::ending;
+use super::lines::InputLines;
+use super::options::ReadOptions;
+use super::record_source::{Numbered, RecordSource, SourceProgress};
 use crate::document::Document;
+use crate::error::Error;
 use crate::problem::CorpusProblem;
 
 /// The role of a column.
@@ -90,6 +97,54 @@ impl Columns {
             " (other columns need a header line such as id<TAB>text<TAB>title)"
         };
         format!("{} between tabs: {}{hint}", names.len(), names.join("<TAB>"))
+    }
+}
+
+/// The documents of one file.
+#[derive(Debug)]
+pub(super) struct TsvDocuments {
+    lines: InputLines,
+    /// None until the first line was seen.
+    columns: Option<Columns>,
+}
+
+impl TsvDocuments {
+    pub(super) fn new(lines: InputLines) -> Self {
+        Self { lines, columns: None }
+    }
+}
+
+impl RecordSource for TsvDocuments {
+    fn advance(&mut self, _: &ReadOptions, _: &mut FieldNotes) -> Result<Option<Numbered>, Error> {
+        loop {
+            let Some((line, text)) = self.lines.advance()? else {
+                return Ok(None);
+            };
+            if self.columns.is_none() {
+                self.columns = Columns::from_header(text);
+                if self.columns.is_some() {
+                    continue;
+                }
+            }
+            let document = self.columns.get_or_insert_with(Columns::plain).document(text);
+            let document = document.map_err(|problem| maybe_text(problem, self.lines.path()));
+            return Ok(Some((line, document)));
+        }
+    }
+
+    fn progress(&self) -> SourceProgress<'_> {
+        self.lines.progress()
+    }
+}
+
+/// Says of a file that may be no columns how it is read as text.
+fn maybe_text(problem: CorpusProblem, path: &Path) -> CorpusProblem {
+    match problem {
+        CorpusProblem::Columns { .. } if ending(path).is_some_and(|ending| ending == "txt") => CorpusProblem::Advised {
+            problem: Box::new(problem),
+            advice: "If each file is a document, use `--format text`".to_owned(),
+        },
+        other => other,
     }
 }
 

@@ -23,15 +23,23 @@ impl Unstored {
     /// Adds the remaining fields of a record after the known ones were read. Null fields are ignored.
     pub(super) fn add(&mut self, rest: &Map<String, Value>) {
         for (name, _) in rest.iter().filter(|(_, value)| !value.is_null()) {
-            let name: String = name.chars().take(NAME_CHARS).collect();
-            if self.names.contains(&name) {
-                continue;
-            }
-            if self.names.len() < NAMES {
-                self.names.push(name);
-            } else {
-                self.more = true;
-            }
+            self.add_name(name);
+        }
+    }
+
+    /// Adds a field.
+    pub(super) fn add_name(&mut self, name: &str) {
+        let shown = match name.char_indices().nth(NAME_CHARS) {
+            Some((end, _)) => name.get(..end).unwrap_or_default(),
+            None => name,
+        };
+        if self.names.iter().any(|known| known == shown) {
+            return;
+        }
+        if self.names.len() < NAMES {
+            self.names.push(shown.to_owned());
+        } else {
+            self.more = true;
         }
     }
 

@@ -1,8 +1,11 @@
 //! Every form that is read, every refusal and its text.
 
+mod csv;
 mod flawed;
 mod formats;
+mod html;
 mod passages;
+mod table;
 mod texts;
 
 use std::io::Write as _;

@@ -81,7 +81,7 @@ fn a_folder_is_walked_in_order_and_the_rest_is_told() {
     );
     assert_eq!(
         reader.warnings(),
-        ["files that are no Markdown or text are left out: 2 .png, 1 without an ending"]
+        ["files that are no Markdown, HTML or text are left out: 2 .png, 1 without an ending"]
     );
     assert_eq!(Some(reader.bytes_read()), reader.total_bytes());
 }
@@ -141,7 +141,7 @@ fn formats_can_be_forced() {
         .unwrap_err()
         .to_string();
     assert!(
-        error.contains("or `--format text` for a file that is one document, got 1"),
+        error.contains("got 1. If each file is a document, use `--format text`"),
         "{error}"
     );
     for format in [CorpusFormat::Markdown, CorpusFormat::Text] {
@@ -256,7 +256,7 @@ fn a_folder_without_texts_is_refused() {
     let error = read_with(none.path(), &usual()).unwrap_err().to_string();
     assert!(
         error.contains("has no documents: expected corpus.jsonl (a BEIR folder)")
-            && error.contains(".md, .markdown or .txt")
+            && error.contains(".md, .markdown, .html, .htm or .txt")
             && error.contains("got 1 .pdf"),
         "{error}"
     );
@@ -312,7 +312,7 @@ fn links_to_folders_are_not_followed() {
     let mut reader = CorpusReader::open(folder.path(), &usual()).unwrap();
     let keys: Vec<String> = reader.by_ref().map(|item| item.unwrap().value.key).collect();
     assert_eq!(keys, ["a/b.md", "c.md", "link.md"]);
-    let expected = "files that are no Markdown or text are left out: 3 symbolic links to folders or to nothing";
+    let expected = "files that are no Markdown, HTML or text are left out: 3 symbolic links to folders or to nothing";
     assert_eq!(reader.warnings(), [expected]);
     // The folder itself may be a link.
     assert_eq!(
