@@ -18,7 +18,8 @@ const STAGES = [
 
 /** The stages of a search as a bar, with their times as text. */
 export function stages(timings) {
-  const spent = STAGES.map(([field, label]) => ({ field, label, micros: timings[field] ?? 0 }));
+  const all = STAGES.map(([field, label]) => ({ field, label, micros: timings[field] ?? 0 }));
+  const spent = all.filter(({ micros }) => micros > 0);
   const sum = spent.reduce((total, one) => total + one.micros, 0) || 1;
   const bar = el("div", { class: "bar", "aria-hidden": "true" });
   for (const { field, micros } of spent) {
@@ -85,7 +86,7 @@ export function facts(reply, { ids, metric, documents }) {
     reply.coverage && ["Searched", `${some(reply.coverage.documents, "document")} in ${some(reply.coverage.shards, "shard")}`],
     ["Filter", filterRun(reply.filter)],
   ]);
-  const scores = pairs(meanings(ids, LABELS, reply.fusion, metric, documents));
+  const scores = el("div", { class: "meanings" }, pairs(meanings(ids, LABELS, reply.fusion, metric, documents)));
   const columns = el("div", { class: "about" }, reply.timings && stages(reply.timings), overlaps, about, scores);
   return [remarks(reply), columns];
 }

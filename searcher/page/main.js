@@ -42,6 +42,7 @@ function show(state) {
       to.removeAttribute("aria-current");
     }
   }
+  byId("recall-to-quality").href = byId("to-quality").href;
   const question = tab === "search" ? state.q.trim().slice(0, 60) : TABS[tab];
   document.title = question ? `${question} · dyad` : "dyad";
   const index = shownIndex(state);

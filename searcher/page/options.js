@@ -1,7 +1,7 @@
 // What is set besides the question: the controls, which are folded, and the line that says it.
 
 import { ask } from "./api.js";
-import { byId, count, milliseconds, some } from "./dom.js";
+import { byId, count, el, fill, milliseconds, some } from "./dom.js";
 import { list } from "./fields.js";
 import { filterForm } from "./filters.js";
 import { filterText } from "./operators.js";
@@ -126,7 +126,8 @@ export function optionsForm(apply) {
     /** The time of an answer, and how many remarks it has; or none. */
     took: (micros, remarks = 0) => {
       time.hidden = micros === null;
-      byId("facts-said").textContent = micros === null ? "" : [milliseconds(micros), remarks > 0 && some(remarks, "note")].filter(Boolean).join(" · ");
+      const more = remarks > 0 && el("span", { class: "wide" }, ` · ${some(remarks, "note")}`);
+      fill(byId("facts-said"), micros !== null && [milliseconds(micros), more]);
       if (micros === null) {
         openFacts(false);
       }

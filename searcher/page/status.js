@@ -24,7 +24,8 @@ function model(title, info, fingerprint) {
     title,
     [
       el("b", {}, prose(info.name, 200)),
-      ` ${count(info.dim)} values, ${METRICS[info.metric] ?? info.metric}, ${count(info.max_tokens)} tokens`,
+      info.dim > 0 && ` ${count(info.dim)} values, ${METRICS[info.metric] ?? info.metric},`,
+      ` ${count(info.max_tokens)} tokens`,
       el("br"),
       el("code", { class: "fingerprint", title: info.fingerprint }, name(info.fingerprint, 200)),
       !same && el("span", { class: "bad" }, " another model than the index's"),
