@@ -89,6 +89,7 @@ class Search(PageTest):
         self.answered(page)
         self.options(page)
         expect(page.get_by_role("textbox", name="Value").nth(1)).to_have_value("3")
+        page.get_by_text("As JSON").first.click()
         page.locator("#filter-json").fill('{"not": {"exists": {"field": "number"}}}')
         expect(page.locator("#filter-other")).to_be_visible()
         page.get_by_role("button", name="Search").click()
@@ -160,7 +161,7 @@ class Search(PageTest):
 
     def test_states_without_hits(self):
         page = self.open("#tab=search&q=comet&ef=10001")
-        expect(page.get_by_role("alert").first).to_contain_text("`ef`: expected 0 to 10000, got 10001")
+        expect(page.get_by_role("alert").first).to_contain_text("`ef`: expected at most 10000, got 10001")
         self.shot(page, "error")
         page = self.open("#tab=search&index=vectors&q=comet")
         expect(page.locator("#notes")).to_contain_text("no question tower")
@@ -179,7 +180,7 @@ class Search(PageTest):
 
     def test_no_more_hits_are_asked_for_than_are_shown(self):
         page, asked = self.open(), []
-        page.on("request", lambda request: "/v1/search" in request.url and asked.append(request.post_data_json["k"]))
+        page.on("request", lambda request: request.url.endswith("/v1/search") and asked.append(request.post_data_json["k"]))
         page.goto(SETTINGS["url"] + f"#tab=search&q={QUESTION}&k=300")
         page.reload()
         self.answered(page)

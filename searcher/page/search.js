@@ -208,6 +208,7 @@ export function searchTab(indexes, actions) {
 }
 
 /** What a refusal says, as a sentence. */
-function sentence(text) {
+function sentence(refusal) {
+  const text = refusal.replace(/^invalid request: /, "");
   return text.slice(0, 1).toUpperCase() + text.slice(1) + (/[.?!]$/.test(text) ? "" : ".");
 }
