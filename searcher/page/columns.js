@@ -31,12 +31,7 @@ function card(hit, column, view, ranks) {
     { type: "button", class: "title", click: () => actions.open(hit.key), "aria-describedby": `of-${column.id}-${hit.rank}` },
     prose(title, 160),
   );
-  const facts = el(
-    "p",
-    { class: "facts", id: `of-${column.id}-${hit.rank}` },
-    scoreOf(hit, column),
-    el("code", {}, name(hit.key, 60)),
-  );
+  const facts = el("p", { class: "facts", id: `of-${column.id}-${hit.rank}` }, scoreOf(hit, column), el("code", {}, name(hit.key, 60)));
   const explain = el("button", { type: "button", class: "small", click: () => actions.explain(hit.key) }, "Explain");
   explain.setAttribute("aria-label", `Explain ${title.slice(0, 80)}`);
   const shown = ids.length > 1 ? places(ranks, hit, ids) : placesOfHit(hit);

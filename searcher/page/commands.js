@@ -90,7 +90,8 @@ function hint(kind, { request, of }) {
   const ranking = RANKINGS.find(({ mode }) => mode === request.mode)?.label;
   const one = of > 1 && `This page asks for each ranking; the command asks for ${ranking}.`;
   const port = kind !== "curl" && !isAddressGiven();
-  const address = port && "Port 7700 is that of gRPC unless the searcher was started with another one (--listen): the settings take its address.";
+  const address =
+    port && "Port 7700 is that of gRPC unless the searcher was started with another one (--listen): the settings take its address.";
   return [one, address].filter(Boolean).join(" ");
 }
 

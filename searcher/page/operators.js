@@ -66,7 +66,8 @@ export const OPERATORS = [
     takes: "many",
     types: ["text", "number", "flag"],
     make: (field, values) => ({ one_of: { field, values } }),
-    read: ({ one_of: some }) => some && hasOnly(some, "field", "values") && Array.isArray(some.values) && { field: some.field, values: some.values },
+    read: ({ one_of: some }) =>
+      some && hasOnly(some, "field", "values") && Array.isArray(some.values) && { field: some.field, values: some.values },
     python: (name, values) => `${name}.one_of([${values.map(pythonValue).join(", ")}])`,
   },
   {

@@ -23,7 +23,8 @@ export function why(wanted, sample, asked) {
   const equal = documents - asked;
   return [
     documents < wanted && `The index has ${some(documents, "document")}.`,
-    equal > 0 && `${some(asked, "question")} of ${some(documents, "document")}: ${count(equal)} had no text, or the title or first sentence of another.`,
+    equal > 0 &&
+      `${some(asked, "question")} of ${some(documents, "document")}: ${count(equal)} had no text, or the title or first sentence of another.`,
   ]
     .filter(Boolean)
     .join(" ");

@@ -20,7 +20,11 @@ const METRICS = {
   METRIC_COSINE: { name: "cosine", digits: 4, meaning: "From -1 to 1. What is high depends on the model." },
   METRIC_DOT: { name: "inner product", digits: 4, meaning: "Of vectors of any length. What is high depends on the model." },
 };
-const BM25 = { name: "BM25", digits: 2, meaning: "Sum over the words of the question that the text has. To be compared within one question." };
+const BM25 = {
+  name: "BM25",
+  digits: 2,
+  meaning: "Sum over the words of the question that the text has. To be compared within one question.",
+};
 const OTHER = { name: "score", digits: 4, meaning: "In the unit of the ranking." };
 
 /** The scale of a ranking's scores. A hybrid ranking of one ranking alone has that one's. */
@@ -60,7 +64,8 @@ export function meanings(ids, labels, fusion, metric, documents) {
   return ids.map((id) => {
     const scale = scaleOf(id, fusion, metric);
     const weakest = weakBelow(scale, documents);
-    const weak = weakest !== null && ` Below ${weakest.toFixed(1)}, the logarithm of the number of documents, a hit is called a weak match.`;
+    const weak =
+      weakest !== null && ` Below ${weakest.toFixed(1)}, the logarithm of the number of documents, a hit is called a weak match.`;
     return [`Score of ${labels[id]}`, `${scale.name}. ${scale.meaning}${weak || ""}`];
   });
 }

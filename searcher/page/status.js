@@ -56,7 +56,10 @@ function about(status) {
       ["Directory", el("code", {}, name(status.index, 400))],
       ["Documents", count(status.documents)],
       ["Generation", `${count(status.generation)}, published ${published}`],
-      status.generations.length > 1 && ["Generations on disk", `${earlier > 0 ? `${count(earlier)} earlier, ` : ""}${last.map(count).join(", ")}`],
+      status.generations.length > 1 && [
+        "Generations on disk",
+        `${earlier > 0 ? `${count(earlier)} earlier, ` : ""}${last.map(count).join(", ")}`,
+      ],
       ["Rollback", status.previous_generation ? `to generation ${count(status.previous_generation)}` : "no earlier generation is on disk"],
       model("Model of the index", status.index_model),
       model("Question tower", status.question_model, status.index_model?.fingerprint),
@@ -124,7 +127,8 @@ function certificate({ id, certificate: measured }) {
     const part = `1/${count(1 / one.share)}`;
     lines.push({ name: `filter of ${part}`, caption: `Through filters that allow ${part} of the documents`, measured: one.recall });
   }
-  const series = (value) => lines.map((one, at) => ({ name: one.name, class: `series-${at}`, points: one.measured.map((point) => [point.ef, value(point)]) }));
+  const series = (value) =>
+    lines.map((one, at) => ({ name: one.name, class: `series-${at}`, points: one.measured.map((point) => [point.ef, value(point)]) }));
   const recalls = series((point) => point.recall_at_10);
   const costs = series((point) => point.distance_computations);
   const heads = ["Beam width (ef)", "Recall@10", "Recall@100", "Distance computations", "By int8 rows or vectors"];
@@ -145,7 +149,15 @@ function certificate({ id, certificate: measured }) {
     el(
       "div",
       { class: "plots" },
-      plot({ label: "Recall at 10 by beam width", x, y: "recall@10", series: recalls, format: (value) => value.toFixed(3), least: 0.9, most: 1 }),
+      plot({
+        label: "Recall at 10 by beam width",
+        x,
+        y: "recall@10",
+        series: recalls,
+        format: (value) => value.toFixed(3),
+        least: 0.9,
+        most: 1,
+      }),
       plot({ label: "Distance computations by beam width", x, y: "computations", series: costs, format: count, least: 0 }),
     ),
     tables,
@@ -179,9 +191,7 @@ function latency() {
   ]);
   const last = requests.findLast((one) => one.stages);
   return [
-    rows.length
-      ? table("As the browser sees them", ["Route", "Requests", "p50", "p99", "Last"], rows)
-      : el("p", {}, "None yet."),
+    rows.length ? table("As the browser sees them", ["Route", "Requests", "p50", "p99", "Last"], rows) : el("p", {}, "None yet."),
     last && [el("p", {}, "Stages of the last search:"), stages(last.stages)],
   ];
 }

@@ -47,16 +47,21 @@ export async function traffic() {
   const now = { at: performance.now(), calls: read(text) };
   const last = before;
   before = now;
-  const rows = [...now.calls].filter(([, { count }]) => count > 0).flatMap(([call, one]) => {
-    const earlier = last?.calls.get(call);
-    const seconds = last ? (now.at - last.at) / 1000 : 0;
-    const rate = last && seconds > 0.5 ? `, ${((one.count - (earlier?.count ?? 0)) / seconds).toFixed(1)} a second in the last ${seconds.toFixed(0)} s` : "";
-    return [
-      [CALLS[call], `${count(one.count)}${rate}`],
-      ["Half of them took", upTo(within(one.buckets, 0.5))],
-      ["99 % of them took", upTo(within(one.buckets, 0.99))],
-    ];
-  });
+  const rows = [...now.calls]
+    .filter(([, { count }]) => count > 0)
+    .flatMap(([call, one]) => {
+      const earlier = last?.calls.get(call);
+      const seconds = last ? (now.at - last.at) / 1000 : 0;
+      const rate =
+        last && seconds > 0.5
+          ? `, ${((one.count - (earlier?.count ?? 0)) / seconds).toFixed(1)} a second in the last ${seconds.toFixed(0)} s`
+          : "";
+      return [
+        [CALLS[call], `${count(one.count)}${rate}`],
+        ["Half of them took", upTo(within(one.buckets, 0.5))],
+        ["99 % of them took", upTo(within(one.buckets, 0.99))],
+      ];
+    });
   return [
     el("p", { class: "hint" }, "Of all clients and indexes, since the searcher was started."),
     rows.length ? pairs(rows) : el("p", {}, "No search yet."),
