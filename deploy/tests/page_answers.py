@@ -46,6 +46,20 @@ class Answers(PageTest):
         expect(page.locator("#options-line")).not_to_contain_text("one per document")
         self.check_harmless(page)
 
+    def test_passages_of_one_document_are_told(self):
+        page = self.open("#tab=search&mode=dense&q=planet")
+        self.answered(page)
+        hits = api("v1/search", {"query": "planet", "mode": "MODE_DENSE", "k": 10})["hits"]
+        documents = [hit["document"]["metadata"]["document"] for hit in hits]
+        self.assertLess(len(set(documents)), 10)
+        first = page.locator(".hit").first.bounding_box()
+        self.assertLessEqual(first["y"], TOP)
+        page.get_by_role("button", name="One per document").click()
+        expect(page.locator("#options-line")).to_contain_text("one per document")
+        expect(page.locator("#repeated")).to_be_hidden()
+        self.answered(page)
+        self.check_harmless(page)
+
     def test_pages_are_parts_of_one_ranking(self):
         page = self.open(f"#tab=search&q={QUESTION}&mode=hybrid")
         self.answered(page)

@@ -8,7 +8,7 @@ import { seen } from "./fields.js";
 import { judgedQuestions } from "./judged.js";
 import { optionsForm } from "./options.js";
 import { showPages } from "./pages.js";
-import { RANKINGS, offsetOf, requestsOf, search, shownRankings } from "./request.js";
+import { DOCUMENT, RANKINGS, offsetOf, requestsOf, search, shownRankings } from "./request.js";
 import { go, link, read } from "./state.js";
 
 const NO_TOWER = "This index has no question tower here: questions are answered by BM25 alone.";
@@ -52,6 +52,7 @@ export function searchTab(indexes, actions) {
       typed = false;
     }
   });
+  byId("repeated-once").addEventListener("click", () => go({ group: "1", rerank: "", page: "1" }));
   new ResizeObserver(() => draw()).observe(results);
 
   /** What there is to begin with: judged questions, where some were given, else titles of the index. */
@@ -176,6 +177,7 @@ export function searchTab(indexes, actions) {
     byId("copy-as").hidden = false;
     draw = showColumns(results, rankings, view);
     showPages(state, rankings);
+    byId("repeated").hidden = !ids.some((id) => hasRepeated(rankings[id] ?? []));
     const hits = RANKINGS.filter(({ id }) => ids.includes(id)).map(({ id, label }) => `${label} ${count(rankings[id]?.length ?? 0)}`);
     const degraded = reply.degraded ? " The answer is degraded." : "";
     announce(`Hits: ${hits.join(", ")}. ${milliseconds(reply.timings?.total_us ?? 0)}.${degraded}`);
@@ -188,6 +190,7 @@ export function searchTab(indexes, actions) {
     byId("welcome").hidden = kind !== "initial";
     byId("copy-as").hidden = true;
     byId("pages").hidden = true;
+    byId("repeated").hidden = true;
     options.took(null);
     [results, byId("facts"), byId("notes")].forEach((part) => fill(part));
     return state && offer(state);
@@ -205,6 +208,12 @@ export function searchTab(indexes, actions) {
   };
 
   return show;
+}
+
+/** Whether two hits are passages of one document. */
+function hasRepeated(hits) {
+  const documents = hits.map((hit) => hit.document?.metadata?.[DOCUMENT]).filter((one) => one !== undefined && one !== null);
+  return new Set(documents.map(String)).size < documents.length;
 }
 
 /** What a refusal says, as a sentence. */
