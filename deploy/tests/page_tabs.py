@@ -42,6 +42,8 @@ class Status(PageTest):
         page.get_by_role("link", name="Status").click()
         expect(latency).to_contain_text("Stages of the last search")
         expect(latency).to_contain_text("/v1/search")
+        # A rate is of a second at least.
+        page.wait_for_timeout(1000)
         page.get_by_role("button", name="Refresh").click()
         traffic = page.locator("#status-traffic")
         for text in ("Searches", "99 % of them took", "a second in the last"):

@@ -36,26 +36,31 @@ export function within(buckets, share) {
 
 const upTo = (seconds) => (seconds === Infinity ? "more than 13 s" : `at most ${Number((1000 * seconds).toPrecision(3))} ms`);
 
-let before = null;
+// Readings of the last minutes; a rate is of a second at least.
+const readings = [];
+const KEPT = 60;
+const LEAST_MS = 1000;
 
-/** The counters as pairs; what is a rate is of the time since they were last read. */
+/** The counters as pairs; what is a rate is of the time since an earlier reading. */
 export async function traffic() {
   const text = await counters();
   if (text === null) {
     return el("p", { class: "empty" }, "The searcher does not tell its counters here.");
   }
   const now = { at: performance.now(), calls: read(text) };
-  const last = before;
-  before = now;
+  const last = readings.findLast(({ at }) => now.at - at >= LEAST_MS);
+  readings.push(now);
+  if (readings.length > KEPT) {
+    readings.shift();
+  }
   const rows = [...now.calls]
     .filter(([, { count }]) => count > 0)
     .flatMap(([call, one]) => {
       const earlier = last?.calls.get(call);
       const seconds = last ? (now.at - last.at) / 1000 : 0;
-      const rate =
-        last && seconds > 0.5
-          ? `, ${((one.count - (earlier?.count ?? 0)) / seconds).toFixed(1)} a second in the last ${seconds.toFixed(0)} s`
-          : "";
+      const rate = last
+        ? `, ${((one.count - (earlier?.count ?? 0)) / seconds).toFixed(1)} a second in the last ${seconds.toFixed(0)} s`
+        : "";
       return [
         [CALLS[call], `${count(one.count)}${rate}`],
         ["Half of them took", upTo(within(one.buckets, 0.5))],
