@@ -98,6 +98,17 @@ class Answers(PageTest):
         self.assertIn("fusion=min-max&weight=0.9", page.url)
         self.check_harmless(page)
 
+    def test_what_is_wrong_is_shown_where_it_was_folded(self):
+        page = self.open(f"#tab=search&q={QUESTION}&k=300&weight=2")
+        expect(page.locator("#notes")).to_contain_text("dense_weight")
+        expect(page.locator("#options")).to_be_hidden()
+        page.get_by_role("button", name="Search").click()
+        expect(page.get_by_label("Dense weight")).to_be_focused()
+        page.get_by_label("Dense weight").fill("0.5")
+        page.get_by_label("Hits of a page").fill("5")
+        page.get_by_role("button", name="Search").click()
+        expect(page.locator(".column.hybrid .hit")).to_have_count(5)
+
     def test_reranking_where_a_cross_encoder_is_served(self):
         page = self.open(f"#tab=search&q={QUESTION}")
         self.answered(page)

@@ -5,7 +5,7 @@ import { byId, count, el, fill, milliseconds, some } from "./dom.js";
 import { list } from "./fields.js";
 import { filterForm } from "./filters.js";
 import { filterText } from "./operators.js";
-import { MOST, filterOf, shownRankings } from "./request.js";
+import { filterOf, pageSize, shownRankings } from "./request.js";
 
 const FIELDS = ["mode", "k", "ef", "recall", "fusion", "weight", "depth"];
 const RERANKED = "20";
@@ -27,7 +27,7 @@ export function summary(state, hasTower) {
   const shown = shownRankings(state, hasTower);
   const isDense = shown.some((id) => id !== "bm25");
   const isFused = shown.includes("hybrid");
-  const hits = Number(state.k) > MOST ? MOST : Number(state.k);
+  const hits = pageSize(state);
   const graph = state.exact ? "exact" : state.recall ? `recall ${state.recall}` : state.ef && `ef ${state.ef}`;
   return [
     shown.length > 1 ? "three rankings" : MODES[shown[0]],
@@ -60,7 +60,7 @@ function folds(button, part, opened = () => {}) {
 /** The options; `apply` searches with what is set now. */
 export function optionsForm(apply) {
   const filter = filterForm();
-  const [part, line, time] = ["options", "options-line", "facts-line"].map(byId);
+  const [form, part, line, time] = ["search-form", "options", "options-line", "facts-line"].map(byId);
   const [exact, group, rerank] = ["exact", "group", "rerank"].map(byId);
   let of = "";
   let depth = RERANKED;
@@ -90,6 +90,12 @@ export function optionsForm(apply) {
   return {
     /** True where nothing is wrong; what is wrong is shown. */
     check: () => {
+      if (!form.checkValidity()) {
+        // The browser says what is wrong with a number where it can be seen.
+        open(true);
+        form.reportValidity();
+        return false;
+      }
       const isRight = filter.check();
       if (!isRight) {
         open(true);
@@ -108,6 +114,7 @@ export function optionsForm(apply) {
     close: () => open(false),
     show: (state, hasTower) => {
       FIELDS.forEach((name) => (byId(name).value = state[name]));
+      byId("k").value = pageSize(state);
       exact.checked = Boolean(state.exact);
       group.checked = Boolean(state.group);
       rerank.checked = Boolean(state.rerank);

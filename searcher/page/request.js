@@ -36,15 +36,18 @@ export function filterOf(state) {
   return filter;
 }
 
-/** Hits of a page of a state. Numbers that are none are left to the server, which names them. */
+/** Hits of a page of a state; 10 where none are asked for, as in the API. Numbers that are none are left to the server, which names them. */
 export function pageSize(state) {
+  if (Number(state.k) === 0) {
+    return 10;
+  }
   return Number(state.k) > MOST ? MOST : number(state.k);
 }
 
 /** Best hits that a state leaves out: those of the pages before. */
 export function offsetOf(state) {
   const page = Math.floor(Number(state.page));
-  return page > 1 && Number(state.k) > 0 ? (page - 1) * pageSize(state) : 0;
+  return page > 1 && pageSize(state) > 0 ? (page - 1) * pageSize(state) : 0;
 }
 
 /** Places of a ranking that its pages may show. */
