@@ -21,6 +21,7 @@ FLAGS = """--headless --no-sandbox --disable-gpu --disable-quic --no-first-run -
     --disable-component-update --disable-sync""".split()
 QUESTION = "which planet spins backwards"
 WIDE, PHONE = {"width": 1360, "height": 900}, {"width": 360, "height": 760}
+LAPTOP, MOBILE = {"width": 1280, "height": 800}, {"width": 390, "height": 844}
 # Set by `page.py`.
 SETTINGS = {}
 
@@ -42,13 +43,18 @@ def by_vectors(folder, name):
     subprocess.run(command, cwd=folder, check=True, timeout=COMMAND_S, capture_output=True)
 
 
+def metadata(at):
+    """Metadata of a document of the quick start: three of them are passages of one document."""
+    return {"lang": "en" if at % 3 else "de", "number": at, "document": f"d{at // 3}"}
+
+
 @contextlib.contextmanager
 def searcher():
     """A searcher; its addresses of gRPC and HTTP."""
     with tempfile.TemporaryDirectory() as scratch:
         folder = pathlib.Path(scratch)
         lines = pathlib.Path("deploy/quickstart/corpus.jsonl").read_text().splitlines()
-        facts = [json.loads(line) | {"metadata": {"lang": "en" if at % 3 else "de", "number": at}} for at, line in enumerate(lines)]
+        facts = [json.loads(line) | {"metadata": metadata(at)} for at, line in enumerate(lines)]
         for name, documents, *more in (("quickstart", facts, "--shards", "2"), ("hostile", hostile.corpus())):
             built(SETTINGS["binaries"], SETTINGS["model"], folder / name, documents, *more)
         by_vectors(folder, "vectors")
@@ -134,6 +140,11 @@ class PageTest(unittest.TestCase):
         page.get_by_role("searchbox", name="Question").fill(question)
         page.get_by_role("button", name="Search").click()
         self.answered(page)
+
+    def options(self, page):
+        """Opens the options."""
+        page.get_by_role("button", name="Options").click()
+        expect(page.locator("#options")).to_be_visible()
 
     def answered(self, page):
         """Waits for hits."""

@@ -32,8 +32,10 @@ class Search(PageTest):
         page = self.open()
         expect(page.locator("#examples a").first).to_be_visible()
         self.shot(page, "start")
+        # Titles are no questions: they open their documents.
         page.locator("#examples a").first.click()
-        self.answered(page)
+        expect(page.locator("#document-body")).to_contain_text("characters")
+        page.keyboard.press("Escape")
         self.ask(page)
         reply = api("v1/search", {"query": QUESTION, "mode": "MODE_COMPARE", "k": 10})["comparison"]
         for column in ("dense", "bm25", "hybrid"):
@@ -41,11 +43,15 @@ class Search(PageTest):
             self.assertEqual(
                 [one.split()[0] for one in shown.locator(".facts code").all_inner_texts()], [hit["key"] for hit in reply[column]]
             )
-            self.assertEqual(shown.locator(".score").all_inner_texts(), [f"{hit['score']:.4f}" for hit in reply[column]])
+            digits = 4 if column == "dense" else 2
+            self.assertEqual(shown.locator(".score").all_inner_texts(), [f"{hit['score']:.{digits}f}" for hit in reply[column]])
         keys = [{hit["key"] for hit in reply[column]} for column in ("dense", "bm25", "hybrid")]
         self.assertEqual(page.locator(".gap path").count(), len(keys[0] & keys[1]) + len(keys[1] & keys[2]))
         expect(page.locator(".overlaps")).to_contain_text(f"{reply['overlap_dense_hybrid']:.2f}")
-        for text in ("in the searcher", "embed", "generation 2", "distance computations", "Beam width"):
+        expect(page.locator("#facts")).to_be_hidden()
+        page.get_by_role("button", name="Time and details").click()
+        expect(page.locator("#facts")).to_be_visible()
+        for text in ("fetch", "generation 2", "distance computations", "Beam width"):
             expect(page.locator("#facts")).to_contain_text(text)
         expect(page.locator("#live")).to_contain_text("Hits: Dense 10")
         first = page.locator(".column.hybrid .hit").first
@@ -59,29 +65,31 @@ class Search(PageTest):
 
     def test_a_filter_by_rows_is_that_of_the_json_and_of_the_hits(self):
         page = self.open()
-        page.get_by_text("Filter", exact=True).click()
-        page.get_by_role("button", name="Add a condition").click()
-        page.get_by_role("textbox", name="Field").fill("lang")
-        page.get_by_role("textbox", name="Value").fill("de")
-        page.get_by_role("button", name="Add a condition").click()
-        page.get_by_role("textbox", name="Field").nth(1).fill("number")
-        page.get_by_role("combobox", name="Comparison").nth(1).select_option("range")
-        page.get_by_role("combobox", name="Type of the value").nth(1).select_option("number")
-        page.get_by_role("textbox", name="From").fill("3")
-        page.get_by_role("textbox", name="To", exact=True).fill("90")
+        self.options(page)
+        for at, (field, operator, kind, value) in enumerate((("lang", "=", None, "de"), ("number", ">=", "number", "3"), ("number", "<", "number", "90"))):
+            page.get_by_role("button", name="Add a condition").click()
+            page.get_by_role("combobox", name="Field").nth(at).fill(field)
+            page.get_by_role("combobox", name="Operator").nth(at).select_option(operator)
+            if kind:
+                page.get_by_role("combobox", name="Type of the value").nth(at).select_option(kind)
+            page.get_by_role("textbox", name="Value").nth(at).fill(value)
         wanted = {"all": {"filters": [
             {"equals": {"field": "lang", "value": {"text": "de"}}},
-            {"range": {"field": "number", "min": {"number": 3}, "max": {"number": 90}}},
+            {"range": {"field": "number", "min": {"number": 3}}},
+            {"range": {"field": "number", "below": {"number": 90}}},
         ]}}  # fmt: skip
         self.assertEqual(json.loads(page.locator("#filter-json").input_value()), wanted)
         self.ask(page)
         expected = api("v1/search", {"query": QUESTION, "mode": "MODE_DENSE", "k": 10, "filter": wanted})["hits"]
         self.assertEqual(page.locator(".column.dense .facts code").all_inner_texts(), [hit["key"] for hit in expected])
         expect(page.locator("#facts")).to_contain_text("documents pass")
+        expect(page.locator("#options-line")).to_contain_text("lang = de and number >= 3 and number < 90")
         # Restored as rows from the address; a form that rows do not have is shown as JSON.
         page.reload()
         self.answered(page)
-        expect(page.get_by_role("textbox", name="From")).to_have_value("3")
+        self.options(page)
+        expect(page.get_by_role("textbox", name="Value").nth(1)).to_have_value("3")
+        page.get_by_text("As JSON").first.click()
         page.locator("#filter-json").fill('{"not": {"exists": {"field": "number"}}}')
         expect(page.locator("#filter-other")).to_be_visible()
         page.get_by_role("button", name="Search").click()
@@ -94,6 +102,7 @@ class Search(PageTest):
     def test_links_back_and_forward_restore_what_was_shown(self):
         page = self.open()
         self.ask(page)
+        self.options(page)
         page.locator("#k").fill("3")
         page.locator("#recall").fill("0.9")
         page.get_by_role("button", name="Search").click()
@@ -121,7 +130,7 @@ class Search(PageTest):
         expect(page.locator("#q")).to_have_value(QUESTION)
         expect(page.locator(".column.dense .hit")).to_have_count(3)
         page.get_by_role("link", name="Status").click()
-        expect(page.locator("#status-body")).to_contain_text("Shards and debt")
+        expect(page.locator("#status-body")).to_contain_text("Documents and bytes")
         page.go_back()
         expect(page.locator(".column.dense .hit").first).to_be_visible()
         self.check_harmless(page)
@@ -139,6 +148,7 @@ class Search(PageTest):
         expect(dialog.get_by_role("table")).to_contain_text("lang")
         self.shot(page, "document")
         dialog.get_by_role("button", name="Close").click()
+        self.options(page)
         page.get_by_label("Document by key").fill("p300")
         page.locator(".by-key").get_by_role("button", name="Explain").click()
         expect(dialog).to_contain_text("It is not among the hits")
@@ -150,8 +160,8 @@ class Search(PageTest):
         self.check_harmless(page)
 
     def test_states_without_hits(self):
-        page = self.open("#tab=search&q=comet&k=10001")
-        expect(page.get_by_role("alert").first).to_contain_text("`k`: expected 1 to 10000, got 10001")
+        page = self.open("#tab=search&q=comet&ef=10001")
+        expect(page.get_by_role("alert").first).to_contain_text("`ef`: expected at most 10000, got 10001")
         self.shot(page, "error")
         page = self.open("#tab=search&index=vectors&q=comet")
         expect(page.locator("#notes")).to_contain_text("no question tower")
@@ -168,21 +178,41 @@ class Search(PageTest):
         page.get_by_role("button", name="Search").click()
         expect(page.get_by_role("alert").first).to_contain_text("cannot be reached")
 
-    def test_a_long_ranking_is_counted(self):
-        page = self.open(f"#tab=search&q={QUESTION}&k=300")
+    def test_no_more_hits_are_asked_for_than_are_shown(self):
+        page, asked = self.open(), []
+        page.on("request", lambda request: request.url.endswith("/v1/search") and asked.append(request.post_data_json["k"]))
+        page.goto(SETTINGS["url"] + f"#tab=search&q={QUESTION}&k=300")
+        page.reload()
         self.answered(page)
-        expect(page.locator(".column.dense h3")).to_contain_text("300")
         expect(page.locator(".column.dense .hit")).to_have_count(200)
-        expect(page.locator(".column.dense")).to_contain_text("The first 200 are shown")
+        self.assertEqual(set(asked), {200})
+        page.get_by_role("link", name="Next").click()
+        expect(page.locator(".column.dense .hit")).to_have_count(134)
         self.check_harmless(page)
+
+    def test_escape_brings_back_the_question_of_the_hits(self):
+        page = self.open()
+        self.ask(page)
+        page.get_by_role("searchbox").fill("something else")
+        page.keyboard.press("Escape")
+        expect(page.get_by_role("searchbox")).to_have_value(QUESTION)
+        page.keyboard.press("Escape")
+        expect(page.get_by_role("searchbox")).to_have_value(QUESTION)
 
     def test_a_key_is_asked_for_and_sent(self):
         page = self.open()
         page.route("**/v1/search", lambda route: route.continue_() if route.request.headers.get("authorization") == "Bearer s3cret" else route.fulfill(
-            status=401, json={"error": {"code": 401, "status": "UNAUTHENTICATED", "message": "a key is needed"}}))  # fmt: skip
+            status=401, json={"error": {"code": 401, "status": "UNAUTHENTICATED", "message": "a key is needed in `authorization`"}}))  # fmt: skip
         page.get_by_role("searchbox").fill(QUESTION)
         page.get_by_role("button", name="Search").click()
-        expect(page.get_by_role("dialog")).to_contain_text("a key is needed")
+        # Once, and in words of the page.
+        said = "This searcher wants an API key."
+        expect(page.get_by_role("dialog")).to_contain_text(said)
+        self.assertEqual(page.locator("body").inner_text().count("key is needed"), 0)
+        expect(page.get_by_text(said)).to_have_count(1)
+        page.keyboard.press("Escape")
+        expect(page.locator("#banner")).to_contain_text(said)
+        page.get_by_role("button", name="Enter a key").click()
         page.get_by_label("API key").fill("s3cret")
         page.get_by_role("button", name="Save").click()
         self.answered(page)
@@ -202,6 +232,8 @@ class Commands(PageTest):
                 "filters": [
                     {"equals": {"field": "lang", "value": {"text": "de"}}},
                     {"not": {"one_of": {"field": "number", "values": [{"number": 1}, {"number": 2}]}}},
+                    {"prefix": {"field": "lang", "prefix": "e"}},
+                    {"range": {"field": "number", "min": {"number": 3}, "below": {"number": 300}}},
                 ]
             }
         }
@@ -222,6 +254,7 @@ class Commands(PageTest):
         self.shot(page, "commands")
         got = json.loads(subprocess.run(["bash", "-c", curl], **run).stdout)["comparison"]
         self.assertEqual({name: [hit["key"] for hit in got[name]] for name in expected}, expected)
+        expect(page.locator("#command-hint")).to_be_hidden()
         grpcurl = command("grpcurl").replace("grpcurl", f"{sys.executable} {pathlib.Path('deploy/tests/grpcurl.py').resolve()}", 1)
         got = json.loads(subprocess.run(["bash", "-c", grpcurl], **run).stdout)["comparison"]
         self.assertEqual({name: [hit["key"] for hit in got[name]] for name in expected}, expected)

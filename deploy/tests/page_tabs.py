@@ -1,5 +1,6 @@
-"""Tests of the page: the other tabs, hostile documents, and access by keyboard, screen reader and phone."""
+"""Tests of the page: its status, hostile documents, and access by keyboard, screen reader and phone."""
 
+import json
 import re
 import statistics
 import time
@@ -7,41 +8,6 @@ import time
 import hostile
 from page_browser import PHONE, QUESTION, WAIT_MS, WIDE, PageTest, api
 from playwright.sync_api import expect
-
-
-class Quality(PageTest):
-    """The quality tab."""
-
-    def test_recall_and_time_by_beam_width(self):
-        page = self.open("#tab=quality&n=30&seed=5")
-        under_way = {"now": 0, "most": 0}
-
-        def begin(request):
-            if "/v1/search" in request.url:
-                under_way["now"] += 1
-                under_way["most"] = max(under_way["most"], under_way["now"])
-
-        def end(request):
-            under_way["now"] -= "/v1/search" in request.url
-
-        page.on("request", begin)
-        page.on("requestfinished", end)
-        page.get_by_role("button", name="Measure").click()
-        expect(page.locator("#quality-said")).to_contain_text("Done: 210 searches", timeout=2 * WAIT_MS)
-        self.assertLessEqual(under_way["most"], 4)
-        rows = page.locator("#quality-results tbody tr")
-        expect(rows).to_have_count(7)
-        recall = [float(text) for text in page.locator("#quality-results tbody td:nth-child(2)").all_inner_texts()]
-        self.assertTrue(all(0.5 < value <= 1 for value in recall) and recall[-2] == 1, recall)
-        self.assertEqual(page.locator("#quality-results svg.plot").count(), 2)
-        self.shot(page, "quality")
-        page.locator("#quality-n").fill("1000")
-        page.get_by_role("button", name="Measure").click()
-        page.get_by_role("button", name="Stop").click()
-        expect(page.locator("#quality-said")).to_contain_text("Stopped")
-        page.get_by_role("combobox", name="Index").select_option("vectors")
-        expect(page.locator("#quality-no-tower")).to_be_visible()
-        self.check_harmless(page)
 
 
 class Status(PageTest):
@@ -54,14 +20,17 @@ class Status(PageTest):
         for text in (
             "Certificate",
             "2 deleted documents",
+            "no earlier generation" if not status["previous_generation"] else "to generation 1",
             status["index_model"]["fingerprint"],
-            "generation 1",
             "Needed at most",
             "documents of the shard",
         ):
             expect(body).to_contain_text(text)
-        points = sum(len(one["recall"]) for one in [status["shards"][0]["certificate"], *status["shards"][0]["certificate"]["filtered"]])
-        expect(body.get_by_role("region", name="Certificate").locator("tbody tr")).to_have_count(points)
+        certificate = status["shards"][0]["certificate"]
+        expect(body.get_by_role("region", name="Without a filter").locator("tbody tr")).to_have_count(len(certificate["recall"]))
+        expect(body.get_by_role("region", name="Through filters")).to_have_count(len(certificate["filtered"]))
+        headings = page.locator("h2:visible, h3:visible, caption:visible").all_inner_texts()
+        self.assertEqual(len(headings), len(set(headings)), headings)
         page.locator("#shard").select_option("1")
         expect(body).to_contain_text(f"Shard {status['shards'][1]['id']}")
         latency = page.locator("#status-latency")
@@ -73,6 +42,12 @@ class Status(PageTest):
         page.get_by_role("link", name="Status").click()
         expect(latency).to_contain_text("Stages of the last search")
         expect(latency).to_contain_text("/v1/search")
+        # A rate is of a second at least.
+        page.wait_for_timeout(1000)
+        page.get_by_role("button", name="Refresh").click()
+        traffic = page.locator("#status-traffic")
+        for text in ("Searches", "99 % of them took", "a second in the last"):
+            expect(traffic).to_contain_text(text)
         self.shot(page, "status")
         page.get_by_role("combobox", name="Index").select_option("vectors")
         expect(body).to_contain_text("declared:other")
@@ -134,9 +109,9 @@ class Hostile(PageTest):
     def test_they_are_explained_and_measured(self):
         page = self.open("#" + "&".join(("tab=search", "index=hostile", "q=specimen", "explain=metadata")))
         expect(page.get_by_role("dialog")).to_contain_text("Places")
-        page = self.open("#tab=quality&index=hostile&n=20")
+        page = self.open("#tab=recall&index=hostile&n=20")
         page.get_by_role("button", name="Measure").click()
-        expect(page.locator("#quality-said")).to_contain_text("Done", timeout=2 * WAIT_MS)
+        expect(page.locator("#recall-said")).to_contain_text("Done", timeout=2 * WAIT_MS)
         page.get_by_text(re.compile("^Some of the")).click()
         self.check_width(page)
         self.check_harmless(page)
@@ -148,6 +123,14 @@ class Access(PageTest):
     def focused(self, page):
         """What has the focus."""
         return page.evaluate("(() => { const one = document.activeElement; return one.id || one.className || one.tagName })()")
+
+    def prepare(self, page, tab):
+        """Says what is measured."""
+        if tab == "Recall":
+            page.locator("#recall-n").fill("5")
+        else:
+            page.get_by_text("Or paste them").click()
+            page.locator("#quality-questions").fill(json.dumps({"query": QUESTION, "relevant": ["p002"]}) + "\n" + json.dumps({"query": "x", "relevant": ["no"]}))
 
     def test_a_walk_by_keyboard(self):
         page = self.open()
@@ -198,7 +181,8 @@ class Access(PageTest):
             for size in (WIDE, PHONE):
                 page = self.open("#tab=search&q=planet+specimen", size, color_scheme=scheme)
                 self.answered(page)
-                page.get_by_text("Filter", exact=True).click()
+                self.options(page)
+                page.get_by_role("button", name="Time and details").click()
                 page.get_by_role("button", name="Add a condition").click()
                 self.check_axe(page)
                 self.check_width(page)
@@ -213,13 +197,14 @@ class Access(PageTest):
                 self.check_axe(page)
                 page.keyboard.press("Escape")
                 self.shot(page, f"search-{scheme}-{size['width']}")
-                page.get_by_role("link", name="Quality").click()
-                page.locator("#quality-n").fill("5")
-                page.get_by_role("button", name="Measure").click()
-                expect(page.locator("#quality-said")).to_contain_text("Done")
-                self.check_axe(page)
-                self.check_width(page)
-                self.shot(page, f"quality-{scheme}-{size['width']}")
+                for tab in ("Recall", "Quality"):
+                    page.get_by_role("navigation", name="Tabs").get_by_role("link", name=tab).click()
+                    self.prepare(page, tab)
+                    page.get_by_role("button", name="Measure").click()
+                    expect(page.locator(f"#{tab.lower()}-said")).to_contain_text("Done", timeout=2 * WAIT_MS)
+                    self.check_axe(page)
+                    self.check_width(page)
+                    self.shot(page, f"{tab.lower()}-{scheme}-{size['width']}")
                 page.get_by_role("link", name="Status").click()
                 expect(page.locator("#status-body")).to_contain_text("Certificate")
                 self.check_axe(page)

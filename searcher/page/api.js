@@ -108,9 +108,25 @@ export async function ask(path, body = undefined, signal = undefined) {
   const refused = await refusal(response);
   note(path, started, null);
   if (response.status === 401) {
-    window.dispatchEvent(new CustomEvent("key-wanted", { detail: refused.message }));
+    const detail = key() ? "The searcher does not know this API key." : "This searcher wants an API key.";
+    window.dispatchEvent(new CustomEvent("key-wanted", { detail }));
   }
   throw refused;
+}
+
+let described = null;
+
+/** Whether this searcher has a route, as its description of the API says: asking for one that is not there would be an error of the browser's. */
+export async function hasRoute(path) {
+  described ??= ask("v1/openapi.json").catch(() => ({ paths: {} }));
+  return path in (await described).paths;
+}
+
+/** Counters of the searcher as text; none where they are not for this key. */
+export async function counters() {
+  const headers = key() ? { Authorization: `Bearer ${key()}` } : {};
+  const response = await fetch("metrics", { headers, cache: "no-store", signal: AbortSignal.timeout(DEADLINE_MS) }).catch(() => null);
+  return response?.ok ? response.text() : null;
 }
 
 /** As `ask`; a refusal that passes is tried again, `attempts` times in all, after the time that the server gives. */

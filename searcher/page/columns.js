@@ -1,90 +1,74 @@
 // The rankings next to each other, with lines between the places of the same document.
 
 import { count, el, fill, name, prose, svg } from "./dom.js";
+import { RANKINGS, identity } from "./request.js";
+import { scaleOf, scoreOf, weakBelow } from "./scores.js";
+import { snippetOf } from "./snippets.js";
 
-/** The rankings in their order; a further one is a further entry. */
-export const COLUMNS = [
-  { id: "dense", label: "Dense" },
-  { id: "bm25", label: "BM25" },
-  { id: "hybrid", label: "Hybrid" },
-];
-
-// Cards of a ranking; what comes after them is counted.
-const SHOWN = 200;
-
-const encoder = new TextEncoder();
-const decoder = new TextDecoder();
-
-/** Text with the question's words marked; their places are bytes of UTF-8. */
-function marked(snippet) {
-  const all = encoder.encode(snippet.text);
-  const parts = [];
-  let at = 0;
-  for (const { start, end } of snippet.highlights) {
-    parts.push(prose(decoder.decode(all.subarray(at, start)), 2000));
-    parts.push(el("mark", {}, prose(decoder.decode(all.subarray(start, end)), 300)));
-    at = end;
-  }
-  parts.push(prose(decoder.decode(all.subarray(at)), 2000));
-  return el("p", { class: "snippet", dir: "auto" }, parts);
-}
-
-/** Ranks by key, for each column. */
+/** Ranks by what makes hits the same, for each column. */
 function ranksOf(rankings) {
-  return new Map(COLUMNS.map(({ id }) => [id, new Map((rankings[id] ?? []).map((hit) => [hit.key, hit.rank]))]));
+  return new Map(RANKINGS.map(({ id }) => [id, new Map((rankings[id] ?? []).map((hit) => [identity(hit), hit.rank]))]));
 }
 
-/** A document's places in the rankings. */
-function places(ranks, key) {
-  return COLUMNS.map(({ id, label }) => {
-    const rank = ranks.get(id).get(key);
+/** A document's places in the rankings that are shown. */
+function places(ranks, hit, ids) {
+  return RANKINGS.filter(({ id }) => ids.includes(id)).map(({ id, label }) => {
+    const rank = ranks.get(id).get(identity(hit));
     return el("span", { class: `place ${id}` }, `${label} ${rank ?? "–"}`);
   });
 }
 
-function card(hit, column, ranks, actions) {
+/** A document's places in the two rankings that a hit was fused of. */
+function placesOfHit(hit) {
+  return RANKINGS.filter(({ id }) => hit[id]).map(({ id, label }) => el("span", { class: `place ${id}` }, `${label} ${hit[id].rank}`));
+}
+
+function card(hit, column, view, ranks) {
+  const { ids, actions, language } = view;
   const title = hit.document?.title || hit.key;
   const open = el(
     "button",
-    { type: "button", class: "title", click: () => actions.open(hit.key), "aria-describedby": `of-${column}-${hit.rank}` },
+    { type: "button", class: "title", click: () => actions.open(hit.key), "aria-describedby": `of-${column.id}-${hit.rank}` },
     prose(title, 160),
   );
-  const facts = el(
-    "p",
-    { class: "facts", id: `of-${column}-${hit.rank}` },
-    el("span", { class: "score", title: "score" }, hit.score.toFixed(4)),
-    el("code", {}, name(hit.key, 60)),
-  );
+  const facts = el("p", { class: "facts", id: `of-${column.id}-${hit.rank}` }, scoreOf(hit, column), el("code", {}, name(hit.key, 60)));
   const explain = el("button", { type: "button", class: "small", click: () => actions.explain(hit.key) }, "Explain");
   explain.setAttribute("aria-label", `Explain ${title.slice(0, 80)}`);
-  const foot = el("p", { class: "foot" }, el("span", { class: "places" }, places(ranks, hit.key)), explain);
+  const shown = ids.length > 1 ? places(ranks, hit, ids) : placesOfHit(hit);
+  const foot = el("p", { class: "foot" }, el("span", { class: "places" }, shown), explain);
   const rank = el("span", { class: "rank", "aria-hidden": "true" }, hit.rank);
-  return el("li", { class: "hit", value: hit.rank }, el("h4", {}, rank, open), facts, hit.snippet && marked(hit.snippet), foot);
+  const snippet = hit.snippet?.text && snippetOf(hit, language);
+  return el("li", { class: "hit", value: hit.rank }, el("h4", {}, rank, open), facts, snippet, foot);
 }
 
-/** Shows rankings, a list of hits for each column's id; `missing` says why a column has none. */
-export function showColumns(root, rankings, { shown, actions, missing = {} }) {
-  const cards = COLUMNS.map(() => new Map());
+/**
+ * Shows rankings, a list of hits for each id of `view.ids`; `view.missing` says why one has none. Scores are named by `fusion` and `metric`, and words
+ * marked by the `language` of the index.
+ */
+export function showColumns(root, rankings, view) {
+  const { ids, missing = {}, fusion, metric } = view;
+  const columns = RANKINGS.filter(({ id }) => ids.includes(id));
+  const cards = columns.map(() => new Map());
   const ranks = ranksOf(rankings);
   const parts = [];
-  COLUMNS.forEach(({ id, label }, at) => {
+  columns.forEach(({ id, label }, at) => {
     const hits = rankings[id] ?? [];
-    const items = hits.slice(0, SHOWN).map((hit) => {
-      const made = card(hit, id, ranks, actions);
-      cards[at].set(hit.key, made);
+    const scale = scaleOf(id, fusion, metric);
+    const column = { id, scale, best: Math.max(...hits.map((hit) => hit.score)), weakest: weakBelow(scale, view.documents) };
+    const items = hits.map((hit) => {
+      const made = card(hit, column, view, ranks);
+      cards[at].set(identity(hit), made);
       return made;
     });
     const empty = el("p", { class: "empty" }, missing[id] ?? "No document found.");
     const heading = el("h3", { id: `column-${id}` }, label, el("span", { class: "count" }, ` ${count(hits.length)}`));
     const list = items.length ? el("ol", { class: "hits", "aria-labelledby": `column-${id}` }, items) : empty;
-    const more = hits.length > SHOWN && el("p", { class: "empty" }, `The first ${count(SHOWN)} are shown.`);
     if (at > 0) {
       parts.push(el("div", { class: "gap", "aria-hidden": "true" }, svg("svg", { focusable: "false" })));
     }
-    parts.push(el("section", { class: `column ${id}`, "data-column": id, "aria-labelledby": `column-${id}` }, heading, list, more));
+    parts.push(el("section", { class: `column ${id}`, "data-column": id, "aria-labelledby": `column-${id}` }, heading, list));
   });
   fill(root, parts);
-  root.dataset.shown = shown;
   const lines = new Map();
   const draw = () => drawLines(root, cards, lines);
   highlight(root, cards, lines);

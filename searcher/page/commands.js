@@ -2,14 +2,11 @@
 
 import { key } from "./api.js";
 import { announce, byId, el, fill } from "./dom.js";
-import { grpcAddress } from "./settings.js";
-import { read, shownSearch } from "./state.js";
-
-// A command must look like what it does: letters that cannot be seen, or turn text around, are escaped.
-const HIDDEN =
-  /[\u007f-\u00a0\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2000-\u200f\u2028-\u202f\u205f-\u206f\u3000\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff9-\uffff\u{e0000}-\u{e0fff}]/gu;
-
-const hex = (code, digits) => code.toString(16).padStart(digits, "0");
+import { pythonFilter } from "./operators.js";
+import { HIDDEN, hex, pythonLiteral as python } from "./python.js";
+import { RANKINGS, copiedRequest } from "./request.js";
+import { grpcAddress, isAddressGiven } from "./settings.js";
+import { read } from "./state.js";
 
 /** JSON in one line, in letters that can be seen. */
 export function json(value) {
@@ -21,65 +18,6 @@ export function json(value) {
 /** A word of a POSIX shell. */
 export function shell(text) {
   return `'${text.replaceAll("'", "'\\''")}'`;
-}
-
-/** A literal of Python: that of JSON, but for letters beyond 16 bits, true and false. */
-function python(value) {
-  if (Array.isArray(value)) {
-    return `[${value.map(python).join(", ")}]`;
-  }
-  if (typeof value === "boolean") {
-    return value ? "True" : "False";
-  }
-  const escape = (one) => (one.length > 1 ? `\\U${hex(one.codePointAt(0), 8)}` : `\\u${hex(one.charCodeAt(0), 4)}`);
-  return JSON.stringify(value).replace(HIDDEN, escape);
-}
-
-function valueOf(value) {
-  // Digits alone are code as they are.
-  const isInteger = /^-?(0|[1-9][0-9]*)$/.test(value?.integer ?? "");
-  return isInteger ? value.integer : python(value?.text ?? value?.number ?? value?.flag ?? value?.integer ?? "");
-}
-
-function range({ field, min, max, above, below }) {
-  const name = `field(${python(field)})`;
-  if (min && max) {
-    return `${name}.between(${valueOf(min)}, ${valueOf(max)})`;
-  }
-  const ends = [
-    [">=", min],
-    [">", above],
-    ["<=", max],
-    ["<", below],
-  ].filter(([, end]) => end);
-  const conditions = ends.map(([sign, end]) => `(${name} ${sign} ${valueOf(end)})`);
-  return conditions.length > 1 ? `(${conditions.join(" & ")})` : conditions[0];
-}
-
-/** A filter by the functions of the Python client. */
-export function pythonFilter(filter) {
-  const list = (inner) => `[${inner.filters.map(pythonFilter).join(", ")}]`;
-  const [[kind, inner]] = Object.entries(filter);
-  switch (kind) {
-    case "all":
-      return `all_of(${list(inner)})`;
-    case "any":
-      return `any_of(${list(inner)})`;
-    case "not":
-      return `~(${pythonFilter(inner)})`;
-    case "equals":
-      return `(field(${python(inner.field)}) == ${valueOf(inner.value)})`;
-    case "one_of":
-      return `field(${python(inner.field)}).one_of([${inner.values.map(valueOf).join(", ")}])`;
-    case "range":
-      return range(inner);
-    case "exists":
-      return `field(${python(inner.field)}).exists()`;
-    case "keys":
-      return `keys(${python(inner.keys)})`;
-    default:
-      throw new SyntaxError(`unknown condition ${kind}`);
-  }
 }
 
 const isSecure = () => location.protocol === "https:";
@@ -105,11 +43,13 @@ function grpcurl(request) {
 }
 
 function inPython(request) {
-  const { query, mode, filter, ...rest } = request;
+  const { query, mode, filter, group_by: groups, fusion, ...rest } = request;
   const shown = filter ? pythonFilter(filter) : "";
   const used = ["all_of", "any_of", "field", "keys"].filter((name) => shown.includes(`${name}(`));
   const options = [isSecure() && "tls=True", key() && 'api_key=os.environ["DYAD_API_KEY"]'].filter(Boolean);
-  const more = Object.entries(rest).map(([name, value]) => `${name}=${python(value)}`);
+  const words = fusion && fusion.replace("FUSION_", "").toLowerCase().replaceAll("_", "-");
+  const named = { ...rest, ...(groups && { group_by: groups.field }), ...(words && { fusion: words }) };
+  const more = Object.entries(named).map(([name, value]) => `${name}=${python(value)}`);
   const name = mode.replace("MODE_", "").toLowerCase();
   const loop =
     name === "compare"
@@ -145,13 +85,26 @@ async function copy(text) {
   }
 }
 
+/** What is to be known of a command. */
+function hint(kind, { request, of }) {
+  const ranking = RANKINGS.find(({ mode }) => mode === request.mode)?.label;
+  const one = of > 1 && `This page asks for each ranking; the command asks for ${ranking}.`;
+  const port = kind !== "curl" && !isAddressGiven();
+  const address =
+    port && "Port 7700 is that of gRPC unless the searcher was started with another one (--listen): the settings take its address.";
+  return [one, address].filter(Boolean).join(" ");
+}
+
 /** The dialog with the commands; `hasTower` says how the shown search is answered. */
 export function commandDialog(hasTower) {
   const [box, shown, said] = ["commands", "command", "command-said"].map(byId);
   let text = "";
   const show = (kind) => {
+    let about = "";
     try {
-      text = MAKERS[kind](shownSearch(read(), hasTower() ? "MODE_COMPARE" : "MODE_BM25"));
+      const copied = copiedRequest(read(), hasTower());
+      text = MAKERS[kind](copied.request);
+      about = hint(kind, copied);
     } catch (error) {
       text = `The filter cannot be written: ${error.message}`;
     }
@@ -160,7 +113,8 @@ export function commandDialog(hasTower) {
     for (const choice of byId("command-kinds").children) {
       choice.setAttribute("aria-pressed", String(choice.textContent === kind));
     }
-    byId("command-hint").hidden = kind === "curl";
+    byId("command-hint").textContent = about;
+    byId("command-hint").hidden = !about;
   };
   fill(
     byId("command-kinds"),

@@ -2,23 +2,13 @@
 
 import { ask } from "./api.js";
 import { byId, count, el, fill, message, name, pairs, printable, cut, prose, some, table } from "./dom.js";
-import { go, link, searchOf } from "./state.js";
+import { paths } from "./metadata.js";
+import { searchOf } from "./request.js";
+import { go, link } from "./state.js";
 
 const SHOWN = 20_000;
 const VALUE = 2000;
 const FIELDS = 300;
-const DEPTH = 8;
-
-/** Paths and values of metadata, without recursion into what is deeper than anyone reads. */
-function* flat(value, path = [], depth = 0) {
-  if (value !== null && typeof value === "object" && !JSON.isRawJSON?.(value) && depth < DEPTH && Object.keys(value).length > 0 && !Array.isArray(value)) {
-    for (const [key, inner] of Object.entries(value)) {
-      yield* flat(inner, [...path, key], depth + 1);
-    }
-  } else {
-    yield [path, value];
-  }
-}
 
 function shownValue(value) {
   return typeof value === "string" ? prose(value, VALUE) : el("code", {}, prose(JSON.stringify(value), VALUE));
@@ -30,7 +20,7 @@ function metadata(value) {
   }
   const rows = [];
   let more = 0;
-  for (const [path, inner] of flat(value)) {
+  for (const [path, inner] of paths(value)) {
     if (rows.length < FIELDS) {
       rows.push([name(path.join("."), 200), shownValue(inner)]);
     } else {
@@ -153,7 +143,7 @@ export function documentDialogs(indexes) {
       }
       return;
     }
-    const now = JSON.stringify([state.doc, state.explain, state.index, state.explain && [state.q, state.k, state.ef]]);
+    const now = JSON.stringify([state.doc, state.explain, state.index, state.explain && [state.q, state.k, state.ef, state.mode]]);
     if (now === shown && box.open) {
       return;
     }
@@ -182,7 +172,8 @@ export function documentDialogs(indexes) {
       fill(body, message("note", "An explanation is of a question: search for something first."));
     } else {
       const one = indexes().find((one) => (state.index ? one.name === state.index : one.is_default));
-      const mode = (one?.has_question_tower ?? true) ? "hybrid" : "bm25";
+      const chosen = state.mode === "dense" || state.mode === "bm25" ? state.mode : "hybrid";
+      const mode = (one?.has_question_tower ?? true) ? chosen : "bm25";
       load(
         (signal) => ask("v1/explain", { key, search: searchOf(state, `MODE_${mode.toUpperCase()}`) }, signal),
         (reply) => showExplanation(reply, mode === "bm25" ? "BM25" : mode),

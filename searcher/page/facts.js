@@ -1,6 +1,8 @@
 // What a reply says besides its hits: stages, overlaps, and how it was made.
 
 import { count, el, message, milliseconds, pairs, prose, some } from "./dom.js";
+import { RANKINGS } from "./request.js";
+import { meanings } from "./scores.js";
 
 const STAGES = [
   ["queue_us", "queue"],
@@ -11,11 +13,13 @@ const STAGES = [
   ["filter_us", "filter"],
   ["fuse_us", "fuse"],
   ["fetch_us", "fetch"],
+  ["rerank_us", "rerank"],
 ];
 
 /** The stages of a search as a bar, with their times as text. */
 export function stages(timings) {
-  const spent = STAGES.map(([field, label]) => ({ field, label, micros: timings[field] ?? 0 }));
+  const all = STAGES.map(([field, label]) => ({ field, label, micros: timings[field] ?? 0 }));
+  const spent = all.filter(({ micros }) => micros > 0);
   const sum = spent.reduce((total, one) => total + one.micros, 0) || 1;
   const bar = el("div", { class: "bar", "aria-hidden": "true" });
   for (const { field, micros } of spent) {
@@ -54,8 +58,10 @@ function filterRun(filter) {
   return [`${some(filter.documents, "document passes", "documents pass")}`, ...ways.filter(Boolean)].join(", ");
 }
 
-/** All that a reply says of itself. */
-export function facts(reply) {
+const LABELS = Object.fromEntries(RANKINGS.map(({ id, label }) => [id, label]));
+
+/** All that a reply says of itself, of the rankings and the metric of a view. */
+export function facts(reply, { ids, metric, documents }) {
   const compared = reply.comparison;
   const overlaps =
     compared &&
@@ -68,7 +74,7 @@ export function facts(reply) {
     );
   const fusion = FUSIONS[reply.fusion];
   const about = pairs([
-    ["Index", [el("b", {}, reply.index), `, generation ${count(reply.generation)}`]],
+    reply.index && ["Index", [el("b", {}, reply.index), `, generation ${count(reply.generation)}`]],
     [
       "Beam width (ef)",
       [el("b", {}, reply.ef ? count(reply.ef) : "no graph searched"), `, ${some(reply.distance_computations, "distance computation")}`],
@@ -80,23 +86,24 @@ export function facts(reply) {
     reply.coverage && ["Searched", `${some(reply.coverage.documents, "document")} in ${some(reply.coverage.shards, "shard")}`],
     ["Filter", filterRun(reply.filter)],
   ]);
-  const total = el("summary", { class: "total" }, el("b", {}, milliseconds(reply.timings?.total_us ?? 0)), " in the searcher");
-  // On a phone the hits come first.
-  return el(
-    "details",
-    { open: matchMedia("(min-width: 761px)").matches },
-    total,
-    el("div", { class: "about" }, reply.timings && stages(reply.timings), overlaps, about),
-  );
+  const scores = el("div", { class: "meanings" }, pairs(meanings(ids, LABELS, reply.fusion, metric, documents)));
+  const columns = el("div", { class: "about" }, reply.timings && stages(reply.timings), overlaps, about, scores);
+  return [remarks(reply), columns];
+}
+
+/** What a reply remarks about how it was found, each a message: of no weight for who reads its hits. */
+export function remarks(reply) {
+  const far = reply.out_of_distribution_shards;
+  return [
+    reply.recall_note && message("note", prose(reply.recall_note, 500)),
+    far > 0 && message("note", `The question is far from the documents of ${some(far, "shard")}: searched by beams of one width.`),
+  ].filter(Boolean);
 }
 
 /** Warnings and notes of a reply, each a message. */
 export function notes(reply) {
   return [
     reply.degraded && message("warning", el("b", {}, "Degraded: "), prose(reply.degraded_reason, 500)),
-    reply.recall_note && message("note", prose(reply.recall_note, 500)),
-    reply.out_of_distribution_shards > 0 &&
-      message("note", `The question is far from the documents of ${reply.out_of_distribution_shards} shards: searched by beams of one width.`),
     ...(reply.notes ?? []).map((note) => message("note", prose(note, 500))),
   ];
 }

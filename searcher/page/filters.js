@@ -1,18 +1,10 @@
-// A filter by rows of field, comparison and value, all of which have to hold; and as JSON for every other one.
+// A filter by rows of field, operator and value, all of which have to hold; and as JSON for every other one.
 
 import { byId, el, fill } from "./dom.js";
+import { names, typeOfField } from "./fields.js";
+import { OPERATORS, operatorOf, parsed } from "./operators.js";
 
-const COMPARISONS = [
-  ["equals", "equals"],
-  ["one_of", "is one of"],
-  ["range", "is from … to …"],
-  ["exists", "exists"],
-];
-const TYPES = [
-  ["text", "text"],
-  ["number", "number"],
-  ["flag", "true/false"],
-];
+const TYPES = { text: "text", number: "number", flag: "true/false" };
 
 /** A number; from 2^53 on by all of its digits, as `dyad-searcher query --filter` gives it. */
 function numberOf(text) {
@@ -36,24 +28,19 @@ function valueOf(type, text) {
   return type === "flag" ? { flag: text.trim().toLowerCase() === "true" } : { text };
 }
 
-function conditionOf({ field, comparison, type, value, other }) {
-  if (comparison === "exists") {
-    return { exists: { field } };
-  }
-  if (comparison === "one_of") {
-    return { one_of: { field, values: value.split(",").map((one) => valueOf(type, one.trim())) } };
-  }
-  if (comparison === "range") {
-    const range = { field };
-    if (value.trim()) {
-      range.min = valueOf(type, value);
-    }
-    if (other.trim()) {
-      range.max = valueOf(type, other);
-    }
-    return { range };
-  }
-  return { equals: { field, value: valueOf(type, value) } };
+/** The type of a row's value: that which was chosen, where its operator takes it. */
+function typeOf(row) {
+  const { types } = operatorOf(row.sign);
+  return types.includes(row.type) ? row.type : types[0];
+}
+
+function conditionOf(row) {
+  const operator = operatorOf(row.sign);
+  const texts = { none: [], one: [row.value], many: row.value.split(",").map((one) => one.trim()) }[operator.takes];
+  return operator.make(
+    row.field,
+    texts.map((text) => valueOf(typeOf(row), text)),
+  );
 }
 
 /** The filter of rows; none where no row has a field. */
@@ -67,44 +54,23 @@ function parts(value) {
   if (type === "integer") {
     return ["number", String(value.integer)];
   }
-  return ["text", "number", "flag"].includes(type) ? [type, String(value[type])] : [null, ""];
+  return type in TYPES ? [type, String(value[type])] : [null, ""];
 }
 
 function rowOf(condition) {
-  const kinds = Object.keys(condition ?? {});
-  const [comparison] = kinds;
-  const inner = condition?.[comparison];
-  const row = { field: String(inner?.field ?? ""), comparison, type: "text", value: "", other: "" };
-  if (kinds.length !== 1 || !inner || !row.field) {
+  const found = parsed(condition);
+  if (!found?.field) {
     return null;
   }
-  if (comparison === "exists") {
-    return row;
-  }
-  let values = [];
-  if (comparison === "equals") {
-    values = [inner.value];
-  } else if (comparison === "one_of" && Array.isArray(inner.values)) {
-    values = inner.values;
-  } else if (comparison === "range" && !inner.above && !inner.below) {
-    values = [inner.min, inner.max].filter(Boolean);
-  }
+  const { operator, field, values } = found;
   const read = values.map(parts);
-  const types = new Set(read.map(([type]) => type));
-  if (read.length === 0 || types.size !== 1 || types.has(null)) {
-    return null;
-  }
-  [row.type] = types;
   const texts = read.map(([, text]) => text);
-  if (comparison === "range") {
-    row.value = inner.min ? texts[0] : "";
-    row.other = inner.max ? texts.at(-1) : "";
-  } else if (comparison === "one_of" && texts.some((text) => text.includes(",") || text !== text.trim())) {
+  const types = [...new Set(read.map(([type]) => type))];
+  const isShown = types.every((type) => operator.types.includes(type)) && types.length === (operator.takes === "none" ? 0 : 1);
+  if (!isShown || (operator.takes === "many" && texts.some((text) => text.includes(",") || text !== text.trim()))) {
     return null;
-  } else {
-    row.value = texts.join(", ");
   }
-  return row;
+  return { field, sign: operator.sign, type: types[0] ?? "text", value: texts.join(", ") };
 }
 
 /** The rows of a filter; null where it is of another form than rows have. */
@@ -127,10 +93,11 @@ function select(options, chosen, label, change) {
   return made;
 }
 
-/** The filter's part of the form. `text()` is its JSON, empty for none; `show(json)` shows another one. */
+/** The filter's part of the form. `text()` is its JSON, empty for none; `show(json, index)` shows another one, of an index. */
 export function filterForm() {
-  const [root, raw, problem] = ["filter-rows", "filter-json", "filter-problem"].map(byId);
+  const [root, raw, problem, suggested] = ["filter-rows", "filter-json", "filter-problem", "fields"].map(byId);
   let rows = [];
+  let of = "";
 
   const toJson = () => {
     const filter = filterOfRows(rows);
@@ -156,16 +123,26 @@ export function filterForm() {
     toJson();
     draw();
   };
+  const fieldChanged = (row) => () => {
+    // A field of numbers is compared with numbers.
+    const type = typeOfField(of, row.field);
+    if (type && type !== row.type) {
+      row.type = type;
+      toJson();
+      draw();
+    }
+  };
   const one = (row, at) => {
-    const has = row.comparison !== "exists";
+    const operator = operatorOf(row.sign);
+    const types = operator.types.map((type) => [type, TYPES[type]]);
+    const operators = OPERATORS.map(({ sign, words }) => [sign, sign === words ? words : `${sign} ${words}`]);
     return el(
       "li",
       { class: "filter-row" },
-      input(row, "field", "Field", { "data-field": at }),
-      select(COMPARISONS, row.comparison, "Comparison", change(row, "comparison")),
-      has && select(TYPES, row.type, "Type of the value", change(row, "type")),
-      has && input(row, "value", { one_of: "Values, with commas between them", range: "From" }[row.comparison] ?? "Value"),
-      row.comparison === "range" && input(row, "other", "To"),
+      input(row, "field", "Field", { "data-field": at, list: "fields", change: fieldChanged(row) }),
+      select(operators, row.sign, "Operator", change(row, "sign")),
+      types.length > 1 && select(types, typeOf(row), "Type of the value", change(row, "type")),
+      operator.takes !== "none" && input(row, "value", operator.takes === "many" ? "Values, with commas between them" : "Value"),
       el("button", { type: "button", class: "small", click: () => remove(at) }, "Remove"),
     );
   };
@@ -175,7 +152,14 @@ export function filterForm() {
     draw();
     byId("filter-add").focus();
   };
+  const suggest = () => {
+    fill(
+      suggested,
+      names(of).map((name) => el("option", { value: name })),
+    );
+  };
   const draw = () => {
+    suggest();
     fill(root, rows.map(one));
     root.hidden = rows.length === 0;
   };
@@ -193,6 +177,7 @@ export function filterForm() {
     problem.textContent = text;
     problem.hidden = !text;
     raw.setAttribute("aria-invalid", String(Boolean(text)));
+    raw.closest("details").open ||= Boolean(text);
     return !text;
   };
   const fromJson = () => {
@@ -203,10 +188,12 @@ export function filterForm() {
     rows = known ?? [];
     draw();
     byId("filter-other").hidden = known !== null || !check();
+    // Where rows cannot show it, its JSON is in sight.
+    raw.closest("details").open ||= known === null;
   };
 
   byId("filter-add").addEventListener("click", () => {
-    rows.push({ field: "", comparison: "equals", type: "text", value: "", other: "" });
+    rows.push({ field: "", sign: "=", type: "text", value: "" });
     draw();
     root.querySelector(`[data-field="${rows.length - 1}"]`).focus();
   });
@@ -214,7 +201,9 @@ export function filterForm() {
   return {
     check,
     text: () => raw.value.trim(),
-    show: (json) => {
+    suggest,
+    show: (json, index) => {
+      of = index;
       let shown = json;
       try {
         shown = json.trim() ? JSON.stringify(JSON.parse(json), null, 1) : "";
@@ -225,7 +214,6 @@ export function filterForm() {
         raw.value = shown;
         fromJson();
       }
-      byId("filter").open ||= Boolean(shown);
     },
   };
 }

@@ -5,12 +5,13 @@ import { commandDialog } from "./commands.js";
 import { documentDialogs } from "./documents.js";
 import { byId, count, el, fill, message, prose, some } from "./dom.js";
 import { qualityTab } from "./quality.js";
+import { recallTab } from "./recall.js";
 import { searchTab } from "./search.js";
 import { settingsDialog } from "./settings.js";
 import { go, link, onState, read, start } from "./state.js";
 import { statusTab } from "./status.js";
 
-const TABS = { search: "Search", quality: "Quality", status: "Status" };
+const TABS = { search: "Search", recall: "Recall", quality: "Quality", status: "Status" };
 
 let listed = [];
 const indexes = () => listed;
@@ -20,10 +21,14 @@ const actions = {
   open: (key) => go({ doc: key, explain: "" }),
   explain: (key) => go({ explain: key, doc: "" }),
 };
-const parts = [searchTab(indexes, actions), documentDialogs(indexes), qualityTab(indexes), statusTab(indexes)];
+const parts = [searchTab(indexes, actions), documentDialogs(indexes), recallTab(indexes), qualityTab(indexes), statusTab(indexes)];
 commandDialog(() => shownIndex(read())?.has_question_tower ?? true);
-// With another key, all is asked again.
-settingsDialog(() => location.reload());
+settingsDialog({
+  // With another key, all is asked again.
+  changed: () => location.reload(),
+  // Without one, the page says what is missing.
+  refused: (why, open) => fill(byId("banner"), message("warning", `${why} `, el("button", { type: "button", click: open }, "Enter a key"))),
+});
 
 function show(state) {
   const tab = state.tab in TABS ? state.tab : "search";
@@ -37,6 +42,7 @@ function show(state) {
       to.removeAttribute("aria-current");
     }
   }
+  byId("recall-to-quality").href = byId("to-quality").href;
   const question = tab === "search" ? state.q.trim().slice(0, 60) : TABS[tab];
   document.title = question ? `${question} · dyad` : "dyad";
   const index = shownIndex(state);
@@ -66,8 +72,9 @@ async function load() {
     if (!(error instanceof Refused)) {
       throw error;
     }
+    // The settings ask for a key; what they say is said once.
     const again = el("button", { type: "button", click: load }, "Try again");
-    fill(byId("banner"), message("error", "The list of indexes: ", prose(error.message, 500), " ", again));
+    fill(byId("banner"), error.code !== 401 && message("error", "The list of indexes: ", prose(error.message, 500), " ", again));
   }
   // An index without a default is shown by its name.
   if (listed.length && !shownIndex(read()) && !read().index) {

@@ -1,188 +1,194 @@
-// The quality tab: what the graph finds of what an exact search finds, for questions made of sampled documents.
+// The quality tab: how well each mode answers judged questions, and which questions it does not.
 
-import { askAgain } from "./api.js";
-import { announce, byId, count, cut, el, fill, message, milliseconds, prose, quantile, table } from "./dom.js";
-import { plot } from "./plot.js";
-import { go } from "./state.js";
+import { ask, askAgain } from "./api.js";
+import { announce, byId, count, el, fill, message, milliseconds, prose, quantile, some, table } from "./dom.js";
+import { judgedOf, keep, spread } from "./judged.js";
+import { mean, measured } from "./measures.js";
+import { inParallel } from "./parallel.js";
+import { DOCUMENT } from "./request.js";
+import { link } from "./state.js";
 
-const WIDTHS = [16, 32, 64, 128, 256, 512];
 const K = 10;
-const AT_ONCE = 4;
-const QUESTION = 300;
+const RERANKED = 20;
+const SHOWN = 50;
+// Keys in one request for documents.
+const KEYS = 500;
 
-/** A document's title, or the first sentence of its text. */
-export function questionOf({ title, text }) {
-  const words = (title.trim() || text.trim().slice(0, 2 * QUESTION)).replace(/\s+/g, " ");
-  const sentence = title.trim() ? words : (words.match(/^.*?[.!?…。！？](?=\s|$)/u)?.[0] ?? words);
-  return cut(sentence, QUESTION).trim();
+/** The modes that an index can be asked in here. */
+function modesOf(hasTower, hasReranker) {
+  const bm25 = { id: "bm25", label: "BM25", request: { mode: "MODE_BM25" } };
+  const hybrid = { id: "hybrid", label: "Hybrid", request: { mode: "MODE_HYBRID" } };
+  if (!hasTower) {
+    return [bm25];
+  }
+  const reranked = { id: "reranked", label: "Hybrid, reranked", request: { mode: "MODE_HYBRID", rerank_depth: RERANKED } };
+  return [{ id: "dense", label: "Dense", request: { mode: "MODE_DENSE" } }, bm25, hybrid, ...(hasReranker ? [reranked] : [])];
 }
 
-/** Runs jobs, at most `AT_ONCE` at a time; the first that fails ends all. */
-async function inParallel(jobs, signal, done) {
-  let next = 0;
-  const worker = async () => {
-    while (next < jobs.length && !signal.aborted) {
-      const job = jobs[next];
-      next += 1;
-      await job();
-      done();
-    }
-  };
-  await Promise.all(Array.from({ length: AT_ONCE }, worker));
+const keyOf = (hit) => {
+  const value = hit.group?.value;
+  return String(value?.text ?? value?.number ?? value?.integer ?? hit.key);
+};
+
+/** Time of a search without that of embedding its question, which only the first mode needs: the others have it from the cache. */
+function searchMicros(timings) {
+  return ["dense_us", "bm25_us", "filter_us", "fuse_us", "fetch_us", "rerank_us"].reduce((sum, stage) => sum + (timings[stage] ?? 0), 0);
 }
 
-const keysOf = (reply) => reply.hits.map((hit) => hit.key);
-
-/** Recall and cost of each width, of the questions that were answered at it. */
-export function summary(measured) {
-  return WIDTHS.map((ef) => {
-    const answered = measured.filter((one) => one.exact && one.graph.has(ef));
-    const recalls = answered.map(({ exact, graph }) => {
-      const found = new Set(keysOf(graph.get(ef)));
-      const wanted = keysOf(exact);
-      return wanted.length ? wanted.filter((key) => found.has(key)).length / wanted.length : 1;
-    });
-    const times = answered.map(({ graph }) => graph.get(ef).timings.dense_us);
-    const work = answered.map(({ graph }) => graph.get(ef).distance_computations);
-    const mean = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;
-    return {
-      ef,
-      questions: answered.length,
-      recall: mean(recalls),
-      whole: recalls.filter((recall) => recall === 1).length,
-      median: quantile(times, 0.5),
-      p99: quantile(times, 0.99),
-      work: mean(work),
-    };
-  }).filter((one) => one.questions > 0);
+/** Relevant keys that the index does not hold. */
+async function missingKeys(questions, index, signal) {
+  const keys = [...new Set(questions.flatMap(({ gains }) => [...gains.keys()]))].filter((key) => key.trim());
+  let missing = 0;
+  for (let at = 0; at < keys.length; at += KEYS) {
+    const wanted = { keys: keys.slice(at, at + KEYS), fields: ["title"], ...index };
+    missing += (await askAgain("v1/documents", wanted, signal)).missing.length;
+  }
+  return missing > 0 ? `${count(missing)} of ${some(keys.length, "relevant key")} are not in this index.` : "";
 }
 
-function results(measured) {
-  const rows = summary(measured);
-  const exact = measured.filter((one) => one.exact).map((one) => one.exact.timings.dense_us);
-  const work = measured.find((one) => one.exact)?.exact.distance_computations;
-  if (rows.length === 0) {
+function means(modes, answered) {
+  const rows = modes.map(({ id, label }) => {
+    const all = answered.map((one) => one.by.get(id));
+    const missed = all.filter(({ place }) => place === 0).length;
+    const times = all.map(({ micros }) => micros);
+    const figures = ["mrr", "ndcg", "recall"].map((field) => mean(all, field).toFixed(4));
+    return [label, ...figures, count(missed), milliseconds(quantile(times, 0.5) ?? 0)];
+  });
+  return table(
+    `Means over ${some(answered.length, "question")}`,
+    ["Mode", "MRR@10", "nDCG@10", "Recall@10", "Missed", "Median time without embedding"],
+    rows,
+  );
+}
+
+function list(title, explained, questions, modes) {
+  const place = (one, { id }) =>
+    el("span", { class: `place ${id}` }, `${modes.find((mode) => mode.id === id).label} ${one.by.get(id).place || "–"}`);
+  const items = questions.slice(0, SHOWN).map((one) =>
+    el(
+      "li",
+      {},
+      el("a", { href: link({ tab: "search", q: one.query, page: "1", doc: "", explain: "" }), dir: "auto" }, prose(one.query, 200)),
+      el(
+        "span",
+        { class: "places" },
+        modes.map((mode) => place(one, mode)),
+      ),
+    ),
+  );
+  const rest = questions.length > SHOWN && el("p", { class: "hint" }, `The first ${count(SHOWN)} of ${count(questions.length)}.`);
+  return el(
+    "details",
+    { open: questions.length > 0 && questions.length <= SHOWN },
+    el("summary", {}, `${title}: ${count(questions.length)}`),
+    el("p", { class: "hint" }, explained),
+    el("ol", { class: "judged" }, items),
+    rest,
+  );
+}
+
+function results(modes, answered) {
+  if (answered.length === 0) {
     return el("p", { class: "empty" }, "No question was answered yet.");
   }
-  const cells = rows.map((row) => [
-    count(row.ef),
-    row.recall.toFixed(4),
-    `${count(row.whole)} of ${count(row.questions)}`,
-    milliseconds(row.median),
-    milliseconds(row.p99),
-    count(row.work),
-  ]);
-  cells.push([
-    "exact",
-    "1.0000",
-    `${count(exact.length)} of ${count(exact.length)}`,
-    milliseconds(quantile(exact, 0.5)),
-    milliseconds(quantile(exact, 0.99)),
-    count(work),
-  ]);
-  const times = rows.map((row) => [row.ef, row.median / 1000]);
-  const all = rows.map((row) => [row.ef, quantile(exact, 0.5) / 1000]);
+  const last = modes.at(-1);
+  const missed = answered.filter((one) => one.by.get(last.id).place === 0);
+  const others = modes.slice(0, -1);
+  const loss = (one) => Math.max(...others.map(({ id }) => one.by.get(id).ndcg)) - one.by.get(last.id).ndcg;
+  const worse = answered.filter((one) => others.length && !missed.includes(one) && loss(one) > 1e-9).sort((a, b) => loss(b) - loss(a));
+  const places = "Numbers are places of the first relevant document.";
   return [
-    el(
-      "div",
-      { class: "plots" },
-      plot({
-        label: "Recall at 10 by beam width",
-        x: "beam width (ef)",
-        y: "recall@10",
-        series: [{ name: "recall@10", class: "dense", points: rows.map((row) => [row.ef, row.recall]) }],
-        format: (value) => value.toFixed(3),
-        least: 0.9,
-        most: 1,
-      }),
-      plot({
-        label: "Median time of the dense search by beam width",
-        x: "beam width (ef)",
-        y: "ms, median",
-        series: [
-          { name: "graph", class: "dense", points: times },
-          { name: "exact", class: "bm25", points: all },
-        ],
-        format: (value) => value.toFixed(2),
-        least: 0,
-      }),
-    ),
-    table("Exact against graph", ["Beam width (ef)", "Recall@10", "All 10 found", "Median", "p99", "Distance computations"], cells),
+    means(modes, answered),
+    list(`Missed by ${last.label}`, `No relevant document is among its first ${K}. ${places}`, missed, modes),
+    others.length > 0 &&
+      list(`Worse with ${last.label}`, `Another mode has the greater nDCG@10, those with the greatest loss first. ${places}`, worse, modes),
   ];
 }
 
 /** The quality tab; the returned function shows a state. */
 export function qualityTab(indexes) {
-  const [form, size, seed, bar, said, shown, stop] = [
-    ...["quality-form", "quality-n", "quality-seed", "quality-progress", "quality-said", "quality-results", "quality-stop"],
-  ].map(byId);
+  const names = ["form", "files", "most", "group", "questions", "qrels", "progress", "said", "results", "stop"];
+  const [form, files, most, group, pasted, qrels, bar, said, shown, stop] = names.map((name) => byId(`quality-${name}`));
   let running = null;
-  let measuredIndex = null;
+  let shownIndex;
 
-  const measure = async (state, own) => {
-    const index = state.index ? { index: state.index } : {};
-    const wanted = { count: Number(size.value), seed: Number(seed.value), fields: ["title", "text"], ...index };
-    const sample = await askAgain("v1/documents/sample", wanted, own.signal);
-    const questions = [...new Set(sample.documents.map(questionOf))].filter(Boolean);
-    if (questions.length === 0) {
-      throw new Error("the sampled documents have neither titles nor texts to make questions of");
+  const measure = async (state, signal) => {
+    const texts = await Promise.all([...files.files].map((file) => file.text()));
+    const { questions: all, left } = judgedOf([...texts, pasted.value, qrels.value]);
+    if (all.length === 0) {
+      throw new Error("No judged question was found in the files or in what was pasted.");
     }
-    const measured = questions.map((query) => ({ query, exact: null, graph: new Map() }));
-    const search = (query, how) =>
-      askAgain("v1/search", { query, mode: "MODE_DENSE", k: K, keys_only: true, ...how, ...index }, own.signal);
-    const jobs = measured.flatMap((one) => [
-      async () => (one.exact = await search(one.query, { exact: true })),
-      ...WIDTHS.map((ef) => async () => one.graph.set(ef, await search(one.query, { ef }))),
-    ]);
-    bar.max = jobs.length;
-    const step = () => {
-      if (own.signal.aborted) {
-        return;
+    const questions = spread(all, Number(most.value));
+    const index = state.index ? { index: state.index } : {};
+    const status = await ask(`v1/status${state.index ? `?index=${encodeURIComponent(state.index)}` : ""}`, undefined, signal);
+    const groups = group.checked ? { group_by: { field: DOCUMENT } } : {};
+    const info = indexes().find((one) => one.name === status.name);
+    const modes = modesOf(info?.has_question_tower ?? true, Boolean(status.reranker) && !group.checked);
+    keep(questions);
+    const lost = group.checked ? "" : await missingKeys(questions, index, signal);
+    const said = [
+      all.length > questions.length && `${count(questions.length)} of ${count(all.length)} questions are asked.`,
+      ...left,
+      lost,
+    ];
+    const sentences = said.filter(Boolean).join(" ");
+    const about = sentences && message("note", sentences);
+    const answered = [];
+    bar.max = questions.length;
+    const jobs = questions.map(({ query, gains }) => async () => {
+      const by = new Map();
+      for (const { id, request } of modes) {
+        const reply = await askAgain("v1/search", { query, k: K, keys_only: true, ...request, ...groups, ...index }, signal);
+        by.set(id, { ...measured(reply.hits.map(keyOf), gains, K), micros: searchMicros(reply.timings) });
       }
-      bar.value += 1;
-      said.textContent = `${count(bar.value)} of ${count(jobs.length)} searches, ${count(questions.length)} questions`;
-      if (bar.value % 50 === 0) {
-        fill(shown, results(measured));
+      answered.push({ query, by });
+    });
+    const step = () => {
+      if (!signal.aborted) {
+        bar.value = answered.length;
+        tell(`${count(answered.length)} of ${some(questions.length, "question")}`);
       }
     };
     try {
-      await inParallel(jobs, own.signal, step);
+      await inParallel(jobs, signal, step);
     } finally {
-      if (running === own) {
-        fill(shown, results(measured), examples(questions));
+      if (running?.signal === signal) {
+        fill(shown, about, results(modes, answered));
       }
     }
+    return `Done: ${some(answered.length, "question")} in ${some(modes.length, "mode")}.`;
+  };
+  const tell = (text) => (said.textContent = text);
+  const rest = () => {
+    running?.abort();
+    running = null;
+    stop.disabled = true;
+    bar.hidden = true;
   };
 
   const run = async (state) => {
-    running?.abort();
+    rest();
     const own = new AbortController();
     running = own;
-    form.classList.add("running");
     stop.disabled = false;
     bar.hidden = false;
-    bar.removeAttribute("value");
     bar.value = 0;
-    said.textContent = "Sampling documents …";
+    tell("Reading the questions …");
     fill(shown);
     try {
-      await measure(state, own);
-      said.textContent = `Done: ${count(bar.max)} searches.`;
+      tell(await measure(state, own.signal));
     } catch (error) {
-      if (running !== own) {
-        // Another index is shown.
-      } else if (own.signal.aborted) {
-        said.textContent = "Stopped.";
-      } else {
-        own.abort();
-        said.textContent = "Failed.";
-        shown.prepend(message("error", prose(error.message, 1000)));
+      if (running === own) {
+        tell(own.signal.aborted ? "Stopped." : "Failed.");
+        if (!own.signal.aborted) {
+          own.abort();
+          shown.prepend(message("error", prose(error.message, 1000)));
+        }
       }
     } finally {
       if (running === own) {
         stop.disabled = true;
         bar.hidden = true;
-        form.classList.remove("running");
         announce(said.textContent);
       }
     }
@@ -190,36 +196,17 @@ export function qualityTab(indexes) {
 
   form.addEventListener("submit", (event) => {
     event.preventDefault();
-    go({ n: size.value, seed: seed.value }, true);
-    measuredIndex = byId("index").value;
-    run({ index: measuredIndex });
+    run({ index: shownIndex });
   });
   stop.addEventListener("click", () => running?.abort());
 
   return (state) => {
-    size.value = state.n;
-    seed.value = state.seed;
-    const index = indexes().find((one) => (state.index ? one.name === state.index : one.is_default));
-    const hasTower = index?.has_question_tower ?? true;
-    if (measuredIndex !== null && index?.name !== measuredIndex) {
+    if (shownIndex !== undefined && state.index !== shownIndex) {
       // What is shown is of another index.
-      running?.abort();
-      running = null;
-      measuredIndex = null;
-      [stop.disabled, bar.hidden] = [true, true];
+      rest();
       fill(shown);
-      said.textContent = "";
+      tell("");
     }
-    byId("quality-start").disabled = !hasTower;
-    byId("quality-no-tower").hidden = hasTower;
+    shownIndex = state.index;
   };
-}
-
-function examples(questions) {
-  const list = el(
-    "ol",
-    {},
-    questions.slice(0, 20).map((question) => el("li", { dir: "auto" }, prose(question, 160))),
-  );
-  return el("details", {}, el("summary", {}, `Some of the ${count(questions.length)} questions`), list);
 }

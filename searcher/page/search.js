@@ -1,19 +1,22 @@
-// The search tab: the form, the request, and the states of its answer.
+// The search tab: the question, the request, and the states of its answer.
 
 import { Refused, ask } from "./api.js";
-import { COLUMNS, focusFirst, showColumns } from "./columns.js";
+import { focusFirst, showColumns } from "./columns.js";
 import { announce, byId, count, el, fill, message, milliseconds, prose } from "./dom.js";
-import { facts, notes } from "./facts.js";
-import { filterForm } from "./filters.js";
-import { go, link, shownSearch } from "./state.js";
+import { facts, notes, remarks } from "./facts.js";
+import { seen } from "./fields.js";
+import { judgedQuestions } from "./judged.js";
+import { optionsForm } from "./options.js";
+import { showPages } from "./pages.js";
+import { DOCUMENT, RANKINGS, offsetOf, requestsOf, search, shownRankings } from "./request.js";
+import { go, link, read } from "./state.js";
 
-const FIELDS = ["k", "ef", "recall"];
 const NO_TOWER = "This index has no question tower here: questions are answered by BM25 alone.";
+const NARROW = matchMedia("(max-width: 760px)");
 
 /** The search tab. `indexes()` lists what is served, and `actions` open documents and explanations. */
 export function searchTab(indexes, actions) {
   const [form, box, results] = ["search-form", "q", "columns"].map(byId);
-  const filter = filterForm();
   let asked = "";
   let running = null;
   let draw = () => {};
@@ -21,45 +24,77 @@ export function searchTab(indexes, actions) {
   let question = "";
   let typed = false;
 
-  const submit = (event) => {
-    event.preventDefault();
-    if (!filter.check()) {
-      byId("filter").open = true;
-      byId("filter-json").focus();
-      return;
+  const apply = (q) => {
+    if (options.check()) {
+      go({ q, ...options.values(), page: "1", doc: "", explain: "" });
     }
+  };
+  const options = optionsForm(() => apply(question));
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
     // The same question again is asked again.
     asked = "";
-    const values = Object.fromEntries(FIELDS.map((name) => [name, byId(name).value.trim()]));
-    go({ q: box.value, ...values, exact: byId("exact").checked ? "1" : "", filter: compact(filter.text()), doc: "", explain: "" });
-  };
-  form.addEventListener("submit", submit);
+    apply(box.value);
+    if (NARROW.matches && options.check()) {
+      options.close();
+    }
+  });
   box.addEventListener("input", () => (typed = true));
+  // The box's own button has emptied it: so are the hits.
+  box.addEventListener("search", () => !box.value && question && go({ q: "", page: "1", doc: "", explain: "" }));
   box.addEventListener("keydown", (event) => {
     if (event.key === "ArrowDown" && focusFirst(results)) {
       event.preventDefault();
+    } else if (event.key === "Escape") {
+      // The question of the hits that are shown, and not an empty box above them.
+      event.preventDefault();
+      box.value = question;
+      typed = false;
     }
   });
+  byId("repeated-once").addEventListener("click", () => go({ group: "1", rerank: "", page: "1" }));
   new ResizeObserver(() => draw()).observe(results);
 
-  for (const { id, label } of COLUMNS) {
-    const choose = el("button", { type: "button", "data-column": id, click: () => go({ column: id }, true) }, label);
-    byId("column-choice").append(choose);
-  }
-
-  /** Titles of the index as questions to begin with. */
+  /** What there is to begin with: judged questions, where some were given, else titles of the index. */
   let offered = null;
   const offer = async (state) => {
-    if (offered === state.index) {
+    const judged = judgedQuestions().slice(0, 3);
+    const now = JSON.stringify([state.index, judged]);
+    if (offered === now) {
       return;
     }
-    offered = state.index;
+    offered = now;
+    const button = (change, text) => el("a", { class: "button", href: link(change) }, prose(text, 80));
+    if (judged.length) {
+      const links = judged.map((text) => button({ q: text }, text));
+      return show("For example ", links);
+    }
     const index = state.index ? { index: state.index } : {};
     const sample = await ask("v1/documents/sample", { count: 3, fields: ["title"], ...index }).catch(() => ({ documents: [] }));
-    const titles = sample.documents.map(({ title }) => title.trim()).filter((title) => title && title.length <= 80);
-    const examples = titles.map((title) => el("a", { class: "button", href: link({ q: title }) }, prose(title)));
-    fill(byId("examples"), "For example ", examples);
-    byId("examples").hidden = examples.length === 0;
+    const titled = sample.documents.filter(({ title }) => title.trim());
+    const links = titled.map(({ key, title }) => button({ doc: key }, title.trim()));
+    return show("Some of its documents: ", links);
+    function show(words, links) {
+      fill(byId("examples"), words, links);
+      byId("examples").hidden = links.length === 0;
+    }
+  };
+
+  const showChoice = (state, ids) => {
+    const shown = ids.includes(state.column) ? state.column : ids[0];
+    const choose = ({ id, label }) =>
+      el(
+        "button",
+        { type: "button", "data-column": id, "aria-pressed": String(id === shown), click: () => go({ column: id }, true) },
+        label,
+      );
+    const isSame = results.dataset.ids === ids.join(" ") && results.dataset.shown === shown;
+    if (!isSame) {
+      const had = document.activeElement?.closest?.("#column-choice");
+      fill(byId("column-choice"), ids.length > 1 && RANKINGS.filter(({ id }) => ids.includes(id)).map(choose));
+      had?.querySelector('[aria-pressed="true"]')?.focus();
+    }
+    [results.dataset.ids, results.dataset.shown] = [ids.join(" "), shown];
   };
 
   /** Shows a state; asks where its search is another one than before. */
@@ -70,41 +105,32 @@ export function searchTab(indexes, actions) {
       typed = false;
     }
     question = state.q;
-    FIELDS.forEach((name) => (byId(name).value = state[name]));
-    byId("exact").checked = Boolean(state.exact);
-    filter.show(state.filter);
-    results.dataset.shown = state.column;
-    for (const choice of byId("column-choice").children) {
-      choice.setAttribute("aria-pressed", String(choice.dataset.column === state.column));
-    }
+    const index = indexes().find((one) => (state.index ? one.name === state.index : one.is_default));
+    const hasTower = index?.has_question_tower ?? true;
+    options.show(state, hasTower);
+    showChoice(state, shownRankings(state, hasTower));
     draw();
     if (state.tab === "search") {
-      run(state);
+      run(state, index);
     }
   };
 
-  const run = async (state) => {
-    const index = indexes().find((one) => (state.index ? one.name === state.index : one.is_default));
+  const run = async (state, index) => {
     const hasTower = index?.has_question_tower ?? true;
-    let request;
+    let requests;
     try {
-      request = shownSearch(state, hasTower ? "MODE_COMPARE" : "MODE_BM25");
+      requests = requestsOf(state, hasTower);
     } catch (error) {
       return fail(new Refused(`the filter is not JSON: ${error.message}`));
     }
-    const wanted = JSON.stringify(request);
+    const wanted = JSON.stringify([state.index, offsetOf(state), requests]);
     if (wanted === asked) {
       return undefined;
     }
     asked = wanted;
     running?.abort();
     if (!state.q.trim()) {
-      results.dataset.state = "initial";
-      byId("welcome").hidden = false;
-      byId("copy-as").hidden = true;
-      draw = () => {};
-      [results, byId("facts"), byId("notes")].forEach((part) => fill(part));
-      return offer(state);
+      return empty("initial", state);
     }
     const own = new AbortController();
     running = own;
@@ -113,8 +139,10 @@ export function searchTab(indexes, actions) {
     byId("welcome").hidden = true;
     byId("searching").hidden = false;
     try {
-      const reply = await ask("v1/search", request, own.signal);
-      answer(reply, state, hasTower);
+      const reply = requests.length ? await search(requests, own.signal) : { rankings: {} };
+      if (running === own) {
+        answer(reply, state, index);
+      }
     } catch (error) {
       if (error.name !== "AbortError") {
         fail(error);
@@ -128,40 +156,68 @@ export function searchTab(indexes, actions) {
     return undefined;
   };
 
-  const answer = (reply, state, hasTower) => {
-    const rankings = reply.comparison ?? { bm25: reply.hits };
-    const missing = hasTower ? {} : { dense: NO_TOWER, hybrid: NO_TOWER };
-    if (reply.degraded && reply.comparison) {
-      COLUMNS.filter(({ id }) => !reply.comparison[id].length).forEach(({ id }) => (missing[id] = "No ranking: the answer is degraded."));
+  const answer = (reply, state, index) => {
+    const hasTower = index?.has_question_tower ?? true;
+    const { rankings } = reply;
+    const ids = shownRankings(state, hasTower);
+    const missing = {};
+    const beyond = "No more hits are fused: a greater fusion depth has more.";
+    ids.filter((id) => !rankings[id]).forEach((id) => (missing[id] = beyond));
+    if (reply.degraded) {
+      ids.filter((id) => rankings[id]?.length === 0).forEach((id) => (missing[id] = "No ranking: the answer is degraded."));
     }
+    Object.values(rankings).forEach((hits) => seen(state.index, hits));
+    options.suggest();
     results.dataset.state = "answered";
     fill(byId("notes"), !hasTower && message("note", NO_TOWER), notes(reply));
-    fill(byId("facts"), facts(reply));
+    const documents = reply.coverage?.documents;
+    const view = { ids, actions, missing, documents, fusion: reply.fusion, metric: index?.model?.metric, language: index?.language };
+    fill(byId("facts"), facts(reply, view));
+    options.took(reply.timings?.total_us ?? null, remarks(reply).length);
     byId("copy-as").hidden = false;
-    draw = showColumns(results, rankings, { shown: state.column, actions, missing });
-    const hits = COLUMNS.map(({ id, label }) => `${label} ${count(rankings[id]?.length ?? 0)}`).join(", ");
-    announce(`Hits: ${hits}. ${milliseconds(reply.timings?.total_us ?? 0)}.${reply.degraded ? " The answer is degraded." : ""}`);
+    draw = showColumns(results, rankings, view);
+    showPages(state, rankings);
+    byId("repeated").hidden = !ids.some((id) => hasRepeated(rankings[id] ?? []));
+    const hits = RANKINGS.filter(({ id }) => ids.includes(id)).map(({ id, label }) => `${label} ${count(rankings[id]?.length ?? 0)}`);
+    const degraded = reply.degraded ? " The answer is degraded." : "";
+    announce(`Hits: ${hits.join(", ")}. ${milliseconds(reply.timings?.total_us ?? 0)}.${degraded}`);
+  };
+
+  /** Without hits: at the start, and after a refusal. */
+  const empty = (kind, state = null) => {
+    results.dataset.state = kind;
+    draw = () => {};
+    byId("welcome").hidden = kind !== "initial";
+    byId("copy-as").hidden = true;
+    byId("pages").hidden = true;
+    byId("repeated").hidden = true;
+    options.took(null);
+    [results, byId("facts"), byId("notes")].forEach((part) => fill(part));
+    return state && offer(state);
   };
 
   const fail = (error) => {
-    results.dataset.state = "failed";
-    const again = el("button", { type: "button", click: () => form.requestSubmit() }, "Try again");
-    const what = error.status ? `${error.code} ${error.status}: ` : "";
-    byId("welcome").hidden = true;
-    byId("copy-as").hidden = true;
-    draw = () => {};
-    fill(byId("facts"));
-    fill(results);
-    fill(byId("notes"), message("error", el("b", {}, what), prose(error.message, 1000), " ", again));
+    empty("failed");
+    if (error.code === 401) {
+      // The settings ask for a key.
+      asked = "";
+      return;
+    }
+    const again = el("button", { type: "button", click: () => ((asked = ""), show(read())) }, "Try again");
+    fill(byId("notes"), message("error", prose(sentence(error.message), 1000), " ", again));
   };
 
   return show;
 }
 
-function compact(json) {
-  try {
-    return json ? JSON.stringify(JSON.parse(json)) : "";
-  } catch {
-    return json;
-  }
+/** Whether two hits are passages of one document. */
+function hasRepeated(hits) {
+  const documents = hits.map((hit) => hit.document?.metadata?.[DOCUMENT]).filter((one) => one !== undefined && one !== null);
+  return new Set(documents.map(String)).size < documents.length;
+}
+
+/** What a refusal says, as a sentence. */
+function sentence(refusal) {
+  const text = refusal.replace(/^invalid request: /, "");
+  return text.slice(0, 1).toUpperCase() + text.slice(1) + (/[.?!]$/.test(text) ? "" : ".");
 }

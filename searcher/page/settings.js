@@ -5,21 +5,32 @@ import { byId } from "./dom.js";
 
 const ADDRESS = "dyad.grpc";
 
-/** Where commands reach gRPC: the machine of this page at the usual port, unless another address was given. */
-export function grpcAddress() {
+function given() {
   try {
-    return sessionStorage.getItem(ADDRESS) || `${location.hostname}:7700`;
+    return sessionStorage.getItem(ADDRESS) ?? "";
   } catch {
-    return `${location.hostname}:7700`;
+    return "";
   }
 }
 
-/** The dialog; `changed` is called after another key was given. */
-export function settingsDialog(changed) {
+/** Whether an address of gRPC was given; else the usual port is taken for it. */
+export function isAddressGiven() {
+  return Boolean(given());
+}
+
+/** Where commands reach gRPC: the machine of this page at the usual port, unless another address was given. */
+export function grpcAddress() {
+  return given() || `${location.hostname}:7700`;
+}
+
+/** The dialog; `changed` is called after another key was given, and `refused` where it was closed without one that was wanted. */
+export function settingsDialog({ changed, refused }) {
   const [box, form, keyField, address, why] = ["settings", "settings-form", "api-key", "grpc-address", "settings-why"].map(byId);
+  let saved = false;
   const open = (reason) => {
     keyField.value = key();
-    address.value = grpcAddress();
+    address.value = given();
+    address.placeholder = grpcAddress();
     why.textContent = reason;
     why.hidden = !reason;
     if (!box.open) {
@@ -30,9 +41,17 @@ export function settingsDialog(changed) {
   byId("settings-open").addEventListener("click", () => open(""));
   byId("settings-close").addEventListener("click", () => box.close());
   window.addEventListener("key-wanted", (event) => open(event.detail));
+  box.addEventListener("close", () => {
+    const reason = why.textContent;
+    if (reason && !saved) {
+      refused(reason, () => open(reason));
+    }
+    saved = false;
+  });
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     const other = keyField.value.trim() !== key();
+    saved = other;
     setKey(keyField.value.trim());
     try {
       sessionStorage.setItem(ADDRESS, address.value.trim());

@@ -5,22 +5,32 @@ const DEFAULTS = {
   // Empty: the default index.
   index: "",
   q: "",
+  // The rankings: `compare` for all three, or one of them.
+  mode: "compare",
   k: "10",
+  // From 1.
+  page: "1",
   ef: "",
   recall: "",
   exact: "",
+  // "1": one hit for each document.
+  group: "",
+  // Best hits of the hybrid ranking that the cross encoder scores.
+  rerank: "",
+  fusion: "",
+  weight: "",
+  depth: "",
   filter: "",
   // Keys of documents in a dialog.
   doc: "",
   explain: "",
   // The ranking that a narrow screen shows.
   column: "hybrid",
-  // The quality tab's sample.
+  // The recall tab's sample.
   n: "50",
   seed: "1",
 };
 
-const SNIPPET_BYTES = 280;
 const listeners = [];
 let shown = null;
 
@@ -71,42 +81,4 @@ export function start() {
   window.addEventListener("popstate", follow);
   window.addEventListener("hashchange", follow);
   notify();
-}
-
-/** The filter of a state; throws where its JSON cannot be read. */
-export function filterOf(state) {
-  if (!state.filter.trim()) {
-    return null;
-  }
-  const filter = JSON.parse(state.filter);
-  if (typeof filter !== "object" || filter === null || Array.isArray(filter)) {
-    throw new SyntaxError('expected an object, for example {"exists": {"field": "lang"}}');
-  }
-  return filter;
-}
-
-/** The search of a state as the API takes it. Numbers that are none are left to the server, which names them. */
-export function searchOf(state, mode) {
-  const number = (text) => (Number.isFinite(Number(text)) ? Number(text) : text);
-  const request = { query: state.q, mode, k: number(state.k) };
-  if (state.index) {
-    request.index = state.index;
-  }
-  if (state.exact) {
-    request.exact = true;
-  } else if (state.recall) {
-    request.target_recall = number(state.recall);
-  } else if (state.ef) {
-    request.ef = number(state.ef);
-  }
-  const filter = filterOf(state);
-  if (filter) {
-    request.filter = filter;
-  }
-  return request;
-}
-
-/** The same with what the page shows of each hit. */
-export function shownSearch(state, mode) {
-  return { ...searchOf(state, mode), fields: ["title"], snippet_bytes: SNIPPET_BYTES };
 }

@@ -4,6 +4,7 @@ import { ask, onRequest, requests } from "./api.js";
 import { byId, bytes, count, el, fill, message, name, pairs, prose, quantile, some, table } from "./dom.js";
 import { stages } from "./facts.js";
 import { plot } from "./plot.js";
+import { traffic } from "./traffic.js";
 
 const SHARDS = 100;
 const GENERATIONS = 20;
@@ -23,9 +24,10 @@ function model(title, info, fingerprint) {
     title,
     [
       el("b", {}, prose(info.name, 200)),
-      ` ${count(info.dim)} values, ${METRICS[info.metric] ?? info.metric}, ${count(info.max_tokens)} tokens`,
+      info.dim > 0 && ` ${count(info.dim)} values, ${METRICS[info.metric] ?? info.metric},`,
+      ` ${count(info.max_tokens)} tokens`,
       el("br"),
-      el("code", {}, name(info.fingerprint, 200)),
+      el("code", { class: "fingerprint", title: info.fingerprint }, name(info.fingerprint, 200)),
       !same && el("span", { class: "bad" }, " another model than the index's"),
     ],
   ];
@@ -35,6 +37,7 @@ function warnings(status, info) {
   const all = [
     ["The index's directory", status.index_error],
     ["The question tower", status.question_tower_error],
+    ["The cross encoder", status.reranker_error],
     ["Degraded", info?.degraded_reason],
   ];
   return all.filter(([, text]) => text).map(([what, text]) => message("warning", el("b", {}, `${what}: `), prose(text, 1000)));
@@ -53,10 +56,14 @@ function about(status) {
       ["Directory", el("code", {}, name(status.index, 400))],
       ["Documents", count(status.documents)],
       ["Generation", `${count(status.generation)}, published ${published}`],
-      ["On disk", `${earlier > 0 ? `${count(earlier)} earlier, ` : ""}${last.map(count).join(", ")}`],
-      ["To go back to", status.previous_generation ? `generation ${count(status.previous_generation)}` : "none"],
+      status.generations.length > 1 && [
+        "Generations on disk",
+        `${earlier > 0 ? `${count(earlier)} earlier, ` : ""}${last.map(count).join(", ")}`,
+      ],
+      ["Rollback", status.previous_generation ? `to generation ${count(status.previous_generation)}` : "no earlier generation is on disk"],
       model("Model of the index", status.index_model),
       model("Question tower", status.question_model, status.index_model?.fingerprint),
+      status.reranker && model("Cross encoder", status.reranker),
       ["Searcher", `version ${status.version}`],
     ]),
   );
@@ -102,9 +109,9 @@ function shards(status) {
   const held = `${some(deleted, "deleted document is", "deleted documents are")} still in the files: ${share(deleted, live + deleted)}`;
   const debt = deleted > 0 ? `${held}. dyad-indexer merge removes them.` : "No deleted document is in the files.";
   return part(
-    "Shards and debt",
+    "Shards",
     el("p", {}, debt),
-    table("Shards", ["Shard", "Documents", "Deleted", "Share deleted", "Vectors and graph", "Text"], rows),
+    table("Documents and bytes", ["Shard", "Documents", "Deleted", "Share deleted", "Vectors and graph", "Text"], rows),
     rows.length <= status.shards.length && el("p", {}, `The first ${count(SHARDS)} of ${count(status.shards.length)} shards.`),
   );
 }
@@ -115,30 +122,26 @@ function certificate({ id, certificate: measured }) {
   if (!measured?.recall?.length) {
     return el("p", { class: "empty" }, "This shard has measured nothing.");
   }
-  const lines = [{ name: "no filter", measured: measured.recall }];
+  const lines = [{ name: "no filter", caption: "Without a filter", measured: measured.recall }];
   for (const one of measured.filtered ?? []) {
-    lines.push({ name: `filter of 1/${count(1 / one.share)}`, measured: one.recall });
+    const part = `1/${count(1 / one.share)}`;
+    lines.push({ name: `filter of ${part}`, caption: `Through filters that allow ${part} of the documents`, measured: one.recall });
   }
-  const series = lines.map((one, at) => ({
-    name: one.name,
-    class: `series-${at}`,
-    points: one.measured.map((point) => [point.ef, point.recall_at_10]),
-  }));
-  const costs = lines.map((one, at) => ({
-    name: one.name,
-    class: `series-${at}`,
-    points: one.measured.map((point) => [point.ef, point.distance_computations]),
-  }));
-  const rows = lines.flatMap((one) =>
-    one.measured.map((point) => [
-      one.name,
+  const series = (value) =>
+    lines.map((one, at) => ({ name: one.name, class: `series-${at}`, points: one.measured.map((point) => [point.ef, value(point)]) }));
+  const recalls = series((point) => point.recall_at_10);
+  const costs = series((point) => point.distance_computations);
+  const heads = ["Beam width (ef)", "Recall@10", "Recall@100", "Distance computations", "By int8 rows or vectors"];
+  const tables = lines.map((one) => {
+    const row = (point) => [
       count(point.ef),
       point.recall_at_10.toFixed(4),
       optional(point.recall_at_100),
       count(point.distance_computations),
       count(point.scored),
-    ]),
-  );
+    ];
+    return table(one.caption, heads, one.measured.map(row));
+  });
   const way = measured.by_questions ? "questions that the build was given" : "documents of the shard, each searched for among the others";
   const x = "beam width (ef)";
   return [
@@ -146,14 +149,18 @@ function certificate({ id, certificate: measured }) {
     el(
       "div",
       { class: "plots" },
-      plot({ label: "Recall at 10 by beam width", x, y: "recall@10", series, format: (value) => value.toFixed(3), least: 0.9, most: 1 }),
+      plot({
+        label: "Recall at 10 by beam width",
+        x,
+        y: "recall@10",
+        series: recalls,
+        format: (value) => value.toFixed(3),
+        least: 0.9,
+        most: 1,
+      }),
       plot({ label: "Distance computations by beam width", x, y: "computations", series: costs, format: count, least: 0 }),
     ),
-    table(
-      "Certificate",
-      ["Through", "Beam width (ef)", "Recall@10", "Recall@100", "Distance computations", "By int8 rows or vectors"],
-      rows,
-    ),
+    tables,
   ];
 }
 
@@ -184,9 +191,7 @@ function latency() {
   ]);
   const last = requests.findLast((one) => one.stages);
   return [
-    rows.length
-      ? table("Requests of this page, as the browser sees them", ["Route", "Requests", "p50", "p99", "Last"], rows)
-      : el("p", {}, "None yet."),
+    rows.length ? table("As the browser sees them", ["Route", "Requests", "p50", "p99", "Last"], rows) : el("p", {}, "None yet."),
     last && [el("p", {}, "Stages of the last search:"), stages(last.stages)],
   ];
 }
@@ -207,6 +212,7 @@ export function statusTab(indexes) {
     }
     try {
       const status = await ask(`v1/status${index ? `?index=${encodeURIComponent(index)}` : ""}`, undefined, own.signal);
+      traffic().then((said) => fill(byId("status-traffic"), said));
       const info = indexes().find((one) => one.name === status.name);
       fill(
         body,

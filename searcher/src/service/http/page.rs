@@ -28,7 +28,9 @@ macro_rules! files {
 
 files! {
     "/", "index.html", HTML;
+    "/page/hits.css", "hits.css", CSS;
     "/page/page.css", "page.css", CSS;
+    "/page/tables.css", "tables.css", CSS;
     "/page/icon.svg", "icon.svg", IMAGE;
     "/page/main.js", "main.js", SCRIPT;
     "/page/api.js", "api.js", SCRIPT;
@@ -37,13 +39,27 @@ files! {
     "/page/documents.js", "documents.js", SCRIPT;
     "/page/dom.js", "dom.js", SCRIPT;
     "/page/facts.js", "facts.js", SCRIPT;
+    "/page/fields.js", "fields.js", SCRIPT;
     "/page/filters.js", "filters.js", SCRIPT;
+    "/page/judged.js", "judged.js", SCRIPT;
+    "/page/measures.js", "measures.js", SCRIPT;
+    "/page/metadata.js", "metadata.js", SCRIPT;
+    "/page/operators.js", "operators.js", SCRIPT;
+    "/page/options.js", "options.js", SCRIPT;
+    "/page/pages.js", "pages.js", SCRIPT;
+    "/page/parallel.js", "parallel.js", SCRIPT;
     "/page/plot.js", "plot.js", SCRIPT;
+    "/page/python.js", "python.js", SCRIPT;
     "/page/quality.js", "quality.js", SCRIPT;
+    "/page/recall.js", "recall.js", SCRIPT;
+    "/page/request.js", "request.js", SCRIPT;
+    "/page/scores.js", "scores.js", SCRIPT;
     "/page/search.js", "search.js", SCRIPT;
     "/page/settings.js", "settings.js", SCRIPT;
+    "/page/snippets.js", "snippets.js", SCRIPT;
     "/page/state.js", "state.js", SCRIPT;
     "/page/status.js", "status.js", SCRIPT;
+    "/page/traffic.js", "traffic.js", SCRIPT;
 }
 
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; \
