@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from . import calls
-from .bulk import BATCH, IN_FLIGHT, Batch, BulkChange, Progress, awaited_batches, batches
+from .bulk import BATCH, IN_FLIGHT, TIMEOUT, Batch, BulkChange, Progress, awaited_batches, batches
 from .change_call import ChangeCall
 from .changes import Records, deletes, documents_of, keys_of, upserts
 from .client import Client
@@ -67,7 +67,7 @@ class AsyncIndex:
         batch: int = BATCH,
         in_flight: int = IN_FLIGHT,
         progress: Progress | None = None,
-        timeout: float | None = None,
+        timeout: float = TIMEOUT,
     ) -> ChangeReply:
         """As `Index.upsert_all`, also of documents that are awaited."""
         records = upserts(vectors, fingerprint, context)
@@ -88,7 +88,7 @@ class AsyncIndex:
         batch: int = BATCH,
         in_flight: int = IN_FLIGHT,
         progress: Progress | None = None,
-        timeout: float | None = None,
+        timeout: float = TIMEOUT,
     ) -> ChangeReply:
         """As `Index.upsert_table`."""
         documents = documents_of_table(table, key, text, title, metadata, vector)
@@ -102,7 +102,7 @@ class AsyncIndex:
         batch: int = BATCH,
         in_flight: int = IN_FLIGHT,
         progress: Progress | None = None,
-        timeout: float | None = None,
+        timeout: float = TIMEOUT,
     ) -> ChangeReply:
         """As `Index.delete_all`, also of keys that are awaited."""
         some = keys if isinstance(keys, AsyncIterable) else keys_of(keys)
@@ -148,7 +148,7 @@ class AsyncIndex:
         batch: int,
         in_flight: int,
         progress: Progress | None,
-        timeout: float | None,
+        timeout: float,
     ) -> ChangeReply:
         bulk = BulkChange[asyncio.Task[ChangeReply]](in_flight, progress)
 

@@ -22,6 +22,8 @@ T = TypeVar("T")
 BATCH = 256
 #: Calls that are under way at once.
 IN_FLIGHT = 4
+#: Seconds for a call with all its attempts: as long as a server would wait for the end of its stream.
+TIMEOUT = 600.0
 #: Bytes of a call: a server has 256 MiB for all that are under way.
 BYTES = 16 << 20
 

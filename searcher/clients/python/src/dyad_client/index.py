@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
 from . import calls
-from .bulk import BATCH, IN_FLIGHT, BulkChange, Progress, batches
+from .bulk import BATCH, IN_FLIGHT, TIMEOUT, BulkChange, Progress, batches
 from .change_call import ChangeCall
 from .changes import Records, deletes, documents_of, keys_of, upserts
 from .client import Client
@@ -69,10 +69,10 @@ class Index(Client):
         batch: int = BATCH,
         in_flight: int = IN_FLIGHT,
         progress: Progress | None = None,
-        timeout: float | None = None,
+        timeout: float = TIMEOUT,
     ) -> ChangeReply:
         """As `upsert`, of any number of documents: in calls of `batch` documents (and at most 16 MiB), `in_flight` of them at once. Of
-        several documents with one key the last counts. `timeout` is for each call.
+        several documents with one key the last counts. `timeout` is for each call, which may wait for others.
 
         `progress` is called after each acknowledged call, with what all of them came to so far. Raises `Unfinished` where a call fails,
         once those that are under way have ended; it says which document to go on from."""
@@ -93,7 +93,7 @@ class Index(Client):
         batch: int = BATCH,
         in_flight: int = IN_FLIGHT,
         progress: Progress | None = None,
-        timeout: float | None = None,
+        timeout: float = TIMEOUT,
     ) -> ChangeReply:
         """As `upsert_all`, of the rows of a data frame of pandas or polars, or of a table, record batches or a reader of pyarrow.
 
@@ -110,7 +110,7 @@ class Index(Client):
         batch: int = BATCH,
         in_flight: int = IN_FLIGHT,
         progress: Progress | None = None,
-        timeout: float | None = None,
+        timeout: float = TIMEOUT,
     ) -> ChangeReply:
         """As `delete`, of any number of keys, in calls as those of `upsert_all`."""
         return self._all(calls.DELETE, deletes(), keys_of(keys), batch, in_flight, progress, timeout)
@@ -137,7 +137,7 @@ class Index(Client):
         batch: int,
         in_flight: int,
         progress: Progress | None,
-        timeout: float | None,
+        timeout: float,
     ) -> ChangeReply:
         bulk = BulkChange[concurrent.futures.Future[ChangeReply]](in_flight, progress)
         changes: dict[concurrent.futures.Future[ChangeReply], ChangeCall] = {}
