@@ -3,7 +3,8 @@
 Each command of ours in their `sh` blocks runs with the binaries of a build, in a scratch folder that holds the corpus of the
 quick start. Servers get a free port and end with the folder. `openssl` runs where it is there, and else what needs its certificate cannot. What `learn` prints has to bear out that hybrid loses nothing to
 its better half. `curl` runs as it is, and `grpcurl` by a script in its place, which needs DYAD_PYTHON, as the tests of the Python client do, which run against the searcher
-of the first README. The shell's lines of a bulk job, in deploy/README.md, are run as they are, where jq is there. What fetches or builds
+of the first README. The Python blocks that use the client run with the first searcher that watches its index, while the server of
+changes of the README before runs. The shell's lines of a bulk job, in deploy/README.md, are run as they are, where jq is there. What fetches or builds
 (`deploy/*.sh`, `cargo`) is run by CI itself; other programs are left out, and named.
 """
 
@@ -21,6 +22,7 @@ import tempfile
 import time
 
 READMES = ("README.md", "indexer/README.md", "searcher/README.md")
+PYTHON_READMES = ("searcher/README.md", "searcher/clients/python/README.md")
 PROGRAM = re.compile(r"^(?:target/release/)(dyad-(?:encoder|indexer|searcher))$")
 RUN_BY_CI = re.compile(r"^(deploy/(quickstart|test|libtorch|model)\.sh|cargo build --release)\b")
 START_S, COMMAND_S = 60, 120
@@ -119,6 +121,30 @@ def check_python_client(root, url):
     subprocess.run(tests, cwd=client, env=environment, check=True, timeout=COMMAND_S)
 
 
+def run_python_blocks(root, servers, environment, folder):
+    """The Python blocks of the READMEs that use the client, and its test of changes, with the servers that run; gives how many blocks ran."""
+    paths = environment | {"PYTHONPATH": str(root / "searcher/clients/python/src")}
+    count = 0
+    for document in PYTHON_READMES:
+        for block in re.findall(r"^```python\n(.*?)^```", (root / document).read_text(), re.MULTILINE | re.DOTALL):
+            if "dyad_client" not in block:
+                continue
+            for address, program in GRPC.items():
+                block = block.replace(address, servers.urls.get(program, address))
+            first = next(line for line in block.splitlines() if line.startswith("with "))
+            print(f"{document}: {first}"[:150], flush=True)
+            command = [os.environ["DYAD_PYTHON"], "-c", block]
+            done = subprocess.run(command, cwd=folder, env=paths, capture_output=True, text=True, timeout=COMMAND_S, check=False)
+            if done.returncode != 0:
+                raise SystemExit(f"{document}: exit code {done.returncode} of\n{block}{done.stdout}{done.stderr}")
+            count += 1
+    client = root / "searcher/clients/python"
+    paths |= {"DYAD_INDEX_URL": servers.urls["dyad-indexer"]}
+    tests = [os.environ["DYAD_PYTHON"], "-m", "unittest", "-k", "RealIndex", "index_test"]
+    subprocess.run(tests, cwd=client / "tests", env=paths, check=True, timeout=COMMAND_S)
+    return count
+
+
 def run_bulk_job(root, binaries, folder, environment, encoder):
     """The lines of deploy/README.md that run a bulk job by a shell, with a directory in place of the bucket; gives how many ran."""
     if not shutil.which("jq"):
@@ -170,6 +196,7 @@ def run_all(root, binaries, model, folder):
     for name in ("vectors.npy", "questions.npy"):
         (folder / name).write_bytes(array)
     environment, servers, count = os.environ | {"RUST_LOG": "warn", "TMPDIR": str(folder)}, Servers(), 0
+    is_first_watching = True
     try:
         for document in READMES:
             for words in commands((root / document).read_text()):
@@ -193,6 +220,9 @@ def run_all(root, binaries, model, folder):
                 if program and words[1] == "serve":
                     servers.start(program[1], command, environment, folder)
                     environment["DYAD_SERVER"] = servers.urls.get("dyad-searcher", "")
+                    if is_first_watching and "--watch" in words and os.environ.get("DYAD_PYTHON"):
+                        count += run_python_blocks(root, servers, environment, folder)
+                        is_first_watching = False
                     continue
                 done = subprocess.run(
                     command, cwd=folder, env=environment, capture_output=True, text=True, timeout=COMMAND_S, check=False

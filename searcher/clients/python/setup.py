@@ -13,7 +13,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 OWN_PROTOS = HERE / "proto"
 REPOSITORY_PROTOS = HERE.parents[2] / "proto" / "proto" if len(HERE.parents) > 2 else OWN_PROTOS
 GENERATED = HERE / "src" / "dyad_client" / "_generated"
-FILES = ["common", "rules", "filter", "searcher", "admin"]
+FILES = ["common", "rules", "filter", "searcher", "admin", "index"]
 
 
 def protos() -> pathlib.Path:

@@ -192,6 +192,19 @@ class Calls(unittest.TestCase):
                     searcher.search(mode="dense", vector=wrong, fingerprint="f00d")
             self.assertEqual(len(server.requests), 4)
 
+    def test_a_vector_alone_is_searched_by_itself_and_all_else_is_hybrid(self):
+        with serving() as (server, target), dyad.Searcher(target) as searcher:
+            for arguments, mode in (
+                ({"vector": [0.5]}, 1),
+                ({"query": "q"}, 3),
+                ({"query": "q", "vector": [0.5]}, 3),
+                ({"query": dyad.Request(vector=[0.5])}, 1),
+                ({"vector": [0.5], "mode": "hybrid"}, 3),
+                ({"query": "q", "mode": "bm25"}, 2),
+            ):
+                searcher.search(**arguments)
+                self.assertEqual(server.requests[-1].mode, mode, arguments)
+
     def test_wrong_arguments_are_refused_by_name_before_a_call(self):
         with serving() as (server, target), dyad.Searcher(target) as searcher:
             for arguments, name in (({"mode": "both"}, "mode"), ({"fusion": "sum"}, "fusion"), ({"fields": "title"}, "fields")):

@@ -1,21 +1,31 @@
-"""Client of dyad-searcher: dense, BM25 and hybrid search over gRPC.
+"""Client of dyad-searcher, for dense, BM25 and hybrid search, and of dyad-indexer, for changes of an index; over gRPC.
 
 | file | contents |
 |---|---|
 | `searcher.py`, `async_searcher.py` | `Searcher`, `AsyncSearcher` |
+| `index.py`, `async_index.py` | `Index`, `AsyncIndex` |
+| `document.py`, `metadata.py` | `Document`: what is stored, and its metadata as JSON |
+| `tables.py` | rows of data frames and tables as documents |
+| `changes.py` | documents and keys as messages of bounded size |
+| `change_call.py` | one call that changes an index, and its attempts |
+| `bulk.py` | any number of documents or keys as several calls |
 | `request.py` | `Request`: one search and its arguments |
 | `filters.py` | `field`, `keys`, `all_of`, `any_of`: which documents can be hits |
-| `vectors.py` | vectors of questions as 32-bit floats |
+| `vectors.py` | vectors as 32-bit floats |
 | `replies.py` | replies as frozen dataclasses |
 | `errors.py` | exceptions |
 | `retry.py` | deadlines and retries: which failures are retried, and when |
+| `client.py` | a channel and its calls |
 | `connection.py` | addresses, TLS, keys, limits |
 | `calls.py` | the calls of the services, their messages and replies |
 """
 
+from .async_index import AsyncIndex
 from .async_searcher import AsyncSearcher
 from .connection import TlsConfig
+from .document import Document
 from .errors import (
+    Aborted,
     Busy,
     Cancelled,
     DeadlineExceeded,
@@ -29,18 +39,35 @@ from .errors import (
     PermissionDenied,
     Unauthenticated,
     Unavailable,
+    Unfinished,
     Unimplemented,
 )
 from .filters import Field, Filter, all_of, any_of, field, keys
-from .replies import Document, Documents, Explanation, Group, Hit, IndexInfo, Placement, Sample, SearchResponse, Snippet, Status
+from .index import Index
+from .replies import (
+    ChangeReply,
+    Documents,
+    Explanation,
+    Group,
+    Hit,
+    IndexInfo,
+    Placement,
+    Sample,
+    SearchResponse,
+    Snippet,
+    Status,
+)
 from .request import Request
 from .retry import RetryPolicy
 from .searcher import Searcher
 
 __all__ = [
+    "Aborted",
+    "AsyncIndex",
     "AsyncSearcher",
     "Busy",
     "Cancelled",
+    "ChangeReply",
     "DeadlineExceeded",
     "Document",
     "Documents",
@@ -51,6 +78,7 @@ __all__ = [
     "Filter",
     "Group",
     "Hit",
+    "Index",
     "IndexInfo",
     "Internal",
     "InvalidArgument",
@@ -69,6 +97,7 @@ __all__ = [
     "TlsConfig",
     "Unauthenticated",
     "Unavailable",
+    "Unfinished",
     "Unimplemented",
     "all_of",
     "any_of",

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Generic, TypeVar
 
 from . import replies
-from ._generated import admin_pb2, searcher_pb2
+from ._generated import admin_pb2, index_pb2, searcher_pb2
 from .connection import MAX_MESSAGE_BYTES
 from .filters import Filter, checked, texts
 from .request import Request
@@ -45,6 +45,8 @@ SAMPLE = Call("/dyad.v1.Searcher/SampleDocuments", searcher_pb2.SampleDocumentsR
 EXPLAIN = Call("/dyad.v1.Searcher/Explain", searcher_pb2.ExplainResponse.FromString, replies.explanation)
 INDEXES = Call("/dyad.v1.Admin/ListIndexes", admin_pb2.ListIndexesResponse.FromString, replies.indexes)
 STATUS = Call("/dyad.v1.Admin/Status", admin_pb2.StatusResponse.FromString, replies.status)
+UPSERT = Call("/dyad.v1.Index/Upsert", index_pb2.ChangeResponse.FromString, replies.change)
+DELETE = Call("/dyad.v1.Index/Delete", index_pb2.ChangeResponse.FromString, replies.change)
 
 
 def serialize(message: Any) -> bytes:

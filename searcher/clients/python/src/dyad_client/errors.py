@@ -5,7 +5,12 @@ Arguments that cannot be sent at all are refused before a call, with `ValueError
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import grpc
+
+if TYPE_CHECKING:
+    from .replies import ChangeReply
 
 
 class DyadError(Exception):
@@ -61,12 +66,31 @@ class Unimplemented(DyadError):
     """The server has no such call: another service, or an earlier release, listens at this address."""
 
 
+class Aborted(DyadError):
+    """Other programs changed the same documents meanwhile, and nothing was changed. Send the call again."""
+
+
 class Cancelled(DyadError):
     """The call was cancelled, for example because the client was closed."""
 
 
 class Internal(DyadError):
     """An error inside the server or the transport."""
+
+
+class Unfinished(DyadError):
+    """A call of a bulk change that failed, while others were acknowledged. `__cause__` is its error; `code` and `message` are that error's."""
+
+    def __init__(self, cause: DyadError, reply: ChangeReply, position: int, key: str | None) -> None:
+        super().__init__(f"{cause}. {so_far(reply, position, key)}", code=cause.code, message=cause.message, attempts=cause.attempts)
+        #: What the acknowledged calls came to; `read` counts their documents or keys.
+        self.reply = reply
+        #: Documents or keys that were acknowledged.
+        self.acknowledged = reply.read
+        #: All before this position, from 0, were acknowledged; some after it may be.
+        self.position = position
+        #: The key at this position; None where nothing with a key was read there.
+        self.key = key
 
 
 class InvalidReply(DyadError):
@@ -84,9 +108,27 @@ _CLASSES: dict[grpc.StatusCode, type[DyadError]] = {
     grpc.StatusCode.UNAUTHENTICATED: Unauthenticated,
     grpc.StatusCode.PERMISSION_DENIED: PermissionDenied,
     grpc.StatusCode.UNIMPLEMENTED: Unimplemented,
+    grpc.StatusCode.ABORTED: Aborted,
     grpc.StatusCode.CANCELLED: Cancelled,
     grpc.StatusCode.INTERNAL: Internal,
 }
+
+
+#: Statuses after which a change may have been made, where its server does not say otherwise.
+_UNSURE = ("UNAVAILABLE", "DEADLINE_EXCEEDED", "CANCELLED", "INTERNAL", "UNKNOWN")
+
+
+def from_change(target: str, code: grpc.StatusCode, message: str, attempts: int, unmade: bool) -> DyadError:
+    """The exception for the status of a call that changes something; `unmade`: the server has said that nothing was changed."""
+    sure = unmade or code.name not in _UNSURE or "nothing was changed" in message or message.startswith("failed to connect")
+    advice = "" if sure else " (the change may have been made: send it again only where nobody else changes these documents)"
+    return from_status(target, code, message + advice, attempts)
+
+
+def so_far(reply: ChangeReply, position: int, key: str | None) -> str:
+    """How far a bulk change has come, and how to go on."""
+    where = f"number {position}, counted from 0" if key is None else f"the key {key!r} (number {position}, counted from 0)"
+    return f"{reply.read} were acknowledged. Go on from {where}: what comes twice is unchanged the second time"
 
 
 def from_status(target: str, code: grpc.StatusCode, message: str, attempts: int = 1) -> DyadError:

@@ -6,7 +6,8 @@ import dataclasses
 import json
 from typing import Any
 
-from ._generated import admin_pb2, common_pb2, searcher_pb2
+from ._generated import admin_pb2, common_pb2, index_pb2, searcher_pb2
+from .document import Document
 from .errors import InvalidReply
 
 #: Names of the modes and fusions by number.
@@ -21,16 +22,6 @@ class Placement:
     #: From 1.
     rank: int
     score: float
-
-
-@dataclasses.dataclass(frozen=True)
-class Document:
-    """Stored fields of a document; empty where they were not asked for."""
-
-    key: str
-    title: str
-    text: str
-    metadata: dict[str, Any]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -165,6 +156,29 @@ class IndexInfo:
     language: str = ""
 
 
+@dataclasses.dataclass(frozen=True)
+class ChangeReply:
+    """What a change came to: `read` = `indexed` + `unchanged` + `superseded` + `rejected`."""
+
+    #: The generation that has the change; 0 where nothing had to be changed.
+    generation: int
+    #: Documents of the index after the change.
+    documents: int
+    #: Documents, or keys, that were sent.
+    read: int
+    #: Of these, those that were added, replaced or deleted.
+    indexed: int
+    #: Of these, those that were in the index as they are.
+    unchanged: int
+    #: Of these, those whose key came again later.
+    superseded: int
+    #: Of these, keys to delete that no document has.
+    rejected: int
+    #: Documents that kept their vectors, because only their metadata have changed.
+    reused: int
+    message: index_pb2.ChangeResponse = dataclasses.field(repr=False)
+
+
 def _placement(parent: Any, name: str) -> Placement | None:
     place = getattr(parent, name)
     return Placement(place.rank, place.score) if parent.HasField(name) else None
@@ -176,7 +190,7 @@ def document(message: common_pb2.Document) -> Document:
         metadata = json.loads(message.metadata_json or "{}")
     except ValueError as error:
         raise InvalidReply(f"metadata of `{message.key}`: expected JSON, got other text") from error
-    return Document(message.key, message.title, message.text, metadata if isinstance(metadata, dict) else {})
+    return Document(message.key, message.text, message.title, metadata if isinstance(metadata, dict) else {})
 
 
 def _snippet(message: searcher_pb2.Snippet) -> Snippet:
@@ -192,7 +206,7 @@ def _snippet(message: searcher_pb2.Snippet) -> Snippet:
 def _group(message: searcher_pb2.Group) -> Group:
     kind = message.value.WhichOneof("value")
     value = getattr(message.value, kind) if kind else None
-    return Group(int(value) if kind == "integer" else value, tuple(map(hit, message.hits)))
+    return Group(int(message.value.integer) if kind == "integer" else value, tuple(map(hit, message.hits)))
 
 
 def hit(message: searcher_pb2.Hit) -> Hit:
@@ -268,3 +282,18 @@ def status(message: admin_pb2.StatusResponse) -> Status:
     """The reply of Status."""
     model = message.index_model
     return Status(message.version, message.name, message.generation, message.documents, model.fingerprint, model.dim, message)
+
+
+def change(message: index_pb2.ChangeResponse) -> ChangeReply:
+    """The reply of Upsert and Delete."""
+    return ChangeReply(
+        message.generation,
+        message.documents,
+        message.read,
+        message.indexed,
+        message.unchanged,
+        message.superseded,
+        message.rejected,
+        message.reused,
+        message,
+    )

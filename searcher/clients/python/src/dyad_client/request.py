@@ -17,7 +17,7 @@ _FUSIONS = {None: 0, "rrf": 1, "weighted-sum": 2, "min-max": 3, "log-odds": 4}
 class Arguments(TypedDict, total=False):
     """The arguments of `Request` besides the question."""
 
-    mode: str
+    mode: str | None
     k: int
     offset: int
     score_threshold: float | None
@@ -48,11 +48,11 @@ class Arguments(TypedDict, total=False):
 class Request:
     """One search. What is left out, the server chooses; limits are the server's, which names the field that is above one."""
 
-    #: The question. May be left out in mode `dense` with `vector`.
+    #: The question. May be left out where there is a `vector`, in mode `dense`.
     query: str = ""
     _: dataclasses.KW_ONLY
-    #: `dense`, `bm25`, `hybrid`, or `compare` for all three.
-    mode: str = "hybrid"
+    #: `dense`, `bm25`, `hybrid`, or `compare` for all three; None: `dense` where there is a `vector` alone, and else `hybrid`.
+    mode: str | None = None
     #: Hits wanted.
     k: int = 10
     #: Best hits to leave out, for pages.
@@ -104,14 +104,17 @@ class Request:
 
     def message(self, number: int = 0, index: str = "") -> searcher_pb2.SearchRequest:
         """The message, with its number in a stream, and the client's index."""
-        if self.mode not in _MODES:
-            raise ValueError(f"`mode`: expected one of {', '.join(_MODES)}, got {self.mode!r}")
+        mode = self.mode
+        if mode is None:
+            mode = "dense" if self.vector is not None and not self.query else "hybrid"
+        if mode not in _MODES:
+            raise ValueError(f"`mode`: expected one of {', '.join(_MODES)} or None, got {mode!r}")
         if self.fusion not in _FUSIONS:
             raise ValueError(f"`fusion`: expected one of rrf, weighted-sum, min-max, log-odds or None, got {self.fusion!r}")
         message = searcher_pb2.SearchRequest(
             id=number,
             query=self.query,
-            mode=_MODES[self.mode],  # type: ignore[arg-type]
+            mode=_MODES[mode],  # type: ignore[arg-type]
             k=self.k,
             offset=self.offset,
             score_threshold=self.score_threshold,

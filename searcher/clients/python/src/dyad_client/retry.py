@@ -1,6 +1,9 @@
 """Deadlines and retries of a call: which failures are retried, and when.
 
-A deadline covers all attempts. UNAVAILABLE and RESOURCE_EXHAUSTED are retried, and nothing else; all calls of this package only read.
+A deadline covers all attempts. UNAVAILABLE and RESOURCE_EXHAUSTED are retried, and nothing else. Calls that change an index are retried only
+where the server says when, for then it has changed nothing: where a connection was lost it may have made the change, and by the second
+attempt others may have changed the same documents again.
+
 Where a server says in the trailer `grpc-retry-pushback-ms` after which time it accepts a retry, a random wait follows that time, so that
 clients refused together do not come back together.
 """
@@ -56,6 +59,22 @@ class RetryPolicy:
         if not 0 <= asked <= _LONGEST_PUSHBACK:
             return None
         return asked / 1000 + draw() * min(self.first_wait * 2.0 ** min(attempt - 1, 60), self.longest_wait)
+
+    def wait_unmade(
+        self,
+        attempt: int,
+        code: grpc.StatusCode,
+        trailers: Iterable[tuple[str, str | bytes]] | None,
+        draw: Callable[[], float] = random.random,
+    ) -> float | None:
+        """The same for a call that changes something; None too where the server does not say that nothing was changed."""
+        listed = list(trailers or ())
+        return self.wait(attempt, code, listed, draw) if says_when(listed) else None
+
+
+def says_when(trailers: Iterable[tuple[str, str | bytes]]) -> bool:
+    """Whether the server says when, or that never, to send the call again: nothing was done about it."""
+    return any(name == PUSHBACK for name, _ in trailers)
 
 
 def _pushback(trailers: Iterable[tuple[str, str | bytes]] | None) -> int:

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Generator, Iterable, Iterator
-from types import TracebackType
-from typing import Any, TypeVar, Unpack
+from typing import Any, Unpack
 
 import grpc
 
 from . import calls
-from .connection import TlsConfig, connection
-from .errors import DyadError, closed, ended_early, from_status
+from .client import Client
+from .connection import TlsConfig
+from .errors import closed, ended_early
 from .filters import Filter
 from .replies import Documents, Explanation, IndexInfo, Sample, SearchResponse, Status
 from .request import Arguments, Request, request_of
-from .retry import Deadline, RetryPolicy, checked_timeout
-
-R = TypeVar("R")
+from .retry import RetryPolicy, checked_timeout
 
 
-class Searcher:
+class Searcher(Client):
     """A client of one searcher. It may be shared by threads; `close` it, or use it in a `with`."""
 
     def __init__(
@@ -35,14 +33,8 @@ class Searcher:
     ) -> None:
         """`target`: HOST:PORT or a URL; `timeout`: seconds for a call with all its attempts, where the call has none of its own; `index`:
         the index to ask where a call names none, instead of the server's default."""
-        self._connection = connection(target, tls, api_key)
-        self._timeout, self._retry, self._index = checked_timeout(timeout), retry, index
-        self._closed = threading.Event()
-        credentials, options = self._connection.credentials(), list(self._connection.options)
-        address = self._connection.target
-        self._channel = (
-            grpc.secure_channel(address, credentials, options) if credentials else grpc.insecure_channel(address, options)
-        )
+        super().__init__(target, tls, api_key, timeout, retry)
+        self._index = index
 
     def search(
         self, query: str | Request = "", *, timeout: float | None = None, **arguments: Unpack[Arguments]
@@ -135,42 +127,3 @@ class Searcher:
     def indexes(self, *, timeout: float | None = None) -> list[IndexInfo]:
         """All indexes that are served, by name."""
         return self._call(calls.INDEXES, calls.indexes(), timeout)
-
-    def close(self) -> None:
-        """Closes the connection; calls that are under way end with `Cancelled`, as do later ones."""
-        self._closed.set()
-        self._channel.close()
-
-    def __enter__(self) -> Searcher:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.close()
-
-    def __repr__(self) -> str:
-        return f"Searcher({self._connection.target!r})"
-
-    def _call(self, call: calls.Call[R], message: Any, timeout: float | None) -> R:
-        deadline, attempt = Deadline(self._timeout if timeout is None else timeout), 0
-        request = calls.serialize(message)
-        unary: Any = self._channel.unary_unary(call.path, None, call.parse)
-        while True:
-            if self._closed.is_set():
-                raise closed(self._connection.target, attempt)
-            attempt += 1
-            try:
-                return call.reply(unary(request, timeout=deadline.left(), metadata=self._connection.metadata))
-            except ValueError as error:
-                # Of gRPC, where the channel was closed since.
-                if not self._closed.is_set():
-                    raise
-                raise closed(self._connection.target, attempt) from error
-            except grpc.RpcError as error:
-                trailers: Any = error.trailing_metadata()
-                wait = self._retry.wait(attempt, error.code(), trailers)
-                if wait is None or wait >= deadline.left():
-                    raise self._error(error, attempt) from error
-                self._closed.wait(wait)
-
-    def _error(self, error: Any, attempts: int) -> DyadError:
-        return from_status(self._connection.target, error.code(), error.details() or "", attempts)
