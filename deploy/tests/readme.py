@@ -28,7 +28,7 @@ RUN_BY_CI = re.compile(r"^(deploy/(quickstart|test|libtorch|model)\.sh|cargo bui
 START_S, COMMAND_S = 60, 120
 # What the reader has to fill in.
 GRPC = {"127.0.0.1:7700": "dyad-searcher", "127.0.0.1:7701": "dyad-encoder", "127.0.0.1:7702": "dyad-indexer"}
-HTTP = "http://127.0.0.1:7780"
+HTTP = {"127.0.0.1:7780": "dyad-searcher", "127.0.0.1:7712": "dyad-indexer"}
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 STANDS_FOR = {
     "BEIR_DIR": "quickstart",
@@ -36,7 +36,7 @@ STANDS_FOR = {
     "deploy/quickstart/queries.jsonl": "quickstart/queries.jsonl",
     "deploy/quickstart/qrels/test.tsv": "quickstart/qrels/test.tsv",
     ".models/reranker": str(ROOT / "encoder/tests/golden/tiny/cross-classic"),
-} | {address: "127.0.0.1:0" for address in (*GRPC, "127.0.0.1:7780")}
+} | {address: "127.0.0.1:0" for address in (*GRPC, *HTTP)}
 ENCODER = "http://127.0.0.1:7701"
 # Documents of ours as a folder of notes: the names of folders before a `-`.
 NOTES = ("README.md", "CHANGELOG.md", "indexer-README.md", "searcher-README.md", "deploy/README.md")
@@ -163,12 +163,20 @@ def run_bulk_job(root, binaries, folder, environment, encoder):
     return len(lines.splitlines())
 
 
+def over_http(word, servers):
+    """A word of a command with the addresses of the servers that run here."""
+    for address, program in HTTP.items():
+        url = f"http://{address}"
+        word = word.replace(url, servers.urls.get((program, "http"), url))
+    return word
+
+
 def of_others(root, words, servers):
     """The command of another program than ours, as it runs here; none where it does not."""
     if words[0] == "openssl" and shutil.which("openssl"):
         return words
     if words[0] == "curl" and shutil.which("curl"):
-        return ["curl", "--fail-with-body", *(word.replace(HTTP, servers.urls.get(("dyad-searcher", "http"), HTTP)) for word in words[1:])]
+        return ["curl", "--fail-with-body", *(over_http(word, servers) for word in words[1:])]
     if words[0] == "grpcurl" and os.environ.get("DYAD_PYTHON"):
         script = [os.environ["DYAD_PYTHON"], str(root / "deploy/tests/grpcurl.py")]
         addresses = (servers.urls.get(GRPC.get(word), word).removeprefix("http://") for word in words[1:])
