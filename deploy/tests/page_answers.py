@@ -21,7 +21,7 @@ class Answers(PageTest):
                 page = self.open(f"#tab=search&q={QUESTION}{state}", size)
                 self.answered(page)
                 first = page.locator(".hit:visible").first.bounding_box()
-                self.assertLessEqual(first["y"], TOP, (size, state))
+                self.assertLessEqual(first["y"], TOP, (size, state, page.locator("#notes").inner_text()))
                 self.check_width(page)
                 self.check_harmless(page)
         expect(page.locator("#options-line")).to_have_text(re.compile("three rankings · 20 hits · one per document · lang = en$"))
