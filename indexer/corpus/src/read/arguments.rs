@@ -26,8 +26,8 @@ pub struct ReadArguments {
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     metadata_field: Vec<String>,
     /// Split documents into passages of whole sentences with at most WORDS words. Their keys are KEY#0, KEY#1 and so
-    /// on, and their metadata have the key of the document as `document`. In Markdown a heading begins a passage, and
-    /// `heading` has those above it
+    /// on, and their metadata have the key of the document as `document`. In Markdown and HTML a heading begins a
+    /// passage, and `heading` has those above it
     #[arg(long, value_name = "WORDS")]
     split: Option<usize>,
     /// Most words, in whole sentences, that a passage repeats from the one before it
@@ -74,4 +74,35 @@ fn format_parser() -> impl TypedValueParser<Value = CorpusFormat> {
         .iter()
         .map(|entry| PossibleValue::new(entry.name).help(entry.summary));
     PossibleValuesParser::new(names).try_map(|name| name.parse::<CorpusFormat>())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{Args as _, Command, FromArgMatches as _};
+
+    use super::*;
+
+    fn read(arguments: &[&str]) -> Result<ReadArguments, String> {
+        let command = ReadArguments::augment_args(Command::new("read"));
+        let matches = command.try_get_matches_from(["read"].iter().chain(arguments));
+        let matches = matches.map_err(|error| error.to_string())?;
+        Ok(ReadArguments::from_arg_matches(&matches).unwrap())
+    }
+
+    #[test]
+    fn each_format_has_its_name_and_others_are_refused() {
+        assert_eq!(read(&[]).unwrap().options().unwrap().format, CorpusFormat::Auto);
+        for entry in &FORMATS {
+            let found = read(&["--format", entry.name]).unwrap();
+            assert_eq!(found.options().unwrap().format, entry.format);
+        }
+        let refused = read(&["--format", "xml"]).unwrap_err();
+        let help = ReadArguments::augment_args(Command::new("read"))
+            .render_long_help()
+            .to_string();
+        for entry in &FORMATS {
+            assert!(refused.contains(entry.name), "{refused}");
+            assert!(help.contains(&format!("- {}:", entry.name)), "{help}");
+        }
+    }
 }

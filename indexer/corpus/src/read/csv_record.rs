@@ -1,6 +1,6 @@
 //! Records of comma-separated values, one after another, in a memory of bounded size.
 
-use std::io::BufRead as _;
+use std::io::{BufRead as _, ErrorKind};
 use std::ops::Range;
 use std::path::Path;
 
@@ -118,6 +118,7 @@ impl CsvRecords {
             let line = self.line;
             let next = match self.input.bytes.fill_buf() {
                 Ok(buffer) => buffer.first().copied(),
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 Err(source) => return Err(self.input.refuse(source, line - 1)),
             };
             match next {
@@ -136,6 +137,7 @@ impl CsvRecords {
             let line = self.line;
             let buffer = match self.input.bytes.fill_buf() {
                 Ok(buffer) => buffer,
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 Err(source) => return Err(self.input.refuse(source, line - 1)),
             };
             let is_end = buffer.is_empty();

@@ -61,8 +61,8 @@ pub struct ReadOptions {
     /// Names of fields.
     pub fields: FieldNames,
     /// Splits documents into passages with keys `KEY#0`, `KEY#1` and so on. Their metadata say of which document
-    /// (`document`) they are, and which passage (`passage`), and in Markdown under which headings (`heading`), each of
-    /// which begins a passage.
+    /// (`document`) they are, and which passage (`passage`), and in Markdown and HTML under which headings (`heading`),
+    /// each of which begins a passage.
     pub split: Option<Split>,
     /// File of the documents that the passages of the corpus were cut from, see
     /// [`Document::place`](crate::Document::place).

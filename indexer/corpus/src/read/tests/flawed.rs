@@ -184,3 +184,76 @@ fn fields_that_are_not_stored_are_named_once() {
     assert_eq!(reader.by_ref().filter_map(Result::ok).count(), 2);
     assert_eq!(reader.warnings(), ["fields outside `metadata` are not stored: url, id"]);
 }
+
+/// What would mend all records is said with each of the first.
+#[test]
+fn the_option_that_a_corpus_needs_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let refused = |name: &str, content: &str| {
+        let path = folder.path().join(name);
+        fs_err::write(&path, content).unwrap();
+        let error = read(&path, &options(Some(0))).unwrap_err().to_string();
+        error.replace(&format!("{}/", folder.path().display()), "")
+    };
+    let line = "{\"docid\":\"d\",\"headline\":\"A river\",\"body\":\"The river flows.\"}\n";
+    assert_eq!(
+        refused("c.jsonl", line),
+        "c.jsonl:1: a field is missing: expected `text` or `contents`, got `body`, `headline`. \
+         If `body` is meant, use `--text-field body`"
+    );
+    let many = refused("c.jsonl", &line.repeat(3));
+    assert!(many.starts_with("3 bad records in `c.jsonl`:\n"), "{many}");
+    assert_eq!(many.matches("use `--text-field body`").count(), 3, "{many}");
+    let key = refused("c.jsonl", "{\"DocumentId\":\"d\",\"text\":\"x\"}\n");
+    assert!(
+        key.ends_with("If `DocumentId` is meant, use `--key-field DocumentId`"),
+        "{key}"
+    );
+    let prose = refused("c.txt", "A river\nflows.\n");
+    assert!(prose.starts_with("2 bad records in `c.txt`:\n"), "{prose}");
+    assert_eq!(
+        prose
+            .matches(", got 1. If each file is a document, use `--format text`\n")
+            .count(),
+        2,
+        "{prose}"
+    );
+}
+
+#[test]
+fn a_field_of_two_types_is_warned_of_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("c.jsonl");
+    let years = ["2024", "\"2024\"", "1999", "\"about 1900\"", "1.5"];
+    let lines = years.iter().enumerate();
+    let lines: Vec<String> = lines
+        .map(|(number, year)| {
+            format!("{{\"_id\":\"{number}\",\"text\":\"x y. z\",\"metadata\":{{\"year\":{year},\"n\":1}}}}\n")
+        })
+        .collect();
+    // A flawed record is no document, whatever its values.
+    fs_err::write(
+        &path,
+        format!(
+            "{}{{\"_id\":\"9\",\"text\":\"\",\"metadata\":{{\"n\":\"1\"}}}}\n",
+            lines.concat()
+        ),
+    )
+    .unwrap();
+    for split in [None, Some(crate::Split::new(1, 0).unwrap())] {
+        let with_split = ReadOptions {
+            split,
+            ..options(Some(1))
+        };
+        let mut reader = CorpusReader::open(&path, &with_split).unwrap();
+        assert!(reader.by_ref().all(|found| found.is_ok()));
+        let warnings = reader.warnings();
+        assert_eq!(
+            warnings[1..],
+            [
+                "metadata field `year` is a number in 3 documents (such as 2024) and a text in 2 (such as \"2024\"), \
+              and a filter finds only the ones or the others. Write it the same way in all documents"
+            ]
+        );
+    }
+}

@@ -57,7 +57,9 @@ fn what_pyarrow_writes_is_read() {
     assert_eq!(Some(reader.bytes_read()), reader.total_bytes());
     let error = read_with(&golden(), &ReadOptions::default()).unwrap_err().to_string();
     assert!(
-        error.contains("documents.parquet:1: a field is missing: expected `_id` or `id`"),
+        error.contains("documents.parquet:1: a field is missing: expected `_id` or `id`")
+            && error.contains(". Other columns are `doc_id`, `heading`, `body`, ")
+            && error.contains(": name the one that is meant with `--key-field` or `--text-field`"),
         "{error}"
     );
 }
