@@ -37,11 +37,10 @@ impl SentUpsert {
                  than in the first message. Send them as calls of their own",
             ));
         }
-        for document in &documents {
+        for (number, document) in (self.documents.len()..).zip(&documents) {
             received.hold(bytes_of(document))?;
             // Parsed again when the change is made: what waits is kept as it came.
             parse_metadata(document).map_err(|problem| {
-                let number = self.documents.len();
                 Status::invalid_argument(format!("document {number}: `metadata_json`: {problem}"))
             })?;
         }

@@ -21,7 +21,7 @@ fn single_upserts_leave_few_shards_and_generations() {
     let serving = serve_with(index.to_str().unwrap(), &["--gather-ms", "0"]);
     for number in 100..140 {
         assert_eq!(serving.upsert(&[message(number)]).unwrap().indexed, 1);
-        if number % 4 == 0 {
+        if number % 4 == 0 && number > 100 {
             assert_eq!(serving.delete(&[&message(number - 2).key]).unwrap().indexed, 1);
         }
     }
@@ -40,9 +40,9 @@ fn single_upserts_leave_few_shards_and_generations() {
     }
     drop(serving);
     let snapshot = Snapshot::open(&index).unwrap();
-    assert_eq!(snapshot.manifest().documents(), 20 + 40 - 10);
+    assert_eq!(snapshot.manifest().documents(), 20 + 40 - 9);
     for number in 100..140 {
-        let is_deleted = (number + 2) % 4 == 0 && number + 2 < 140;
+        let is_deleted = number % 4 == 2 && number < 138;
         let found = snapshot.find(&message(number).key).unwrap();
         assert_eq!(found.is_none(), is_deleted, "{number}");
     }
