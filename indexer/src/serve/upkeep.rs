@@ -3,9 +3,10 @@
 //! Small shards and large ones are merged by two threads, of which neither touches the shards of the other: while large
 //! ones are merged, which may take minutes, small ones do not become more.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, TryLockError};
 use std::time::{Duration, Instant};
 
 use dyad_command::JobCancellation;
@@ -135,17 +136,22 @@ impl Upkeep {
     }
 }
 
+/// A panic must not end a thread: the index would grow from then on. The process's panic hook tells of it.
+fn caught(work: impl FnOnce() -> Result<(), Error>) -> Result<(), Error> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or(Err(Error::Panicked))
+}
+
 impl UpkeepThread {
     fn run(&self, woken: &Receiver<()>) {
         let mut failed: Option<Instant> = None;
         while !matches!(woken.recv_timeout(LOOK), Err(RecvTimeoutError::Disconnected)) {
             if failed.is_none_or(|at| at.elapsed() >= PAUSE) {
-                failed = self.merge_all().err().map(|error| {
+                failed = caught(|| self.merge_all()).err().map(|error| {
                     self.tell(&error, "shards were not merged");
                     Instant::now()
                 });
             }
-            if let Err(error) = self.collect() {
+            if let Err(error) = caught(|| self.collect()) {
                 self.tell(&error, "generations were not removed");
             }
             if self.cancel.is_cancelled() {
@@ -188,15 +194,32 @@ impl UpkeepThread {
     /// Removes generations where there are more than enough.
     fn collect(&self) -> Result<(), Error> {
         let Some(keep) = self.keep else { return Ok(()) };
-        let Ok(_one) = self.collecting.try_lock().map_err(|_| ()) else {
-            return Ok(());
+        let _collecting = match self.collecting.try_lock() {
+            Ok(guard) => guard,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return Ok(()),
         };
-        if manifest::generations(&self.index)?.len() < keep + SURPLUS {
+        if manifest::generations(&self.index)?.len() < keep.saturating_add(SURPLUS) {
             return Ok(());
         }
         let collected = gc(&self.index, keep, Duration::ZERO, false)?;
         let removed = collected.removed.len() as u64;
         self.metrics.removed_generations.inc_by(removed);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_is_an_error_and_not_the_end_of_a_thread() {
+        let panicked = caught(|| {
+            vec![0; 3].swap_remove(3);
+            Ok(())
+        });
+        assert!(matches!(panicked, Err(Error::Panicked)));
+        assert!(caught(|| Ok(())).is_ok());
     }
 }

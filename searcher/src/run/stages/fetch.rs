@@ -121,7 +121,7 @@ impl HitFiller<'_> {
     }
 }
 
-/// Leaves at most so many bytes of a text, in whole characters; it holds no memory for the rest, which is not counted.
+/// Cuts a text to at most `most` bytes, in whole characters, and frees the memory of the rest, which is not counted.
 fn cut(text: &mut String, most: usize) {
     if text.len() > most {
         text.truncate(text.floor_char_boundary(most));
