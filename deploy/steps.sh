@@ -44,6 +44,41 @@ step() {
   printf '   %s: %s\n' "$title" "$(seconds_since "$start")"
 }
 
+# begin_beside FUNCTION: runs a function of steps in the background, next to other steps; its output is kept. One at a time.
+begin_beside() {
+  beside_log=$(mktemp)
+  beside_times=$(mktemp)
+  keep_times "$1" "$beside_times" >"$beside_log" 2>&1 &
+  beside=$!
+}
+
+# keep_times FUNCTION FILE: runs a function of steps, and writes their times into a file.
+keep_times() {
+  local step_times=()
+  "$1"
+  printf '%s\n' "${step_times[@]}" >"$2"
+}
+
+# end_beside: waits for these steps and prints what they printed; if one has failed, the script ends as it did.
+end_beside() {
+  local status=0
+  wait "$beside" || status=$?
+  beside=''
+  cat "$beside_log"
+  mapfile -t -O "${#step_times[@]}" step_times <"$beside_times"
+  rm -f "$beside_log" "$beside_times"
+  if ((status != 0)); then exit "$status"; fi
+}
+
+# stop_beside: for a trap on EXIT; ends what still runs beside a step that has failed.
+stop_beside() {
+  if [[ -n ${beside:-} ]]; then
+    pkill -P "$beside" || true
+    kill "$beside" 2>/dev/null || true
+    rm -f "$beside_log" "$beside_times"
+  fi
+}
+
 # Binaries look for libtorch relative to the usual target/; for another target directory its path is set here. Run in the root.
 find_libtorch_from_elsewhere() {
   if [[ -n ${CARGO_TARGET_DIR:-} ]]; then

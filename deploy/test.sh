@@ -92,47 +92,55 @@ step 'traces over OTLP' cargo test --profile "$profile" -p dyad-command --featur
 binaries=${CARGO_TARGET_DIR:-target}/$profile
 if [[ $profile == dev ]]; then binaries=${binaries%dev}debug; fi
 measured=$(mktemp -d)
-trap 'rm -rf "$measured"' EXIT
+trap 'stop_beside; rm -rf "$measured"' EXIT
 step 'benchmark' "$binaries/dyad-bench" ann --workload benches/workloads/clustered-small.toml --engines dyad,hnsw_rs \
   --repeats 1 --cache "$measured/cache" --out "$measured/out"
-if [[ -z ${DYAD_PYTHON:-} ]]; then
-  skipped+=("NO_PYTHON=1: the searcher's page in a browser")
-elif chromium=$(deploy/chromium.sh); then
-  step 'page' "$DYAD_PYTHON" deploy/tests/page.py "$binaries" "$DYAD_MODEL" "$chromium"
-else
-  skipped+=("no Chromium (apt-get install chromium): the searcher's page in a browser")
-fi
-if [[ -z ${DYAD_PYTHON:-} ]]; then
-  skipped+=('NO_PYTHON=1: the names in dashboard and alerts')
-else
-  prometheus=$(deploy/prometheus.sh) || skipped+=('no Prometheus (apt-get install prometheus): the alert rules, and one that fires')
-  step 'dashboard and alerts' "$DYAD_PYTHON" deploy/tests/metrics.py "$binaries" "$DYAD_MODEL" ${prometheus:+"$prometheus"}
-fi
-if [[ -z ${DYAD_PYTHON:-} ]]; then
-  skipped+=('NO_PYTHON=1: a bulk job on Ray, and the schemas of Kubernetes')
-else
-  step 'Kubernetes' "$DYAD_PYTHON" deploy/tests/k8s_test.py "$binaries"
-  if [[ -n ${DYAD_DATA:-} ]]; then
-    step 'a bulk job on Ray' "$DYAD_PYTHON" deploy/tests/ray_test.py "$binaries" "$DYAD_MODEL"
-  fi
-fi
-step 'commands of the READMEs' "$python" deploy/tests/readme.py "$binaries" "$DYAD_MODEL"
-if [[ -z ${DYAD_PYTHON:-} ]]; then
-  skipped+=('NO_PYTHON=1: BM25 of several languages, and of documents, against bm25s')
-else
-  step 'BM25 of several languages' "$DYAD_PYTHON" deploy/tests/languages.py "$binaries"
-  step 'BM25 of passages in their documents' "$DYAD_PYTHON" deploy/tests/document_bm25.py "$binaries"
-fi
-step 'hybrid finds rare words' "$python" deploy/tests/rare_words.py "$binaries" "$DYAD_MODEL"
 
-# Inputs as public reports had them, and a minute of each generator of more.
-step 'inputs from public reports' "$python" deploy/tests/wild/cases.py "$binaries"
+# What is skipped is known before the scripts begin: they run in two rows side by side, since each often waits.
+chromium='' prometheus=''
 if [[ -z ${DYAD_PYTHON:-} ]]; then
-  skipped+=('NO_PYTHON=1: files and models of the generators in deploy/tests/wild')
+  skipped+=(
+    "NO_PYTHON=1: the searcher's page in a browser"
+    'NO_PYTHON=1: the names in dashboard and alerts'
+    'NO_PYTHON=1: a bulk job on Ray, and the schemas of Kubernetes'
+    'NO_PYTHON=1: BM25 of several languages, and of documents, against bm25s'
+    'NO_PYTHON=1: files and models of the generators in deploy/tests/wild'
+  )
 else
-  step 'generated files' "$DYAD_PYTHON" deploy/tests/wild/files.py "$binaries" --seconds 60
-  step 'generated models' "$DYAD_PYTHON" deploy/tests/wild/models.py "$binaries" --seconds 60
+  chromium=$(deploy/chromium.sh) || skipped+=("no Chromium (apt-get install chromium): the searcher's page in a browser")
+  prometheus=$(deploy/prometheus.sh) || skipped+=('no Prometheus (apt-get install prometheus): the alert rules, and one that fires')
 fi
+
+# Both make the Python client, in one folder: one after the other.
+scripts_with_the_client() {
+  if [[ -n $chromium ]]; then
+    step 'page' "$DYAD_PYTHON" deploy/tests/page.py "$binaries" "$DYAD_MODEL" "$chromium"
+  fi
+  step 'commands of the READMEs' "$python" deploy/tests/readme.py "$binaries" "$DYAD_MODEL"
+}
+
+other_scripts() {
+  if [[ -n ${DYAD_PYTHON:-} ]]; then
+    step 'dashboard and alerts' "$DYAD_PYTHON" deploy/tests/metrics.py "$binaries" "$DYAD_MODEL" ${prometheus:+"$prometheus"}
+    step 'Kubernetes' "$DYAD_PYTHON" deploy/tests/k8s_test.py "$binaries"
+    if [[ -n ${DYAD_DATA:-} ]]; then
+      step 'a bulk job on Ray' "$DYAD_PYTHON" deploy/tests/ray_test.py "$binaries" "$DYAD_MODEL"
+    fi
+    step 'BM25 of several languages' "$DYAD_PYTHON" deploy/tests/languages.py "$binaries"
+    step 'BM25 of passages in their documents' "$DYAD_PYTHON" deploy/tests/document_bm25.py "$binaries"
+  fi
+  step 'hybrid finds rare words' "$python" deploy/tests/rare_words.py "$binaries" "$DYAD_MODEL"
+  # Inputs as public reports had them, and some seconds of each generator of more.
+  step 'inputs from public reports' "$python" deploy/tests/wild/cases.py "$binaries"
+  if [[ -n ${DYAD_PYTHON:-} ]]; then
+    step 'generated files' "$DYAD_PYTHON" deploy/tests/wild/files.py "$binaries" --seconds 40
+    step 'generated models' "$DYAD_PYTHON" deploy/tests/wild/models.py "$binaries" --seconds 40
+  fi
+}
+
+begin_beside other_scripts
+scripts_with_the_client
+end_beside
 
 printf '\n'
 for reason in "${skipped[@]}"; do printf 'skipped: %s\n' "$reason"; done
