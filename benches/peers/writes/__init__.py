@@ -1,0 +1,1 @@
+"""Engines of `writes.py`, and the writes that they are given."""
