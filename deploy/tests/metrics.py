@@ -1,14 +1,14 @@
 """Dashboard and alerts against servers that run: metrics.py BINARIES MODEL [PROMETHEUS], in the root.
 
-A searcher serves the quick start with an encoder service as its question tower, and every metric of both is made to occur. Dashboard and
-alert rules may name only metrics, labels and values that are there, and the dashboard has to show each. With PROMETHEUS, the folder of
+A searcher serves the quick start with an encoder service as its question tower, an indexer changes it, and every metric of the three is
+made to occur. Dashboard and alert rules may name only metrics, labels and values that are there, and the dashboard has to show each. With PROMETHEUS, the folder of
 `prometheus` and `promtool` that deploy/prometheus.sh prints, the rules are tested by themselves, every panel has to show something, and an
 alert has to fire once the encoder is killed.
 
 | file | contents |
 |---|---|
 | `metrics_expressions.py` | what expressions name, and what a scrape has |
-| `metrics_prometheus.py` | a Prometheus that scrapes both servers |
+| `metrics_prometheus.py` | a Prometheus that scrapes the servers |
 """
 
 import contextlib
@@ -32,6 +32,7 @@ from readme import Servers
 
 WAIT_S, PAUSE_S = 300, 0.2
 RULES_TEST = pathlib.Path("deploy/prometheus/alerts_test.yml")
+SERVERS = ("dyad-encoder", "dyad-searcher", "dyad-indexer")
 # Without TLS, and without load.
 EMPTY = {"Certificate", "Refused for load"}
 NUMBER = itertools.count()
@@ -72,9 +73,11 @@ def ask():
     question = {"query": f"what is planet {next(NUMBER)}", "mode": "MODE_HYBRID", "k": 3}
     filtered = {"filter": {"equals": {"field": "lang", "value": {"text": "en"}}}}
     answers = [post("dyad-searcher", "/v1/search", question | more) for more in ({}, {}, filtered, {"k": 1_000_000})]
+    document = {"key": "planet", "text": f"planet {next(NUMBER)} has rings", "metadata": {"lang": "en"}}
+    answers += [post("dyad-indexer", "/v1/upsert", {"documents": sent}) for sent in ([document], [{"key": "no text"}])]
     SETTINGS["keys"].touch()
     strangers = [post("dyad-searcher", "/v1/search", question, key=""), post("dyad-encoder", "/v1/embeddings", {"input": "a"}, key="")]
-    return answers + strangers
+    return answers + strangers + [post("dyad-indexer", "/v1/upsert", {"documents": [document]}, key="")]
 
 
 def scrape(server):
@@ -86,16 +89,16 @@ def scrape(server):
 
 @contextlib.contextmanager
 def serving():
-    """Encoder service and searcher, each asked what makes its metrics occur."""
+    """Encoder service, searcher and indexer, each asked what makes its metrics occur."""
     servers = SETTINGS["servers"] = Servers()
     with tempfile.TemporaryDirectory() as scratch:
         folder = SETTINGS["scratch"] = pathlib.Path(scratch)
         lines = pathlib.Path("deploy/quickstart/corpus.jsonl").read_text().splitlines()
         documents = [json.loads(line) | {"metadata": {"lang": "en"}} for line in lines]
         built(SETTINGS["binaries"], SETTINGS["model"], folder / "quickstart", documents)
-        encoder, searcher = (str(SETTINGS["binaries"] / name) for name in ("dyad-encoder", "dyad-searcher"))
+        encoder, searcher, indexer = (str(SETTINGS["binaries"] / name) for name in SERVERS)
         keys, key_file = SETTINGS["keys"], SETTINGS["key_file"] = folder / "keys.json", folder / "operator.key"
-        create = [searcher, "keys", "create", "--keys", keys, "--name", "operator", "--concurrency", "64", "--out", key_file]
+        create = [searcher, "keys", "create", "--keys", keys, "--name", "operator", "--role", "admin", "--concurrency", "64", "--out", key_file]
         subprocess.run(create, check=True, timeout=WAIT_S)
         SETTINGS["key"] = key_file.read_text().strip()
         environment = os.environ | {"RUST_LOG": "warn", "DYAD_API_KEY_FILE": str(key_file)}
@@ -104,6 +107,8 @@ def serving():
             servers.start("dyad-encoder", [encoder, "serve", "--model", str(SETTINGS["model"]), *listen], environment, folder)
             options = ["--index", "quickstart", "--question-tower", servers.urls["dyad-encoder"], "--live-recall-share", "1"]
             servers.start("dyad-searcher", [searcher, "serve", *options, *listen], environment, folder)
+            options = ["--index", "quickstart", "--encoder", servers.urls["dyad-encoder"]]
+            servers.start("dyad-indexer", [indexer, "serve", *options, *listen], environment, folder)
             yield
         finally:
             servers.end_all()
@@ -115,11 +120,11 @@ class Names(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         statuses = [*ask(), *ask()]
-        assert statuses == [200, 200, 200, 400, 401, 401] * 2, statuses
+        assert statuses == [200, 200, 200, 400, 200, 400, 401, 401, 401] * 2, statuses
         assert post("dyad-encoder", "/v1/embeddings", {"input": [""]}) == 400
         # The comparison with the exact search comes after the answer.
         wait_for("live recall", lambda: "dyad_searcher_recall_found_total{" in scrape("dyad-searcher"))
-        cls.scrape = scrape("dyad-searcher") + scrape("dyad-encoder")
+        cls.scrape = "".join(scrape(server) for server in SERVERS)
         cls.metrics = expressions.series(cls.scrape)
 
     def test_every_metric_label_and_value_exists(self):
@@ -140,9 +145,12 @@ class Names(unittest.TestCase):
         sources = ("searcher/src/metrics.rs", "searcher/src/service/http/scrape.rs", "encoder/src/serve/metrics.rs")
         text = "".join(pathlib.Path(path).read_text() for path in sources)
         registered = re.findall(r"\.register(?:_with_unit)?\(\s*\"(\w+)\"", text)
-        # Both servers have these.
+        # Here counters and gauges are listed with their help.
+        text = pathlib.Path("indexer/src/serve/metrics.rs").read_text()
+        registered += re.findall(r"(?:\.register(?:_with_unit)?|^ +)\(\s*\"(\w+)\", *(?:\n *)?(?:\"|help)", text, flags=re.MULTILINE)
+        # All servers have these.
         text = pathlib.Path("proto/src/service/security_metrics.rs").read_text()
-        registered += 2 * re.findall(r"(?:encode_descriptor\(\s*|(?:counters?|gauges)\(\s*(?:&mut )?encoder,\s*)\"(\w+)\"", text)
+        registered += len(SERVERS) * re.findall(r"(?:encode_descriptor\(\s*|(?:counters?|gauges)\(\s*(?:&mut )?encoder,\s*)\"(\w+)\"", text)
         families = expressions.families(self.scrape)
         self.assertEqual(len(registered), len(families), f"{sorted(registered)}\n{sorted(families)}")
 
@@ -191,17 +199,17 @@ class Rules(unittest.TestCase):
         self.check("check", "config", CONFIG)
         secured = SETTINGS["scratch"] / "secured.yml"
         secured.write_text(with_security(CONFIG.read_text()))
-        self.assertEqual(secured.read_text().count("credentials_file"), 2)
+        self.assertEqual(secured.read_text().count("credentials_file"), len(SERVERS))
         self.check("check", "config", "--syntax-only", secured)
 
 
 class Alert(unittest.TestCase):
-    """A Prometheus that scrapes both servers."""
+    """A Prometheus that scrapes the servers."""
 
     def test_panels_show_something_and_a_killed_tower_is_told(self):
         """Every panel has a value; then the encoder is killed."""
         servers = SETTINGS["servers"]
-        targets = {name: servers.urls[name, "http"].removeprefix("http://") for name in ("dyad-searcher", "dyad-encoder")}
+        targets = {name: servers.urls[name, "http"].removeprefix("http://") for name in SERVERS}
         prometheus = Prometheus(SETTINGS["prometheus"], SETTINGS["scratch"], targets, SETTINGS["key_file"])
         self.addCleanup(prometheus.end)
         prometheus.wait_until_ready()

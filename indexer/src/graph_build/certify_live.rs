@@ -71,12 +71,11 @@ pub fn certify_live(
         filtered: None,
         lost_since: 0.0,
     };
-    let mut widths: Vec<usize> = EF_SWEEP
-        .into_iter()
-        .chain(before.recall.iter().map(|point| point.ef))
-        .collect();
-    widths.sort_unstable();
-    widths.dedup();
+    // Those of the shard's own certificate, as a small sample has fewer of them.
+    let mut widths: Vec<usize> = before.recall.iter().map(|point| point.ef).collect();
+    if widths.is_empty() {
+        widths.extend(EF_SWEEP);
+    }
     let (mut unbounded, mut points): (Vec<UnboundedSearch>, Vec<ExpansionPoint>) = (Vec::new(), Vec::new());
     for &ef in &widths {
         control.check()?;

@@ -1,6 +1,8 @@
 //! The recall gate: the questions and beam widths by which a finished graph is measured, and the recall that it must
 //! reach.
 
+use std::ops::RangeInclusive;
+
 use dyad_index::Certificate;
 use dyad_index::manifest::MinRecall;
 use dyad_index::search::VectorRows;
@@ -12,27 +14,41 @@ use crate::error::Error;
 /// Beam widths measured.
 pub const EF_SWEEP: [usize; 11] = [16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512];
 
-/// How many questions measure a graph.
+/// Beam widths of a small sample.
+const SMALL_SWEEP: [usize; 5] = [16, 32, 64, 128, 256];
+
+/// How thoroughly a graph is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum CertificateSample {
-    /// As many as there are, up to 500 documents.
+    /// All beam widths, with as many questions as there are, up to 500 documents.
     #[default]
     Full,
-    /// One for every eight documents: of a small shard that will soon be merged, measuring would be most of the work.
+    /// Fewer widths, with one question for every sixteen documents, 16 to 64: of a small shard that will soon be
+    /// merged, measuring would be most of the work.
     Small,
 }
 
-/// Least questions of a small sample.
-const LEAST_SAMPLE: usize = 16;
+/// Questions of a small sample, at least and at most.
+const SMALL_SAMPLE: RangeInclusive<usize> = 16..=64;
 /// Documents for each of its questions.
-const SAMPLE_STEP: usize = 8;
+const SAMPLE_STEP: usize = 16;
 
 impl CertificateSample {
     /// Questions for a shard of `documents`, where there are at most `most`.
     pub(crate) fn questions(self, documents: usize, most: usize) -> usize {
         match self {
             Self::Full => most,
-            Self::Small => (documents / SAMPLE_STEP).max(LEAST_SAMPLE).min(most),
+            Self::Small => (documents / SAMPLE_STEP)
+                .clamp(*SMALL_SAMPLE.start(), *SMALL_SAMPLE.end())
+                .min(most),
+        }
+    }
+
+    /// Beam widths that are measured, ascending.
+    fn widths(self) -> &'static [usize] {
+        match self {
+            Self::Full => &EF_SWEEP,
+            Self::Small => &SMALL_SWEEP,
         }
     }
 }
@@ -82,10 +98,8 @@ impl<'a> RecallGate<'a> {
 
     /// The sweep and the width of the target, ascending.
     pub fn widths(&self) -> Vec<usize> {
-        let mut widths: Vec<usize> = EF_SWEEP
-            .into_iter()
-            .chain(self.target.map(|target| target.ef))
-            .collect();
+        let swept = self.sample.widths().iter().copied();
+        let mut widths: Vec<usize> = swept.chain(self.target.map(|target| target.ef)).collect();
         widths.sort_unstable();
         widths.dedup();
         widths
@@ -188,6 +202,8 @@ mod tests {
         assert_eq!(gate(128).widths(), EF_SWEEP);
         assert_eq!(gate(100).widths().get(5..8), Some([96, 100, 128].as_slice()));
         assert_eq!(RecallGate::default().widths(), EF_SWEEP);
+        let small = gate(100).with_sample(CertificateSample::Small);
+        assert_eq!(small.widths(), [16, 32, 64, 100, 128, 256]);
     }
 
     #[test]

@@ -167,6 +167,13 @@ impl UpkeepThread {
         }
     }
 
+    /// Whether shards should be merged: most changes leave none, and to open the index would cost more than they do.
+    fn is_due(&self, config: &MergeConfig) -> Result<bool, Error> {
+        let shards = manifest::current(&self.index)?.shards;
+        let groups = config.candidates.select(&shards, config.max_documents, config.all);
+        Ok(!groups.is_empty())
+    }
+
     /// Merges until no shard should be merged.
     fn merge_all(&self) -> Result<(), Error> {
         let Some(config) = &self.merge else { return Ok(()) };
@@ -174,7 +181,7 @@ impl UpkeepThread {
             progress: &Silent,
             cancel: &self.cancel,
         };
-        loop {
+        while self.is_due(config)? {
             let began = Instant::now();
             let merged = match merge(config, control) {
                 // A merge by another program, or a rollback, was faster.
@@ -189,6 +196,7 @@ impl UpkeepThread {
             tracing::info!(generation, documents, shards, seconds, "merged");
             self.collect()?;
         }
+        Ok(())
     }
 
     /// Removes generations where there are more than enough.

@@ -28,6 +28,7 @@ use crate::change::{ChangeOutcome, DeleteConfig, Operation, Passages, UpsertConf
 use crate::control::{JobControl, Silent};
 use crate::error::Error;
 use crate::graph_build::CertificateSample;
+use crate::memory::keep_freed_memory;
 use crate::publish::check_model;
 use crate::source::{RemoteConfig, RemoteSource, VectorSource};
 
@@ -74,6 +75,7 @@ impl Drop for CancelChangeOnDrop {
 impl ChangeWorker {
     /// Checks that the index can be opened and that the encoder service has its model, and starts the threads. Blocks.
     pub fn start(config: ChangeWorkerConfig) -> Result<Self, Error> {
+        keep_freed_memory();
         drop(Snapshot::open(&config.index)?);
         if let Some(url) = &config.encoder {
             let source = RemoteSource::connect(url, config.remote.clone(), &JobCancellation::new())?;

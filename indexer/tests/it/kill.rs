@@ -11,7 +11,8 @@ use dyad_index::verify::verify_current;
 use crate::command_line::dyad_indexer;
 use crate::fixture::{Fixture, document, header};
 
-type Texts = BTreeMap<String, String>;
+/// Texts by key.
+pub(crate) type Texts = BTreeMap<String, String>;
 
 fn texts(documents: &[Document]) -> Texts {
     documents
@@ -20,7 +21,8 @@ fn texts(documents: &[Document]) -> Texts {
         .collect()
 }
 
-fn stored(fixture: &Fixture) -> Texts {
+/// The live documents of an index that is sound, of which each key is live once.
+pub(crate) fn stored(fixture: &Fixture) -> Texts {
     assert_eq!(verify_current(&fixture.index()).unwrap().problems, [""; 0]);
     let snapshot = Snapshot::open(&fixture.index()).unwrap();
     let mut texts = Texts::new();
@@ -36,7 +38,8 @@ fn stored(fixture: &Fixture) -> Texts {
     texts
 }
 
-fn random(state: &mut u64, below: u64) -> u64 {
+/// The next number below a bound.
+pub(crate) fn random(state: &mut u64, below: u64) -> u64 {
     *state = state
         .wrapping_mul(6_364_136_223_846_793_005)
         .wrapping_add(1_442_695_040_888_963_407);

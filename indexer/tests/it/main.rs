@@ -42,6 +42,7 @@ mod refusals;
 mod refused_vectors;
 mod serve;
 mod serve_http;
+mod serve_kills;
 mod serve_limits;
 mod serve_upkeep;
 mod serve_vectors;

@@ -18,6 +18,7 @@ use super::indexes::{IndexOptions, ServedChoice};
 use super::tower::TowerOptions;
 use crate::memory::{ProcessMemory, ProcessMemoryLimit, Resident, mib};
 use crate::mirrors::Mirrors;
+use crate::plan::{NamedSearchDefaults, ServedSearchDefaults};
 use crate::run::{Engine, EngineConfig, ServedIndex, no_gain, open_files};
 use crate::service::{HTTP_BYTES, RouterConfig, Services, router, serve_some};
 
@@ -86,6 +87,11 @@ pub(super) struct Serve {
     /// `/metrics`. 0: none are.
     #[arg(long, value_name = "SHARE", default_value_t = 0.01)]
     live_recall_share: f64,
+    /// Parameters of searches that leave them open, such as `ef=64,fusion-depth=200,dense-weight=0.6` (also
+    /// `target-recall` in place of `ef`, and `document-weight`), of all indexes, or of one by its name before a colon:
+    /// `wiki:ef=64`. May be given several times.
+    #[arg(long, value_name = "[NAME:]PARAMETERS")]
+    search_defaults: Vec<NamedSearchDefaults>,
     /// Connections at once; more queue until one ends.
     #[arg(long, default_value_t = ServerConfig::default().connections)]
     max_connections: usize,
@@ -210,7 +216,12 @@ impl Serve {
             generation: self.generation,
             memory: self.memory(),
             live_recall_share: self.live_recall_share.clamp(0.0, 1.0),
+            search_defaults: self.defaults(),
         }
+    }
+
+    fn defaults(&self) -> ServedSearchDefaults {
+        ServedSearchDefaults::new(self.search_defaults.iter().cloned())
     }
 
     fn server_config(&self, security: &Security, engine: &Engine) -> ServerConfig {
@@ -227,6 +238,15 @@ impl Serve {
     /// What is to be served.
     fn choose(&self) -> anyhow::Result<ServedChoice> {
         let chosen = self.indexes.choose()?;
+        let is_served = |name: &str| chosen.paths.iter().any(|index| *index.name == *name);
+        if let Some(name) = self.defaults().names().find(|name| !is_served(name)) {
+            let served: Vec<&str> = chosen.paths.iter().map(|index| &*index.name).collect();
+            let served = served.join("`, `");
+            return Err(UsageError(format!(
+                "--search-defaults: expected an index of `{served}`, got `{name}`"
+            ))
+            .into());
+        }
         let refused = match (self.generation, chosen.paths.len(), chosen.mirrored.is_empty()) {
             (None, _, _) | (_, 1, true) => return Ok(chosen),
             (Some(_), _, false) => "expected an index in a directory, got one in an object store".to_owned(),

@@ -3,6 +3,7 @@
 //! | file | contents |
 //! |---|---|
 //! | `mod.rs` | the plan |
+//! | `defaults.rs` | what an operator has set for requests that leave it open |
 //! | `cost/` | its expected cost |
 //! | `filter.rs` | conversion of a request's filter to that of the index |
 //! | `stored_fields.rs` | which stored fields of a document are wanted |
@@ -11,6 +12,7 @@
 
 mod beam;
 mod cost;
+mod defaults;
 mod filter;
 mod recall;
 mod stored_fields;
@@ -28,6 +30,7 @@ use crate::fusion::Fusion;
 pub(crate) use beam::WIDER;
 use beam::{Beam, TIE_SLACK};
 pub use cost::{IndexSize, SearchCost};
+pub use defaults::{NamedSearchDefaults, SearchDefaults, ServedSearchDefaults};
 pub(crate) use filter::filter;
 pub use stored_fields::StoredFields;
 

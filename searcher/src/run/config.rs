@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::memory::ProcessMemory;
+use crate::plan::ServedSearchDefaults;
 
 /// Configuration of an engine.
 #[derive(Debug, Clone)]
@@ -23,6 +24,8 @@ pub struct EngineConfig {
     pub memory: ProcessMemory,
     /// Share of one core that comparing searches with exact ones may take; 0: none are.
     pub live_recall_share: f64,
+    /// What requests mean where they leave parameters open, by index.
+    pub search_defaults: ServedSearchDefaults,
 }
 
 impl Default for EngineConfig {
@@ -35,6 +38,7 @@ impl Default for EngineConfig {
             generation: None,
             memory: ProcessMemory::default(),
             live_recall_share: 0.0,
+            search_defaults: ServedSearchDefaults::default(),
         }
     }
 }

@@ -34,7 +34,7 @@ use crate::fusion::Fusion;
 use crate::memory::ProcessMemory;
 use crate::metrics::SearcherMetrics;
 use crate::mirrors::Mirrors;
-use crate::plan::{IndexSize, SearchCost, SearchPlan};
+use crate::plan::{IndexSize, SearchCost, SearchDefaults, SearchPlan, ServedSearchDefaults};
 use crate::question::{ModelTower, QuestionCache, QuestionTower, QuestionTowers};
 use crate::reranker::Reranker;
 
@@ -55,6 +55,7 @@ pub struct Engine {
     pub(super) readiness: ReadinessState,
     pub(super) metrics: Arc<SearcherMetrics>,
     recall: Option<LiveRecall>,
+    search_defaults: ServedSearchDefaults,
     pub(super) gather: Arc<Gather>,
     pub(super) gather_single_shard: Arc<Gather>,
     /// Milliseconds.
@@ -111,6 +112,7 @@ impl Engine {
             memory: ReplyMemory::new(),
             readiness: ReadinessState::default(),
             recall: LiveRecall::start(config.live_recall_share, Arc::clone(&metrics))?,
+            search_defaults: config.search_defaults,
             metrics,
             gather: Arc::default(),
             gather_single_shard: Arc::default(),
@@ -245,7 +247,13 @@ impl Engine {
         let name = call.requests.first().map_or("", |first| &first.index);
         let index = Arc::clone(self.indexes.find(name, caller, || (call.path_of)(0))?);
         let snapshot = index.snapshot();
-        let items = items(&snapshot, call, caller, cancel.remaining())?;
+        let asked = Asked {
+            snapshot: &snapshot,
+            defaults: self.search_defaults.of(&index.name),
+            caller,
+            time: cancel.remaining(),
+        };
+        let items = asked.items(call)?;
         let at_once = self.pool.threads(RequestClass::Bulk);
         let searched = SearchedIndex {
             index,
@@ -284,7 +292,13 @@ impl Engine {
         let (cancel, _guard) = SearchCancellation::with_deadline(started, time);
         let snapshot = index.snapshot();
         let size = IndexSize::from_snapshot(&snapshot);
-        let items = items(&snapshot, call, caller, time)?;
+        let asked = Asked {
+            snapshot: &snapshot,
+            defaults: self.search_defaults.of(&index.name),
+            caller,
+            time,
+        };
+        let items = asked.items(call)?;
         let searched = SearchedIndex {
             index,
             snapshot,
@@ -306,22 +320,35 @@ impl Engine {
     }
 }
 
-/// The questions of a call with their plans, for the documents that exist for the caller.
-fn items(snapshot: &Snapshot, call: CallRequests, caller: &Caller, time: Duration) -> Result<Vec<BatchItem>> {
-    let CallRequests { requests, path_of: at } = call;
-    let measured: Vec<&Certificate> = snapshot.shards().iter().map(Shard::certificate).collect();
-    let default = Fusion::default_of(snapshot.manifest());
-    let own = snapshot.fusion().map_or(default, |learned| default.learned(learned));
-    let item = |(number, mut request): (usize, v1::SearchRequest)| {
-        request.filter = caller.restrict(request.filter.take());
-        let plan = SearchPlan::new(&request, time, &measured, own);
-        check_units(&plan, || at(number))?;
-        Ok(BatchItem {
-            plan,
-            filter: request.filter.as_ref().map(|filter| cached_as(caller, filter)),
-            vector: question_vector(&request, &snapshot.manifest().model, || at(number))?,
-            query: request.query,
-        })
-    };
-    requests.into_iter().enumerate().map(item).collect()
+/// Of what, by whom and for how long a call asks.
+struct Asked<'a> {
+    snapshot: &'a Snapshot,
+    /// What its requests mean where they leave parameters open.
+    defaults: SearchDefaults,
+    caller: &'a Caller,
+    time: Duration,
+}
+
+impl Asked<'_> {
+    /// The questions of a call with their plans, for the documents that exist for the caller.
+    fn items(&self, call: CallRequests) -> Result<Vec<BatchItem>> {
+        let CallRequests { requests, path_of: at } = call;
+        let Self { snapshot, caller, .. } = *self;
+        let measured: Vec<&Certificate> = snapshot.shards().iter().map(Shard::certificate).collect();
+        let default = Fusion::default_of(snapshot.manifest());
+        let own = snapshot.fusion().map_or(default, |learned| default.learned(learned));
+        let item = |(number, mut request): (usize, v1::SearchRequest)| {
+            request.filter = caller.restrict(request.filter.take());
+            self.defaults.fill(&mut request);
+            let plan = SearchPlan::new(&request, self.time, &measured, own);
+            check_units(&plan, || at(number))?;
+            Ok(BatchItem {
+                plan,
+                filter: request.filter.as_ref().map(|filter| cached_as(caller, filter)),
+                vector: question_vector(&request, &snapshot.manifest().model, || at(number))?,
+                query: request.query,
+            })
+        };
+        requests.into_iter().enumerate().map(item).collect()
+    }
 }

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use dyad_proto::service::HttpConfig;
 use dyad_proto::v1::{self, Mode};
+use dyad_searcher::plan::ServedSearchDefaults;
 use dyad_searcher::run::EngineConfig;
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
@@ -144,6 +145,26 @@ async fn metrics_count_what_was_asked_and_tell_what_is_served() {
         0
     );
     assert_eq!(value(&scrape, "dyad_searcher_degraded_total"), 1);
+}
+
+#[tokio::test]
+async fn what_a_request_leaves_open_is_what_the_operator_has_set() {
+    let values = ["ef=200,dense-weight=0.25", "another:dense-weight=0.9"];
+    let server = searcher_with(EngineConfig {
+        search_defaults: ServedSearchDefaults::new(values.iter().map(|value| value.parse().unwrap())),
+        ..EngineConfig::default()
+    })
+    .await;
+    let asked = request(v1::Mode::Hybrid, "planet rings", 3);
+    let reply = server.client.search(asked.clone()).await.unwrap();
+    assert_eq!((reply.dense_weight, reply.ef), (0.25, 200), "{reply:?}");
+    let own = v1::SearchRequest {
+        dense_weight: Some(0.5),
+        exact: true,
+        ..asked
+    };
+    let reply = server.client.search(own).await.unwrap();
+    assert_eq!((reply.dense_weight, reply.ef), (0.5, 0), "{reply:?}");
 }
 
 #[tokio::test]

@@ -18,10 +18,9 @@ use super::{facts, text_error};
 use crate::error::Result;
 use crate::language::TextLanguage;
 
-/// Memory that the term dictionary starts with; it grows with the shard.
-const MEMORY_BUDGET: usize = 64 << 20;
-/// The same where no text is searched.
-const STORED_BUDGET: usize = 1 << 20;
+/// Memory that the term dictionary starts with. Its table is filled and read as a whole, which is most of the work of
+/// indexing a few documents where it is large, and doubles as terms come, which many documents do not notice.
+const MEMORY_BUDGET: usize = 1 << 20;
 
 /// A document to store and index.
 #[derive(Debug, Clone, Copy)]
@@ -74,7 +73,6 @@ fn begin(
     language: TextLanguage,
     count: &TermCount,
     long: &LongWords,
-    budget: usize,
 ) -> Result<(SingleSegmentIndexWriter, Fields)> {
     fs_err::create_dir_all(dir)?;
     let failed = text_error(dir);
@@ -88,7 +86,7 @@ fn begin(
     let writer = Index::builder()
         .schema(schema)
         .tokenizers(tokenizers)
-        .single_segment_index_writer(directory, budget)
+        .single_segment_index_writer(directory, MEMORY_BUDGET)
         .map_err(&failed)?;
     Ok((writer, fields))
 }
@@ -97,7 +95,7 @@ impl TextWriter {
     /// Starts an index in a new directory. All of its terms stay in memory until it is finished.
     pub fn create(dir: &Path, language: TextLanguage) -> Result<Self> {
         let (lengths, long) = (LengthsWriter::default(), LongWords::default());
-        let (writer, fields) = begin(dir, language, &lengths.count, &long, MEMORY_BUDGET)?;
+        let (writer, fields) = begin(dir, language, &lengths.count, &long)?;
         Ok(Self {
             writer,
             fields,
@@ -112,25 +110,14 @@ impl TextWriter {
 
     /// An index of texts that are stored and not searched.
     pub(super) fn create_stored(dir: &Path) -> Result<Self> {
-        let (lengths, long, language) = (LengthsWriter::default(), LongWords::default(), TextLanguage::default());
-        let (writer, fields) = begin(dir, language, &lengths.count, &long, STORED_BUDGET)?;
-        Ok(Self {
-            writer,
-            fields,
-            language,
-            path: dir.to_owned(),
-            limit: None,
-            parts: 0,
-            lengths,
-            long,
-        })
+        Self::create(dir, TextLanguage::default())
     }
 
     /// The same with terms written to the disk whenever they take `bytes` of memory more than none do, and merged in
     /// the end: what is read is the same.
     pub fn create_within(dir: &Path, language: TextLanguage, bytes: usize) -> Result<Self> {
         let (lengths, long) = (LengthsWriter::default(), LongWords::default());
-        let (writer, fields) = begin(&part(dir, 0), language, &lengths.count, &long, MEMORY_BUDGET)?;
+        let (writer, fields) = begin(&part(dir, 0), language, &lengths.count, &long)?;
         let limit = writer.mem_usage().saturating_add(bytes);
         Ok(Self {
             writer,
@@ -186,7 +173,6 @@ impl TextWriter {
                 self.language,
                 &self.lengths.count,
                 &self.long,
-                MEMORY_BUDGET,
             )?;
             std::mem::replace(&mut self.writer, next)
                 .finalize()
