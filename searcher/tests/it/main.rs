@@ -42,6 +42,7 @@ mod passage_documents;
 #[path = "../../../proto/tests/it/pki.rs"]
 mod pki;
 mod question_cache;
+mod read_back;
 mod refusals;
 mod reloads;
 mod rerank;
