@@ -15,7 +15,7 @@ use super::query::ServerOptions;
 
 /// Print how many documents an index has, or match.
 #[derive(Debug, Args)]
-pub(super) struct Count {
+pub(super) struct CountOptions {
     #[command(flatten)]
     server: ServerOptions,
     #[command(flatten)]
@@ -25,7 +25,7 @@ pub(super) struct Count {
     json: bool,
 }
 
-impl Count {
+impl CountOptions {
     pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
         let request = v1::CountDocumentsRequest {
             filter: self.filter.filter(),
@@ -46,7 +46,7 @@ impl Count {
 
 /// Print the fields that documents have, as filters name them, and how many documents have each.
 #[derive(Debug, Args)]
-pub(super) struct Fields {
+pub(super) struct FieldsOptions {
     #[command(flatten)]
     server: ServerOptions,
     /// Print the reply as JSON, as the HTTP routes answer it.
@@ -54,7 +54,7 @@ pub(super) struct Fields {
     json: bool,
 }
 
-impl Fields {
+impl FieldsOptions {
     pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
         let request = v1::ListFieldsRequest {
             index: self.server.index.clone(),

@@ -65,9 +65,9 @@ enum SearcherCommand {
     /// Print all documents as JSON lines.
     Scroll(scroll::Scroll),
     /// Print how many documents there are.
-    Count(inventory::Count),
+    Count(inventory::CountOptions),
     /// Print the fields that documents have.
-    Fields(inventory::Fields),
+    Fields(inventory::FieldsOptions),
     /// Administer a running searcher.
     Admin(admin::Admin),
     /// Create, list and revoke API keys.
