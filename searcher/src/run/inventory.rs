@@ -1,5 +1,6 @@
 //! How many documents an index has, and which fields they have.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use dyad_index::lexical::FieldCounts;
@@ -39,13 +40,18 @@ impl Engine {
         call.start(count).await
     }
 
-    /// The fields that documents of an index have.
+    /// The fields that documents of an index have. Those of all documents are read once for a generation.
     pub async fn fields(
         &self,
         request: v1::ListFieldsRequest,
         caller: &Caller,
         time: Option<Duration>,
     ) -> Result<v1::ListFieldsResponse> {
+        let index = Arc::clone(self.index(&request.index, caller)?);
+        let is_of_all = caller.filter().is_none();
+        if let Some(known) = index.fields.of_generation(&index.snapshot()).filter(|_| is_of_all) {
+            return Ok(known);
+        }
         let asked = ReadRequest {
             filter: None,
             index: &request.index,
@@ -53,7 +59,14 @@ impl Engine {
             time,
         };
         let call = self.read_call(asked, |size, _| IndexSize::fields(size))?;
-        call.start(fields).await
+        let listed = move |documents: &ReadDocuments| {
+            let listed = fields(documents)?;
+            if is_of_all {
+                index.fields.keep(&documents.snapshot, &listed);
+            }
+            Ok(listed)
+        };
+        call.start(listed).await
     }
 }
 

@@ -27,6 +27,10 @@ async fn a_tenant_reads_back_its_own_documents_alone() {
     admin.reload(v1::ReloadRequest::default()).await.unwrap();
     let key = server.key(Role::Read, &["all"], Some(equals("thing", "planet"))).await;
     let client = server.searcher(&key).await;
+    // What was listed for others is not told, and the other way round.
+    let all = server.searcher(&server.key(Role::Read, &[], None).await).await;
+    let listed = all.list_fields(v1::ListFieldsRequest::default()).await.unwrap();
+    assert!(listed.fields.iter().any(|field| field.name == "metals") && listed.documents == 60);
     let mine: Vec<String> = (0..10).map(|number| format!("doc-{:02}", 6 * number + 2)).collect();
     let not_planets = condition(Condition::Not(Box::new(equals("thing", "planet"))));
     for size in [1, 3, 100] {
@@ -99,4 +103,5 @@ async fn a_tenant_reads_back_its_own_documents_alone() {
             "{path}"
         );
     }
+    assert_eq!(all.list_fields(v1::ListFieldsRequest::default()).await.unwrap(), listed);
 }

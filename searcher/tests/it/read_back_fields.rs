@@ -82,6 +82,9 @@ async fn fields_are_those_of_the_documents_that_are_there() {
         .unwrap();
     assert_eq!(reply.fields, listed(expected.values().map(|(_, metadata)| metadata)));
     assert_eq!((reply.documents, reply.generation, reply.has_more), (55, 3, false));
+    // The second time they are known.
+    let again = server.client.list_fields(v1::ListFieldsRequest::default()).await;
+    assert_eq!(again.unwrap(), reply);
     // Filters find by these names as many documents, but for fields that are objects as well.
     for field in reply.fields.iter().filter(|field| field.name != "a") {
         let exists = v1::CountDocumentsRequest {
