@@ -185,7 +185,7 @@ class Answers(PageTest):
         described = api("v1/openapi.json")
         described["paths"]["/v1/fields"] = {}
         page.route("**/v1/openapi.json", lambda route: route.fulfill(json=described))
-        page.route("**/v1/fields*", lambda route: route.fulfill(json={"fields": [{"name": "author.name", "types": {"text": 3}, "documents": 3}]}))
+        page.route("**/v1/fields*", lambda route: route.fulfill(json={"fields": [{"name": "author.name", "types": {"texts": 3}, "documents": 3}]}))
         page.reload()
         self.answered(page)
         self.options(page)

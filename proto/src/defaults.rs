@@ -18,6 +18,15 @@ impl v1::SearchRequest {
     }
 }
 
+impl v1::ScrollDocumentsRequest {
+    /// The request with what it has left out.
+    #[must_use]
+    pub fn with_defaults(mut self) -> Self {
+        self.set_field_defaults();
+        self
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

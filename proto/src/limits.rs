@@ -9,7 +9,8 @@ const SEARCH_BATCH: crate::v1::RequestLimits = request_limits("/dyad.v1.Searcher
 
 /// Bytes of one `EncodeRequest`, `ScoreRequest` or `UpsertRequest`.
 pub const MAX_ENCODE_BYTES: usize = request_limits("/dyad.v1.Encoder/Encode").bytes as usize;
-/// Bytes of one `SearchRequest`, `GetDocumentsRequest`, `SampleDocumentsRequest`, `ExplainRequest` or `DeleteRequest`.
+/// Bytes of one `SearchRequest`, `GetDocumentsRequest`, `SampleDocumentsRequest`, `ScrollDocumentsRequest`,
+/// `CountDocumentsRequest`, `ExplainRequest` or `DeleteRequest`.
 pub const MAX_SEARCH_BYTES: usize = SEARCH.bytes as usize;
 /// Texts and messages in one `SearchRequest`, at every depth: those of the largest filter.
 pub const MAX_SEARCH_ELEMENTS: usize = SEARCH.elements as usize;

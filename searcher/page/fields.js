@@ -14,6 +14,9 @@ function of(index) {
   return known.get(index);
 }
 
+/** Names of fields of the document itself; those of its metadata that are called so are addressed with where they are. */
+const OWN = ["key", "title", "text"];
+
 const TYPES = { string: "text", number: "number", boolean: "flag" };
 
 /** Remembers the fields of hits of an index. */
@@ -22,8 +25,7 @@ export function seen(index, hits) {
   for (const { document } of hits) {
     for (const [path, value] of paths(document?.metadata)) {
       const name = path.join(".");
-      // A field of that name in the metadata is addressed with where it is.
-      const asked = name in ALWAYS ? `metadata.${name}` : name;
+      const asked = OWN.includes(name) || name.startsWith("metadata.") ? `metadata.${name}` : name;
       if (asked && (fields.has(asked) || fields.size < MOST)) {
         const types = fields.get(asked) ?? new Set();
         [value].flat().forEach((one) => types.add(TYPES[typeof one] ?? (JSON.isRawJSON?.(one) ? "number" : "")));
@@ -51,9 +53,9 @@ export async function list(index) {
   }
 }
 
-/** The page's name of a type that the server names. */
+/** The page's name of a type that the server counts documents by. */
 function typeOf(name) {
-  return { texts: "text", string: "text", numbers: "number", integer: "number", flags: "flag", boolean: "flag" }[name] ?? name;
+  return { texts: "text", numbers: "number", flags: "flag" }[name];
 }
 
 /** Names of the fields of an index, in order. */

@@ -73,6 +73,12 @@ impl SearcherClient {
         get_documents(GetDocumentsRequest, MAX_SEARCH_BYTES) -> GetDocumentsResponse;
         /// Stored documents chosen at random.
         sample_documents(SampleDocumentsRequest, MAX_SEARCH_BYTES) -> SampleDocumentsResponse;
+        /// Stored documents in the order of their keys.
+        scroll_documents(ScrollDocumentsRequest, MAX_SEARCH_BYTES) -> ScrollDocumentsResponse;
+        /// How many documents there are.
+        count_documents(CountDocumentsRequest, MAX_SEARCH_BYTES) -> CountDocumentsResponse;
+        /// The fields that documents have.
+        list_fields(ListFieldsRequest, MAX_OTHER_BYTES) -> ListFieldsResponse;
         /// Why a document is, or is not, among the hits.
         explain(ExplainRequest, MAX_SEARCH_BYTES) -> ExplainResponse;
     }

@@ -38,9 +38,24 @@ pub fn encode_request(request: &v1::EncodeRequest) -> Result<(), Violations> {
 
 /// Checks a request for documents chosen at random.
 pub fn sample_documents_request(request: &v1::SampleDocumentsRequest) -> Result<(), Violations> {
+    filtered(request, request.filter.as_ref())
+}
+
+/// Checks a request for a page of documents.
+pub fn scroll_documents_request(request: &v1::ScrollDocumentsRequest) -> Result<(), Violations> {
+    filtered(request, request.filter.as_ref())
+}
+
+/// Checks a request for the number of documents.
+pub fn count_documents_request(request: &v1::CountDocumentsRequest) -> Result<(), Violations> {
+    filtered(request, request.filter.as_ref())
+}
+
+/// Checks a request that has a filter next to its fields.
+fn filtered(request: &impl CheckFields, filter: Option<&v1::Filter>) -> Result<(), Violations> {
     let mut check = Check::default();
     request.check_fields(&mut check, "");
-    if let Some(filter) = &request.filter {
+    if let Some(filter) = filter {
         filter::check(&mut check, "filter", filter);
     }
     check.done()
@@ -189,6 +204,29 @@ mod tests {
         assert!(sample(|r| r.fields = vec![" ".into()]).contains("`fields[0]`: expected text, got none"));
         assert!(sample(|r| r.filter = Some(v1::Filter::default())).contains("`filter`: "));
         assert!(sample(|r| r.index = "a/b".into()).contains("`index`: "));
+    }
+
+    #[test]
+    fn every_bad_field_of_a_page_and_of_a_count_is_named() {
+        let page = |change: fn(&mut v1::ScrollDocumentsRequest)| {
+            let mut request = v1::ScrollDocumentsRequest::default().with_defaults();
+            assert_eq!(request.page_size, 100);
+            change(&mut request);
+            scroll_documents_request(&request).map_or_else(|violations| violations.to_string(), |()| "fine".into())
+        };
+        assert_eq!(page(|_| ()), "fine");
+        assert!(page(|r| r.page_size = 1001).contains("`page_size`: expected 1 to 1000, got 1001"));
+        assert!(page(|r| r.after_key = "k".repeat(limits::MAX_KEY_BYTES + 1)).contains("`after_key`: "));
+        assert!(page(|r| r.fields = vec![" ".into()]).contains("`fields[0]`: expected text, got none"));
+        assert!(page(|r| r.filter = Some(v1::Filter::default())).contains("`filter`: "));
+        assert!(page(|r| r.index = "a/b".into()).contains("`index`: "));
+        let count = v1::CountDocumentsRequest {
+            filter: Some(v1::Filter::default()),
+            index: "a/b".into(),
+        };
+        let error = count_documents_request(&count).unwrap_err().to_string();
+        assert!(error.contains("`filter`: ") && error.contains("`index`: "), "{error}");
+        assert!(count_documents_request(&v1::CountDocumentsRequest::default()).is_ok());
     }
 
     #[test]

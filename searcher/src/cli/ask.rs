@@ -7,7 +7,7 @@ use dyad_command::UsageError;
 use dyad_files::npy::NpyFile;
 use dyad_proto::v1;
 
-use crate::filter_syntax;
+use super::filter::FilterOptions;
 
 /// A search.
 #[derive(Debug, Args)]
@@ -40,12 +40,8 @@ pub(super) struct SearchOptions {
     /// Compare with every vector instead of searching the graph.
     #[arg(long)]
     exact: bool,
-    /// Only documents that match: FIELD=VALUE, FIELD!=VALUE, FIELD>=VALUE, FIELD>VALUE, FIELD<=VALUE, FIELD<VALUE,
-    /// 'FIELD in VALUE|VALUE' or 'FIELD exists'. A field is `key`, `title` or one of the metadata, nested ones as
-    /// `author.name`. If given several times, all must match. VALUE: a number, `true`, `false` or a text; in double
-    /// quotes always a text.
-    #[arg(long, value_name = "CONDITION", value_parser = filter_syntax::parse)]
-    filter: Vec<v1::Filter>,
+    #[command(flatten)]
+    filter: FilterOptions,
     /// How hybrid and compare fuse: reciprocal ranks, a weighted sum of normalised scores, one of scores in their
     /// bounds, from 0 to 1, or a sum of log odds. By default what `dyad-searcher learn` has found for the index, else
     /// log odds where the index knows its model's logit scale, and the weighted sum where it does not.
@@ -139,7 +135,7 @@ impl SearchOptions {
             target_recall: self.target_recall,
             rerank_depth: self.rerank_depth,
             rerank_weight: self.rerank_weight,
-            filter: filter_syntax::all(self.filter),
+            filter: self.filter.filter(),
             vector: vector.unwrap_or_default(),
             fingerprint: self.fingerprint,
             index,

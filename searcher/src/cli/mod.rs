@@ -9,6 +9,8 @@
 //! | `query.rs` | `dyad-searcher query` and `explain` |
 //! | `ask.rs` | the search that these ask for, as arguments |
 //! | `get.rs` | `dyad-searcher get` |
+//! | `scroll.rs` | `dyad-searcher scroll` |
+//! | `inventory.rs` | `dyad-searcher count` and `fields` |
 //! | `filter.rs` | `--filter` |
 //! | `table.rs` | hits as a text table |
 //! | `json.rs` | replies as JSON |
@@ -19,14 +21,17 @@
 mod admin;
 mod ask;
 mod date;
+mod filter;
 mod get;
 mod indexes;
+mod inventory;
 mod json;
 mod judged_answers;
 mod keys;
 mod learn;
 mod learn_reranking;
 mod query;
+mod scroll;
 mod serve;
 mod table;
 mod tower;
@@ -57,6 +62,12 @@ enum SearcherCommand {
     Explain(query::Explain),
     /// Print documents by key.
     Get(get::Get),
+    /// Print all documents as JSON lines.
+    Scroll(scroll::Scroll),
+    /// Print how many documents there are.
+    Count(inventory::CountOptions),
+    /// Print the fields that documents have.
+    Fields(inventory::FieldsOptions),
     /// Administer a running searcher.
     Admin(admin::Admin),
     /// Create, list and revoke API keys.
@@ -84,6 +95,9 @@ fn command(arguments: SearcherArguments, follower: Follower) -> anyhow::Result<E
             SearcherCommand::Query(arguments) => arguments.run().await,
             SearcherCommand::Explain(arguments) => arguments.run().await,
             SearcherCommand::Get(arguments) => arguments.run().await,
+            SearcherCommand::Scroll(arguments) => arguments.run().await,
+            SearcherCommand::Count(arguments) => arguments.run().await,
+            SearcherCommand::Fields(arguments) => arguments.run().await,
             SearcherCommand::Admin(arguments) => arguments.run().await,
             SearcherCommand::Keys(arguments) => arguments.run(),
         }

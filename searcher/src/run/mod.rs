@@ -10,7 +10,10 @@
 //! | `embed.rs` | the questions' vectors, and the degraded answer without them |
 //! | `search_parts.rs` | the parts of a batch as jobs |
 //! | `parts.rs` | the order of a search's parts: the filter, then BM25 and the dense part in parallel |
+//! | `reading.rs` | calls that read documents without a question |
 //! | `sample.rs` | stored documents chosen at random |
+//! | `scroll.rs` | stored documents in the order of their keys |
+//! | `inventory.rs` | how many documents there are, and which fields they have |
 //! | `gather.rs` | dense searches of single requests that wait for a thread at the same time, run by one job |
 //! | `rerank.rs` | the best hits in the order of a cross encoder's scores |
 //! | `deeper.rs` | answers that need deeper rankings, or reply memory |
@@ -29,12 +32,15 @@ mod engine;
 mod fetch_in_turn;
 mod gather;
 mod generations;
+mod inventory;
 mod live_recall;
 mod observe;
 mod parts;
+mod reading;
 mod rerank;
 mod resources;
 mod sample;
+mod scroll;
 mod search_parts;
 mod served;
 mod stages;

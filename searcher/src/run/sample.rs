@@ -1,21 +1,16 @@
 //! Stored documents of an index chosen at random.
 
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use dyad_index::search::NodeSet;
-use dyad_index::snapshot::Snapshot;
 use dyad_proto::access::Caller;
 use dyad_proto::v1;
 
 use super::engine::Engine;
-use super::parts::Jobs;
-use super::resources::cancellation::SearchCancellation;
-use super::resources::pool::RequestClass;
+use super::reading::{ReadDocuments, ReadRequest};
 use super::resources::reply_memory::ReplyBudget;
 use super::stages::answer::reply_document;
-use crate::error::{Error, Result};
-use crate::plan::{IndexSize, SearchCost, StoredFields, filter};
+use crate::error::Result;
+use crate::plan::{SearchCost, StoredFields};
 
 impl Engine {
     /// Some documents of an index. The budget is the reply memory that they take.
@@ -25,63 +20,36 @@ impl Engine {
         caller: &Caller,
         time: Option<Duration>,
     ) -> Result<(v1::SampleDocumentsResponse, ReplyBudget)> {
-        let time = self.time(time);
-        let index = self.index(&request.index, caller)?;
-        request.filter = caller.restrict(request.filter);
-        let snapshot = index.snapshot();
-        let size = IndexSize::from_snapshot(&snapshot);
-        let filtering = request
-            .filter
-            .as_ref()
-            .map_or(Duration::ZERO, |asked| size.filter(&filter(asked)));
-        let cost = SearchCost {
-            filter: filtering,
-            ..SearchCost::of_documents(request.count as usize)
+        let asked = ReadRequest {
+            filter: request.filter.take(),
+            index: &request.index,
+            caller,
+            time,
         };
-        let class = RequestClass::from_cost(cost.total(), size);
-        let permit = self.pool.admit(class, cost.total(), time)?;
-        let (cancel, _guard) = SearchCancellation::with_deadline(Instant::now(), time);
-        let mut jobs = Jobs::new(&self.pool, class, cost, permit, Arc::clone(&cancel));
-        jobs.choose_threads(&snapshot);
-        let request = Arc::new(request);
-        let read = |budget: ReplyBudget| {
-            let (snapshot, request, cancel) = (Arc::clone(&snapshot), Arc::clone(&request), Arc::clone(&cancel));
-            jobs.start(move || Ok((sample(&snapshot, &request, &budget, &cancel)?, budget)))
-        };
-        match read(self.memory.budget()).await {
-            Err(Error::FullReplies { .. }) => read(self.memory.reserve(&cancel).await?).await,
-            read => read,
-        }
+        let call = self.read_call(asked, |_, _| SearchCost::of_documents(request.count as usize))?;
+        call.reply(move |documents, budget| sample(documents, &request, budget))
+            .await
     }
 }
 
-/// Reads stored documents chosen at random, of those that the request's filter allows.
+/// Reads stored documents chosen at random, of those that are allowed.
 fn sample(
-    snapshot: &Snapshot,
+    documents: &ReadDocuments,
     request: &v1::SampleDocumentsRequest,
     budget: &ReplyBudget,
-    cancel: &SearchCancellation,
 ) -> Result<v1::SampleDocumentsResponse> {
-    let allowed = match &request.filter {
-        Some(asked) => {
-            let allowed = snapshot.allowed(&filter(asked), cancel)?;
-            Some(allowed.ok_or_else(|| cancel.deadline_error())?)
-        }
-        None => None,
-    };
-    let of = allowed
-        .as_ref()
-        .map_or(snapshot.len(), |allowed| allowed.iter().map(NodeSet::len).sum());
-    let (fields, mut documents) = (StoredFields::named(&request.fields), Vec::new());
+    let allowed = documents.allowed()?;
+    let snapshot = &documents.snapshot;
+    let (fields, mut chosen) = (StoredFields::named(&request.fields), Vec::new());
     for (shard, node) in snapshot.sample(request.count as usize, request.seed, allowed.as_deref())? {
-        cancel.check()?;
+        documents.cancel.check()?;
         let document = fields.select(snapshot.document(shard, node)?);
         budget.take(&document)?;
-        documents.push(reply_document(document));
+        chosen.push(reply_document(document));
     }
     Ok(v1::SampleDocumentsResponse {
-        documents,
-        of: of as u64,
-        generation: snapshot.manifest().generation,
+        documents: chosen,
+        of: documents.count(allowed.as_deref()),
+        generation: documents.generation(),
     })
 }

@@ -103,6 +103,40 @@ impl Searcher for SearchService {
         Ok(reply(sample, budget))
     }
 
+    async fn scroll_documents(
+        &self,
+        request: Request<v1::ScrollDocumentsRequest>,
+    ) -> Result<Response<v1::ScrollDocumentsResponse>, Status> {
+        let (time, caller) = (time(request.metadata()), Caller::of(&request)?);
+        let request = request.into_inner().with_defaults();
+        validate::scroll_documents_request(&request)?;
+        let read = self.engine.scroll(request, &caller, time).await;
+        let (page, budget) = read.map_err(|error| error.told_to(&caller))?;
+        Ok(reply(page, budget))
+    }
+
+    async fn count_documents(
+        &self,
+        request: Request<v1::CountDocumentsRequest>,
+    ) -> Result<Response<v1::CountDocumentsResponse>, Status> {
+        let (time, caller) = (time(request.metadata()), Caller::of(&request)?);
+        let request = request.into_inner();
+        validate::count_documents_request(&request)?;
+        let counted = self.engine.count(request, &caller, time).await;
+        Ok(Response::new(counted.map_err(|error| error.told_to(&caller))?))
+    }
+
+    async fn list_fields(
+        &self,
+        request: Request<v1::ListFieldsRequest>,
+    ) -> Result<Response<v1::ListFieldsResponse>, Status> {
+        let (time, caller) = (time(request.metadata()), Caller::of(&request)?);
+        let request = request.into_inner();
+        validate::fields(&request)?;
+        let listed = self.engine.fields(request, &caller, time).await;
+        Ok(Response::new(listed.map_err(|error| error.told_to(&caller))?))
+    }
+
     async fn explain(&self, request: Request<v1::ExplainRequest>) -> Result<Response<v1::ExplainResponse>, Status> {
         let (time, caller) = (time(request.metadata()), Caller::of(&request)?);
         let mut request = request.into_inner();

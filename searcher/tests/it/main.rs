@@ -42,6 +42,11 @@ mod passage_documents;
 #[path = "../../../proto/tests/it/pki.rs"]
 mod pki;
 mod question_cache;
+mod read_back;
+mod read_back_access;
+mod read_back_commands;
+mod read_back_fields;
+mod read_back_properties;
 mod refusals;
 mod reloads;
 mod rerank;

@@ -120,6 +120,13 @@ async fn a_key_for_a_tenant_sees_no_neighbour_by_any_call() {
                 ..Default::default()
             };
             assert_eq!(client.sample_documents(sample).await.unwrap().of, mine.len() as u64);
+            let page = client.scroll_documents(v1::ScrollDocumentsRequest::default()).await;
+            let page = page.unwrap().documents.into_iter().filter_map(|one| one.document);
+            assert_eq!(page.map(|document| document.key).collect::<BTreeSet<_>>(), mine);
+            let count = client.count_documents(v1::CountDocumentsRequest::default());
+            assert_eq!(count.await.unwrap().documents, mine.len() as u64);
+            let fields = client.list_fields(v1::ListFieldsRequest::default()).await.unwrap();
+            assert!(fields.fields.iter().all(|field| field.documents == mine.len() as u64));
             for key in all_keys() {
                 let search = Some(request(Mode::Bm25, QUERY, 5));
                 let explained = client

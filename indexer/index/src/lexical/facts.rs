@@ -26,6 +26,9 @@ pub(super) const TITLE: &str = "title";
 /// The field that is the document's key: it has an index of its own.
 pub(super) const KEY: &str = "key";
 
+/// The document's text, by which no filter asks.
+const BODY: &str = "text";
+
 /// Types of values, as terms name them.
 pub(super) const FLAG: u8 = b'b';
 /// See [`FLAG`].
@@ -68,8 +71,30 @@ pub(super) fn path(field: &str) -> String {
 
 /// The field that a term is of, as users name it.
 pub(super) fn name(term: &[u8]) -> Option<&str> {
-    let path = std::str::from_utf8(term.split(|byte| *byte == 0).next()?).ok()?;
-    Some(path.strip_prefix(METADATA).unwrap_or(path))
+    Some(name_of_path(
+        std::str::from_utf8(term.split(|byte| *byte == 0).next()?).ok()?,
+    ))
+}
+
+/// A path as users name it: the shortest name that [`path`] makes this one of, and that is no other field's of a
+/// document.
+pub(crate) fn name_of_path(path: &str) -> &str {
+    let is_other = |name: &str| matches!(name, KEY | TITLE | BODY) || name.starts_with(METADATA);
+    path.strip_prefix(METADATA)
+        .filter(|name| !is_other(name))
+        .unwrap_or(path)
+}
+
+/// Path and type of a term.
+pub(super) fn path_and_kind(term: &[u8]) -> Option<(&str, u8)> {
+    let end = term.iter().position(|byte| *byte == 0)?;
+    let (path, rest) = term.split_at_checked(end)?;
+    Some((std::str::from_utf8(path).ok()?, *rest.get(1)?))
+}
+
+/// Whether values have this type, as terms name it.
+pub(super) fn is_type(kind: u8) -> bool {
+    matches!(kind, FLAG | NUMBER | TEXT)
 }
 
 /// What all terms of a field's own values start with.
@@ -213,6 +238,27 @@ mod tests {
         assert_eq!((one.len(), other.len()), (2, 2));
         assert_eq!(one[0], other[0]);
         assert!(one[1] < other[1] && one[1].starts_with(b"metadata.n\0w"));
+    }
+
+    #[test]
+    fn a_name_leads_back_to_its_path() {
+        for (of_path, expected) in [
+            ("title", "title"),
+            ("metadata.year", "year"),
+            ("metadata.author.name", "author.name"),
+            ("metadata.title", "metadata.title"),
+            ("metadata.key", "metadata.key"),
+            ("metadata.text", "metadata.text"),
+            ("metadata.title.main", "title.main"),
+            ("metadata.metadata.x", "metadata.metadata.x"),
+            ("metadata.metadata", "metadata"),
+        ] {
+            let name = name_of_path(of_path);
+            assert_eq!((name, path(name).as_str()), (expected, of_path));
+        }
+        let term = term("metadata.n", &double(2.0));
+        assert_eq!(path_and_kind(&term), Some(("metadata.n", NUMBER)));
+        assert_eq!(path_and_kind(b"no end"), None);
     }
 
     #[test]

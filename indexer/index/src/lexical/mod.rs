@@ -22,6 +22,7 @@
 //! | `facts.rs` | titles and metadata as sortable terms |
 //! | `fields_of.rs` | the values of a metadata object by their paths |
 //! | `exact_number.rs` | numbers as fields have them: doubles, and whole numbers of any size |
+//! | `field_counts.rs` | how many documents have a field |
 //! | `filter.rs` | filters: conditions on fields, and the nodes that match them |
 //! | `column.rs` | which documents have the same value of a field |
 //! | `column_reader.rs` | such columns made of the terms of a text index |
@@ -49,6 +50,7 @@ mod document_bm25;
 mod document_statistics;
 mod exact_number;
 mod facts;
+mod field_counts;
 mod fields_of;
 mod filter;
 mod filter_terms;
@@ -80,7 +82,10 @@ pub use analyzer::terms;
 pub use column::{COLUMN_BYTES, ColumnValue, FieldColumn};
 pub use document_bm25::{DocumentScores, ShardDocumentScores, ShardPassage, WeighedDocuments};
 pub use exact_number::ExactNumber;
+pub(crate) use facts::name_of_path;
 pub use facts::{FieldValue, MAX_TEXT_BYTES};
+pub(crate) use field_counts::CountsByPath;
+pub use field_counts::FieldCounts;
 pub use fields_of::{MetadataFieldName, MetadataFields};
 pub use filter::DocumentFilter;
 pub(crate) use joint_values::{JointValues, WholeValue};

@@ -220,19 +220,35 @@ impl DenseShard {
 
     /// The node with a key. An error where the keys are damaged, so that it is unknown whether the key exists.
     pub fn find(&self, key: &str) -> Result<Option<u32>> {
-        self.keys().find(key).map_err(|fault| {
-            self.note_damage(fault.clone());
-            fault_of(self.path(), fault)
-        })
+        self.keys().find(key).map_err(|fault| self.damaged(fault))
+    }
+
+    /// The nodes whose keys are greater than this one, in the order of their keys. An error where the keys are damaged.
+    pub(crate) fn after(&self, key: &str) -> Result<&[u32]> {
+        self.keys().after(key).map_err(|fault| self.damaged(fault))
+    }
+
+    /// The error of damage that was found, which is recorded.
+    pub(crate) fn damaged(&self, fault: FormatFault) -> Error {
+        self.note_damage(fault.clone());
+        fault_of(self.path(), fault)
+    }
+
+    /// The vector of a node, as its values are stored. An error where it is damaged.
+    pub fn vector(&self, node: u32) -> Result<Vec<f32>> {
+        let mut row = Vec::new();
+        self.rows().decode(node, &mut row);
+        if row.is_empty() || row.iter().any(|value| !value.is_finite()) {
+            let expected = "finite values for each node";
+            return Err(self.damaged(FormatFault::new("VECTORS", expected, format!("others for node {node}"))));
+        }
+        Ok(row)
     }
 
     /// Nodes whose keys are this one, `#` and a number in decimal, and that number. An error where keys are damaged.
     pub fn numbered(&self, document: &str) -> Result<Vec<(u32, u64)>> {
         let prefix = format!("{document}#");
-        let nodes = self.keys().prefixed(&prefix).map_err(|fault| {
-            self.note_damage(fault.clone());
-            fault_of(self.path(), fault)
-        })?;
+        let nodes = self.keys().prefixed(&prefix).map_err(|fault| self.damaged(fault))?;
         let number = |node: &u32| {
             let digits = self.keys().key(*node).strip_prefix(&prefix)?;
             let plain =

@@ -8,10 +8,14 @@
 //! | `documents.rs` | which passages are of one document |
 //! | `shared_documents.rs` | what of that generations with the same shards share |
 //! | `sample.rs` | documents chosen at random |
+//! | `key_order.rs` | documents in the order of their keys |
+//! | `fields.rs` | the fields that documents have |
 
 mod columns;
 mod dense_search;
 mod documents;
+mod fields;
+mod key_order;
 mod sample;
 mod shard;
 mod shared_documents;
@@ -34,6 +38,8 @@ use crate::search::{Completeness, NodeSet, Scored, SearchHits};
 use dyad_files::Cancel;
 
 pub use columns::SnapshotColumns;
+pub use fields::FieldListing;
+pub use key_order::{KeyPage, KeyedDocument};
 pub use shard::{DenseParams, SearchMode, Shard};
 
 /// One generation. Immutable: readers share it and drop it when they are done. As long as it is open, `dyad-indexer gc`

@@ -62,6 +62,17 @@ class Server(grpc.GenericRpcHandler):
                     documents=[{"key": request.index}], of=request.count, generation=request.seed
                 ),
             ),
+            "ScrollDocuments": (searcher_pb2.ScrollDocumentsRequest, self.page),
+            "CountDocuments": (
+                searcher_pb2.CountDocumentsRequest,
+                lambda request: searcher_pb2.CountDocumentsResponse(documents=3 if request.HasField("filter") else 7),
+            ),
+            "ListFields": (
+                searcher_pb2.ListFieldsRequest,
+                lambda request: searcher_pb2.ListFieldsResponse(
+                    fields=[{"name": request.index, "documents": 7, "types": {"texts": 6, "flags": 2}}], documents=9, generation=4
+                ),
+            ),
             "Explain": (searcher_pb2.ExplainRequest, lambda request: searcher_pb2.ExplainResponse(allowed=True)),
             "ListIndexes": (admin_pb2.ListIndexesRequest, lambda request: self.listed),
             "Status": (
@@ -95,6 +106,17 @@ class Server(grpc.GenericRpcHandler):
         hit.group.value.number = 3
         hit.group.hits.add(rank=2, key="other")
         return searcher_pb2.SearchResponse(hits=[hit], mode=request.mode, generation=3, index=request.index)
+
+    def page(self, request):
+        """Of the documents a to e."""
+        keys = [key for key in "abcde" if key > request.after_key]
+        page, more = keys[: request.page_size], keys[request.page_size :]
+        documents = [{"document": {"key": key, "text": key * 2, "metadata_json": '{"n": 1}'}} for key in page]
+        if request.with_vectors:
+            for document in documents:
+                document["vector"] = {"values": [0.5, -1], "precision": "VECTOR_PRECISION_F16"}
+        last = page[-1] if page else request.after_key
+        return searcher_pb2.ScrollDocumentsResponse(documents=documents, next_after_key=last, has_more=bool(more))
 
     def batch(self, request):
         return searcher_pb2.SearchBatchResponse(responses=[self.search(one) for one in request.requests])
@@ -161,6 +183,31 @@ class Calls(unittest.TestCase):
             self.assertEqual((list(server.requests[-1].fields), server.requests[-1].filter.equals.value.text), (["title"], "en"))
             with self.assertRaisesRegex(TypeError, "`filter`: expected a Filter"):
                 searcher.sample(5, filter="en")
+
+    def test_a_scroll_reads_pages_as_they_are_needed_and_what_there_is_is_counted(self):
+        with serving() as (server, target), dyad.Searcher(target, index="wiki") as searcher:
+            for page_size in range(1, 7):
+                self.assertEqual([one.key for one in searcher.scroll(page_size=page_size)], list("abcde"))
+            server.requests.clear()
+            documents = searcher.scroll(page_size=2, after="a", fields=["text"], filter=dyad.field("n") == 1, with_vectors=True, index="news")
+            self.assertEqual(server.requests, [])
+            first = next(documents)
+            self.assertEqual((first, list(first.vector)), (dyad.Document("b", "bb", metadata={"n": 1}), [0.5, -1.0]))
+            [sent] = server.requests
+            self.assertEqual((sent.page_size, sent.after_key, list(sent.fields), sent.with_vectors, sent.index), (2, "a", ["text"], True, "news"))
+            self.assertEqual(sent.filter.equals.value.number, 1)
+            self.assertEqual([one.key for one in documents], ["c", "d", "e"])
+            self.assertEqual([request.after_key for request in server.requests], ["a", "c"])
+            server.refusals = [(grpc.StatusCode.INVALID_ARGUMENT, ())]
+            documents = searcher.scroll(after="c")
+            with self.assertRaises(dyad.InvalidArgument):
+                next(documents)
+            with self.assertRaisesRegex(TypeError, "`filter`: expected a Filter"):
+                searcher.scroll(filter="en")
+            self.assertEqual((searcher.count(), searcher.count(dyad.keys(["a"]))), (7, 3))
+            listed = dyad.Fields((dyad.FieldInfo("wiki", 7, {"texts": 6, "flags": 2}),), False, 9, 4)
+            self.assertEqual(searcher.fields(), listed)
+            self.assertEqual(searcher.fields(index="news").fields[0].name, "news")
 
     def test_a_call_names_its_index_or_the_client_s(self):
         with serving() as (server, target), dyad.Searcher(target, index="wiki") as searcher:
@@ -391,6 +438,8 @@ class Async(unittest.TestCase):
                 self.assertEqual((await searcher.status(index="wiki")).index, "wiki")
                 self.assertEqual((await searcher.search("a", index="wiki")).index, "wiki")
                 self.assertEqual((await searcher.indexes(), (await searcher.documents(["k"])).documents), ([], ()))
+                self.assertEqual([one.key async for one in searcher.scroll(page_size=2, after="b")], ["c", "d", "e"])
+                self.assertEqual((await searcher.count(), (await searcher.fields(index="f")).fields[0].name), (7, "f"))
                 read = itertools.count()
 
                 async def endless():
@@ -500,6 +549,15 @@ class RealSearcher(unittest.TestCase):
             self.assertEqual(([one.key for one in found.documents], found.missing), ([key], ("none of them",)))
             sample = searcher.sample(3, filter=~dyad.keys([key]))
             self.assertEqual((len(sample.documents), sample.of), (3, status.documents - 1))
+            keys = [one.key for one in searcher.scroll(page_size=7, fields=["title"])]
+            self.assertEqual((keys, len(set(keys))), (sorted(keys, key=str.encode), status.documents))
+            self.assertEqual((searcher.count(), searcher.count(~dyad.keys([key]))), (status.documents, status.documents - 1))
+            [same] = searcher.scroll(filter=dyad.keys([key]), with_vectors=True)
+            self.assertEqual((same, len(same.vector)), (found.documents[0], status.dim))
+            listed = searcher.fields()
+            self.assertEqual(listed.documents, status.documents)
+            for one in listed.fields:
+                self.assertLessEqual(one.documents, searcher.count(dyad.field(one.name).exists()))
             self.assertFalse(searcher.explain(key, "q", filter=~dyad.keys([key])).allowed)
             only = searcher.search("what is a comet", filter=dyad.keys([key]), k=5)
             self.assertEqual([hit.key for hit in only.hits], [key])

@@ -46,6 +46,8 @@ const BIT_NS: u64 = 2;
 /// A document that a condition on many values reads: each may have a value of its own.
 const CONDITION_NS: u64 = 400;
 
+/// Fields of an ordinary document.
+const ORDINARY_FIELDS: u64 = 8;
 /// Words of an ordinary question.
 const ORDINARY_WORDS: u64 = 8;
 /// Hits of an ordinary answer.
@@ -149,6 +151,23 @@ impl IndexSize {
         SearchCost {
             text: nanos(self.bm25(ORDINARY_WORDS)),
             dense: nanos(self.scan()),
+            ..SearchCost::default()
+        }
+    }
+
+    /// A page of documents in the order of their keys. Where there is a filter, all others may have to be passed over.
+    pub fn page(self, documents: usize, is_filtered: bool) -> SearchCost {
+        let passed_over = if is_filtered { self.documents * BIT_NS } else { 0 };
+        SearchCost {
+            answer: nanos(documents as u64 * DOCUMENT_NS + passed_over),
+            ..SearchCost::default()
+        }
+    }
+
+    /// A list of the fields that documents have.
+    pub fn fields(self) -> SearchCost {
+        SearchCost {
+            answer: nanos(self.documents * ORDINARY_FIELDS * CONDITION_NS),
             ..SearchCost::default()
         }
     }

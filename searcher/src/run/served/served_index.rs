@@ -10,6 +10,7 @@ use dyad_proto::validate;
 use rayon::prelude::*;
 use tokio::sync::Mutex;
 
+use super::listed_fields::ListedFields;
 use super::open_files;
 use crate::error::{Error, Result};
 use crate::memory::{IndexMemory, ProcessMemory};
@@ -49,6 +50,7 @@ pub struct ServedIndex {
     /// The text of `CURRENT` that the served generation was opened by, read before it: where `CURRENT` has another one
     /// now, another generation may be wanted, also one of the same number.
     pub(in crate::run) pointer: ArcSwap<String>,
+    pub(in crate::run) fields: ListedFields,
 }
 
 impl ServedIndex {
@@ -67,6 +69,7 @@ impl ServedIndex {
             path: path.clone(),
             served,
             pointer,
+            fields: ListedFields::default(),
         })
     }
 

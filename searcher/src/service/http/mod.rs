@@ -5,6 +5,9 @@
 //! POST /v1/search/batch         SearchBatchRequest to SearchBatchResponse
 //! POST /v1/documents            GetDocumentsRequest to GetDocumentsResponse
 //! POST /v1/documents/sample     SampleDocumentsRequest to SampleDocumentsResponse
+//! POST /v1/scroll               ScrollDocumentsRequest to ScrollDocumentsResponse
+//! POST /v1/count                CountDocumentsRequest to CountDocumentsResponse
+//! GET  /v1/fields?index=NAME    ListFieldsResponse
 //! POST /v1/explain              ExplainRequest to ExplainResponse
 //! GET  /v1/indexes              ListIndexesResponse
 //! GET  /v1/status?index=NAME    StatusResponse
@@ -135,6 +138,9 @@ pub fn router(engine: Arc<Engine>, config: RouterConfig) -> Result<Router, Error
         .route("/v1/search/batch", post(search_batch))
         .route("/v1/documents", post(documents))
         .route("/v1/documents/sample", post(sample))
+        .route("/v1/scroll", post(scroll))
+        .route("/v1/count", post(count))
+        .route("/v1/fields", get(fields))
         .route("/v1/explain", post(explain))
         .route("/v1/indexes", get(indexes))
         .route("/v1/status", get(status))
@@ -193,6 +199,37 @@ async fn sample(State(app): State<Arc<SearcherApp>>, request: Request) -> Result
         .await
 }
 
+async fn scroll(State(app): State<Arc<SearcherApp>>, request: Request) -> Result<Response, HttpRefusal> {
+    let service = app.service.clone();
+    app.calls
+        .call(request, SEARCH, |request| async move {
+            service.scroll_documents(request).await
+        })
+        .await
+}
+
+async fn count(State(app): State<Arc<SearcherApp>>, request: Request) -> Result<Response, HttpRefusal> {
+    let service = app.service.clone();
+    app.calls
+        .call(request, SEARCH, |request| async move {
+            service.count_documents(request).await
+        })
+        .await
+}
+
+async fn fields(
+    State(app): State<Arc<SearcherApp>>,
+    Extension(caller): Extension<Caller>,
+    uri: Uri,
+) -> Result<Response, HttpRefusal> {
+    let _under_way = app.calls.under_way()?;
+    let index = named_index(uri.query().unwrap_or_default())?;
+    let mut request = tonic::Request::new(v1::ListFieldsRequest { index });
+    request.extensions_mut().insert(caller);
+    let fields = app.service.list_fields(request).await?;
+    app.calls.written(fields.into_inner()).await
+}
+
 async fn explain(State(app): State<Arc<SearcherApp>>, request: Request) -> Result<Response, HttpRefusal> {
     let most = SEARCH;
     let service = app.service.clone();
@@ -242,8 +279,8 @@ async fn document(State(app): State<Arc<SearcherApp>>) -> Response {
 }
 
 async fn no_route(uri: Uri) -> HttpRefusal {
-    let routes = "POST /v1/search, /v1/search/batch, /v1/documents, /v1/documents/sample and /v1/explain, GET /, /v1/indexes, \
-                  /v1/status, /v1/openapi.json, /livez, /readyz and /metrics";
+    let routes = "POST /v1/search, /v1/search/batch, /v1/documents, /v1/documents/sample, /v1/scroll, /v1/count and /v1/explain, \
+                  GET /, /v1/fields, /v1/indexes, /v1/status, /v1/openapi.json, /livez, /readyz and /metrics";
     json_api::no_route(&uri, routes)
 }
 

@@ -11,9 +11,15 @@ pub(super) const SEARCHER: OpenApi = OpenApi {
         searcher("/v1/search/batch", "SearchBatch"),
         searcher("/v1/documents", "GetDocuments"),
         searcher("/v1/documents/sample", "SampleDocuments"),
+        searcher("/v1/scroll", "ScrollDocuments"),
+        searcher("/v1/count", "CountDocuments"),
         searcher("/v1/explain", "Explain"),
     ],
     served: &[
+        ServedMessage {
+            route: searcher("/v1/fields", "ListFields"),
+            is_of_one_index: true,
+        },
         ServedMessage {
             route: admin("/v1/indexes", "ListIndexes"),
             is_of_one_index: false,

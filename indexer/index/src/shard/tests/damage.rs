@@ -155,10 +155,14 @@ fn damage_behind_right_checksums_panics_nothing() {
                     continue;
                 };
                 search_all(&shard);
+                let is_finite = |vector: Vec<f32>| vector.iter().all(|value| value.is_finite());
+                assert!((0..=N).all(|node| shard.vector(node).ok().is_none_or(is_finite)));
                 shard.graph().counts();
                 let keys = shard.keys();
                 for key in (0..=N).map(|node| keys.key(node)) {
                     assert!(keys.find(key).ok().flatten().is_none_or(|node| keys.key(node) == key));
+                    let next = keys.after(key).ok().and_then(<[u32]>::first);
+                    assert!(next.is_none_or(|node| keys.key(*node) > key));
                 }
                 if shard.verify(&Never).problems.is_empty() {
                     let whole = |found: &SearchHits<Scored>| {

@@ -13,9 +13,10 @@ import grpc.aio
 
 from . import calls
 from .connection import TlsConfig, connection
+from .document import Document
 from .errors import DyadError, closed, ended_early, from_status
 from .filters import Filter
-from .replies import Documents, Explanation, IndexInfo, Sample, SearchResponse, Status
+from .replies import Documents, Explanation, Fields, IndexInfo, Sample, SearchResponse, Status
 from .request import Arguments, Request, request_of
 from .retry import Deadline, RetryPolicy, checked_timeout
 
@@ -128,6 +129,38 @@ class AsyncSearcher:
     ) -> Sample:
         """Stored documents chosen at random; the same for the same seed, generation and filter."""
         return await self._call(calls.SAMPLE, calls.sample(count, seed, fields, filter, index or self._index), timeout)
+
+    def scroll(
+        self,
+        *,
+        page_size: int = 100,
+        after: str = "",
+        fields: Iterable[str] = (),
+        filter: Filter | None = None,
+        with_vectors: bool = False,
+        index: str = "",
+        timeout: float | None = None,
+    ) -> AsyncGenerator[Document, None]:
+        """All documents, or those that match, in the order of their keys: pages are read as they are needed, each within `timeout`. One that
+        is there all along comes exactly once, whatever changes meanwhile. `after`: the key to go on after."""
+        message = calls.scroll(page_size, after, fields, filter, with_vectors, index or self._index)
+        return self._pages(message, timeout)
+
+    async def _pages(self, message: Any, timeout: float | None) -> AsyncGenerator[Document, None]:
+        has_more = True
+        while has_more:
+            page = await self._call(calls.SCROLL, message, timeout)
+            for document in page.documents:
+                yield document
+            message.after_key, has_more = page.next_after_key, page.has_more
+
+    async def count(self, filter: Filter | None = None, *, index: str = "", timeout: float | None = None) -> int:
+        """How many documents there are, or match."""
+        return await self._call(calls.COUNT, calls.count(filter, index or self._index), timeout)
+
+    async def fields(self, *, index: str = "", timeout: float | None = None) -> Fields:
+        """The fields that documents have, as filters name them, and how many documents have each."""
+        return await self._call(calls.FIELDS, calls.fields(index or self._index), timeout)
 
     async def explain(
         self, key: str, query: str | Request = "", *, timeout: float | None = None, **arguments: Unpack[Arguments]

@@ -42,6 +42,11 @@ SEARCH_STREAM: Call[replies.SearchResponse] = Call(
 )
 DOCUMENTS = Call("/dyad.v1.Searcher/GetDocuments", searcher_pb2.GetDocumentsResponse.FromString, replies.documents)
 SAMPLE = Call("/dyad.v1.Searcher/SampleDocuments", searcher_pb2.SampleDocumentsResponse.FromString, replies.sample)
+SCROLL = Call("/dyad.v1.Searcher/ScrollDocuments", searcher_pb2.ScrollDocumentsResponse.FromString, replies.page)
+COUNT: Call[int] = Call(
+    "/dyad.v1.Searcher/CountDocuments", searcher_pb2.CountDocumentsResponse.FromString, lambda reply: int(reply.documents)
+)
+FIELDS = Call("/dyad.v1.Searcher/ListFields", searcher_pb2.ListFieldsResponse.FromString, replies.fields)
 EXPLAIN = Call("/dyad.v1.Searcher/Explain", searcher_pb2.ExplainResponse.FromString, replies.explanation)
 INDEXES = Call("/dyad.v1.Admin/ListIndexes", admin_pb2.ListIndexesResponse.FromString, replies.indexes)
 STATUS = Call("/dyad.v1.Admin/Status", admin_pb2.StatusResponse.FromString, replies.status)
@@ -76,6 +81,31 @@ def sample(
     if filter is not None:
         message.filter.CopyFrom(checked(filter).message)
     return message
+
+
+def scroll(
+    page_size: int, after: str, fields: Iterable[str], filter: Filter | None, with_vectors: bool, index: str
+) -> searcher_pb2.ScrollDocumentsRequest:
+    """The message of ScrollDocuments, for the first page."""
+    message = searcher_pb2.ScrollDocumentsRequest(
+        page_size=page_size, after_key=after, fields=texts("fields", fields), with_vectors=with_vectors, index=index
+    )
+    if filter is not None:
+        message.filter.CopyFrom(checked(filter).message)
+    return message
+
+
+def count(filter: Filter | None, index: str) -> searcher_pb2.CountDocumentsRequest:
+    """The message of CountDocuments."""
+    message = searcher_pb2.CountDocumentsRequest(index=index)
+    if filter is not None:
+        message.filter.CopyFrom(checked(filter).message)
+    return message
+
+
+def fields(index: str) -> searcher_pb2.ListFieldsRequest:
+    """The message of ListFields."""
+    return searcher_pb2.ListFieldsRequest(index=index)
 
 
 def explain(key: str, request: Request, index: str) -> searcher_pb2.ExplainRequest:

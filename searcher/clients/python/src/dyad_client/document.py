@@ -19,7 +19,7 @@ class Document:
     title: str
     #: One JSON object.
     metadata: dict[str, Any]
-    #: Only where the client has made it itself, in changes; never in replies.
+    #: In changes only where the client has made it itself; in replies only in those of `scroll(with_vectors=True)`.
     vector: Vector | None = dataclasses.field(repr=False, compare=False)
 
     def __init__(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import array
 import dataclasses
 import json
 from typing import Any
@@ -101,6 +102,41 @@ class Sample:
     documents: tuple[Document, ...]
     #: Documents that they were chosen from.
     of: int
+    generation: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Page:
+    """Documents that follow each other in the order of their keys."""
+
+    documents: tuple[Document, ...]
+    #: Where the next page begins.
+    next_after_key: str
+    has_more: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class FieldInfo:
+    """A field that documents have."""
+
+    #: As filters name it.
+    name: str
+    #: Documents with a value that is not None.
+    documents: int
+    #: Of these, those that have `texts`, `numbers` or `flags`; without the types that none has.
+    types: dict[str, int]
+
+
+@dataclasses.dataclass(frozen=True)
+class Fields:
+    """The fields that documents of an index have."""
+
+    #: By their names in the metadata, and then `title`.
+    fields: tuple[FieldInfo, ...]
+    #: Whether there are more than the server lists.
+    has_more: bool
+    #: Documents that were looked at.
+    documents: int
     generation: int
 
 
@@ -251,6 +287,24 @@ def documents(message: searcher_pb2.GetDocumentsResponse) -> Documents:
 def sample(message: searcher_pb2.SampleDocumentsResponse) -> Sample:
     """The reply of SampleDocuments."""
     return Sample(tuple(map(document, message.documents)), message.of, message.generation)
+
+
+def page(message: searcher_pb2.ScrollDocumentsResponse) -> Page:
+    """The reply of ScrollDocuments."""
+    return Page(tuple(map(_scrolled, message.documents)), message.next_after_key, message.has_more)
+
+
+def _scrolled(message: searcher_pb2.ScrolledDocument) -> Document:
+    read = document(message.document)
+    if not message.HasField("vector"):
+        return read
+    return Document(read.key, read.text, read.title, read.metadata, array.array("f", message.vector.values))
+
+
+def fields(message: searcher_pb2.ListFieldsResponse) -> Fields:
+    """The reply of ListFields."""
+    listed = (FieldInfo(one.name, one.documents, {kind.name: count for kind, count in one.types.ListFields()}) for one in message.fields)
+    return Fields(tuple(listed), message.has_more, message.documents, message.generation)
 
 
 def explanation(message: searcher_pb2.ExplainResponse) -> Explanation:

@@ -11,9 +11,10 @@ import grpc
 from . import calls
 from .client import Client
 from .connection import TlsConfig
+from .document import Document
 from .errors import closed, ended_early
 from .filters import Filter
-from .replies import Documents, Explanation, IndexInfo, Sample, SearchResponse, Status
+from .replies import Documents, Explanation, Fields, IndexInfo, Sample, SearchResponse, Status
 from .request import Arguments, Request, request_of
 from .retry import RetryPolicy, checked_timeout
 
@@ -113,6 +114,37 @@ class Searcher(Client):
     ) -> Sample:
         """Stored documents chosen at random; the same for the same seed, generation and filter."""
         return self._call(calls.SAMPLE, calls.sample(count, seed, fields, filter, index or self._index), timeout)
+
+    def scroll(
+        self,
+        *,
+        page_size: int = 100,
+        after: str = "",
+        fields: Iterable[str] = (),
+        filter: Filter | None = None,
+        with_vectors: bool = False,
+        index: str = "",
+        timeout: float | None = None,
+    ) -> Generator[Document, None, None]:
+        """All documents, or those that match, in the order of their keys: pages are read as they are needed, each within `timeout`. One that
+        is there all along comes exactly once, whatever changes meanwhile. `after`: the key to go on after."""
+        message = calls.scroll(page_size, after, fields, filter, with_vectors, index or self._index)
+        return self._pages(message, timeout)
+
+    def _pages(self, message: Any, timeout: float | None) -> Generator[Document, None, None]:
+        has_more = True
+        while has_more:
+            page = self._call(calls.SCROLL, message, timeout)
+            yield from page.documents
+            message.after_key, has_more = page.next_after_key, page.has_more
+
+    def count(self, filter: Filter | None = None, *, index: str = "", timeout: float | None = None) -> int:
+        """How many documents there are, or match."""
+        return self._call(calls.COUNT, calls.count(filter, index or self._index), timeout)
+
+    def fields(self, *, index: str = "", timeout: float | None = None) -> Fields:
+        """The fields that documents have, as filters name them, and how many documents have each."""
+        return self._call(calls.FIELDS, calls.fields(index or self._index), timeout)
 
     def explain(
         self, key: str, query: str | Request = "", *, timeout: float | None = None, **arguments: Unpack[Arguments]
