@@ -54,6 +54,7 @@ impl v1::encoder_server::Encoder for Lengths {
                 name: "lengths".into(),
                 ..Default::default()
             }),
+            ..Default::default()
         }))
     }
 

@@ -37,6 +37,7 @@ use crate::mirrors::Mirrors;
 use crate::plan::{IndexSize, SearchCost, SearchPlan};
 use crate::question::{ModelTower, QuestionCache, QuestionTower, QuestionTowers};
 use crate::reranker::Reranker;
+use crate::slow_log::SlowLog;
 
 /// Answers questions. Shared by all requests, of all indexes: so are threads, towers, caches and limits.
 #[derive(Debug)]
@@ -57,6 +58,7 @@ pub struct Engine {
     recall: Option<LiveRecall>,
     pub(super) gather: Arc<Gather>,
     pub(super) gather_single_shard: Arc<Gather>,
+    pub(super) slow: SlowLog,
     /// Milliseconds.
     default_time: AtomicU64,
 }
@@ -114,6 +116,7 @@ impl Engine {
             metrics,
             gather: Arc::default(),
             gather_single_shard: Arc::default(),
+            slow: SlowLog::default(),
             default_time: AtomicU64::new(config.default_time.as_millis() as u64),
         })
     }

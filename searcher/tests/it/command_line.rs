@@ -230,7 +230,12 @@ async fn wrong_use_is_exit_code_2_and_failure_is_1() {
         .output()
         .unwrap();
     assert!(String::from_utf8_lossy(&output.stderr).contains(tls));
-    assert_eq!(run_beside(&["--version"]).await.0, Some(0));
+    let (code, printed, _) = run_beside(&["--version"]).await;
+    let released = concat!("dyad-searcher ", env!("CARGO_PKG_VERSION"), " (");
+    assert!(
+        code == Some(0) && printed.starts_with(released) && printed.ends_with(")\n"),
+        "{printed}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
