@@ -92,7 +92,8 @@ enum EncoderCommand {
     Reqa(reqa::ReqaOptions),
 }
 
-/// Runs the command line of this process, which was built of the commit `revision`. 0: done; 1: failed; 2: used wrongly; 130: interrupted.
+/// Runs the command line of this process, which was built of the commit `revision`. 0: done; 1: failed; 2: used
+/// wrongly; 130: interrupted.
 pub fn main(revision: &'static str) -> ExitCode {
     // Before a configuration is read, which may come from a pipe.
     crate::environment::begin_again();

@@ -21,8 +21,9 @@ pub const INTERRUPTED: u8 = 130;
 #[error("{0}")]
 pub struct UsageError(pub String);
 
-/// Runs the command line of this process, of which `revision` is the commit: parses it, starts the logs, runs `command`. An error is printed to
-/// standard error with its causes; `code` returns its exit code. A closed pipe, as in `COMMAND | head`, is success.
+/// Runs the command line of this process, of which `revision` is the commit: parses it, starts the logs, runs
+/// `command`. An error is printed to standard error with its causes; `code` returns its exit code. A closed pipe, as
+/// in `COMMAND | head`, is success.
 pub fn run<A: Parser>(
     revision: &'static str,
     command: impl FnOnce(A) -> anyhow::Result<ExitCode>,

@@ -1,5 +1,5 @@
-//! The commit of a checkout, read from git's files: there may be no program `git`, and one refuses the folder of another
-//! user.
+//! The commit of a checkout, read from git's files: there may be no program `git`, and one refuses the folder of
+//! another user.
 
 use std::path::{Path, PathBuf};
 
@@ -28,8 +28,8 @@ impl Checkout {
             Some(name) => folders.commit_of(name),
             None => Some(text.trim().to_owned()),
         };
-        // A new commit of a branch leaves HEAD as it is. Where the branch is packed, its file is made by the next commit,
-        // and a file that is not there cannot be watched; but the log of HEAD gets a line.
+        // A new commit of a branch leaves HEAD as it is. Where the branch is packed, its file is made by the next
+        // commit, and a file that is not there cannot be watched; but the log of HEAD gets a line.
         let mut candidates = vec![head, folders.own.join("logs/HEAD"), folders.shared.join("packed-refs")];
         candidates.extend(reference.map(|name| folders.shared.join(name)));
         Self {

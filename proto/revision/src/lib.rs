@@ -1,8 +1,8 @@
 //! [`revision`]: the commit that a program is built of.
 //!
 //! It is a macro, and not a build script, for what a commit costs a developer. A build script belongs to a package: its
-//! new output compiles the package's library, and all that depends on it, again. The macro is called by the `main.rs` of
-//! the four programs alone, which then depend on git's files: a commit compiles and links these again (that of the
+//! new output compiles the package's library, and all that depends on it, again. The macro is called by the `main.rs`
+//! of the four programs alone, which then depend on git's files: a commit compiles and links these again (that of the
 //! indexer with its command line), and no library and no test.
 //!
 //! | file | contents |
@@ -24,12 +24,12 @@ const DIGITS: usize = 12;
 const UNKNOWN: &str = "unknown";
 
 /// The revision as text: `DYAD_REVISION` of the environment of the build where it is set, otherwise the commit of the
-/// checkout, as 12 digits, otherwise `unknown`. Whether files differ from the commit is not told: to know it, every build
-/// would have to look at every file.
+/// checkout, as 12 digits, otherwise `unknown`. Whether files differ from the commit is not told: to know it, every
+/// build would have to look at every file.
 #[proc_macro]
 pub fn revision(_: TokenStream) -> TokenStream {
-    // Every program's folder lies in the root of the workspace. Other parents are not asked: a repository that holds a copy
-    // of the sources has commits of its own.
+    // Every program's folder lies in the root of the workspace. Other parents are not asked: a repository that holds a
+    // copy of the sources has commits of its own.
     let checkout = env::var_os("CARGO_MANIFEST_DIR")
         .and_then(|program| Some(Checkout::of(Path::new(&program).parent()?)))
         .unwrap_or_default();

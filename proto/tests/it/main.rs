@@ -3,6 +3,7 @@
 
 mod bounds;
 mod drain;
+mod golden_wire;
 mod handshake;
 mod http;
 mod keys;

@@ -63,7 +63,8 @@ enum SearcherCommand {
     Keys(keys::KeysOptions),
 }
 
-/// Runs the command line of this process, which was built of the commit `revision`. Exit code 0: success; 1: failure; 2: usage error.
+/// Runs the command line of this process, which was built of the commit `revision`. Exit code 0: success; 1: failure;
+/// 2: usage error.
 pub fn main(revision: &'static str) -> ExitCode {
     // Before a configuration is read, which may come from a pipe.
     #[cfg(feature = "torch")]

@@ -1,5 +1,5 @@
-//! A line in the log for each call that took longer than `--slow-ms`: what was asked for and where the time went, never a
-//! text of the question or of a document.
+//! A line in the log for each call that took longer than `--slow-ms`: what was asked for and where the time went,
+//! never a text of the question or of a document.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

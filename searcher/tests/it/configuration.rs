@@ -146,7 +146,7 @@ async fn slow_requests_have_a_line_without_their_text() {
     let tower = encoder("f00d").await;
     let write = |slow: &str| {
         let text = format!(
-            "index = [\"main={}\"]\nquestion-tower = [{:?}]\nlisten = \"127.0.0.1:0\"\nhttp = \"127.0.0.1:0\"\nlog = \"info\"\n{slow}",
+            "index = [\"main={}\"]\nquestion-tower = [{:?}]\nlisten = \"127.0.0.1:0\"\nhttp = \"127.0.0.1:0\"\ncors-origin = [\"*\"]\nlog = \"info\"\n{slow}",
             index.display(),
             tower.url
         );
@@ -157,6 +157,7 @@ async fn slow_requests_have_a_line_without_their_text() {
     write("slow-ms = 0\n");
     let server = Server::start(&config);
     let mut client = SearcherClient::connect(server.url.clone()).await.unwrap();
+    server.logged("`--cors-origin *` without API keys");
 
     let mut asked = tonic::Request::new(request(v1::Mode::Hybrid, "number 37", 3));
     asked.metadata_mut().insert("x-request-id", "mine-1".parse().unwrap());
