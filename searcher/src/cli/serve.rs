@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use clap::Args;
 use dyad_command::{Follower, UsageError};
-use dyad_index::manifest;
 use dyad_proto::access::{Role, ServedIndexes};
 use dyad_proto::service::{self, CorsOrigin, HttpConfig, MAX_REQUESTS_BYTES, Security, SecurityOptions, ServerConfig};
 use dyad_proto::v1;
@@ -127,12 +126,6 @@ impl Serve {
         let shutdown = dyad_command::shutdown_signal().inspect(move |()| told.store(true, Ordering::Relaxed));
         let shutdown = shutdown.boxed().shared();
         let follower = follower.listen();
-        // Before models are loaded, which takes seconds. What is mirrored is not there yet.
-        if mirrored.is_empty() && self.generation.is_none() {
-            for index in &indexes {
-                manifest::current(&index.path)?;
-            }
-        }
         let (towers, reranker) = (self.tower.open().await?, self.tower.open_reranker().await?);
         let mirrors = if mirrored.is_empty() {
             None
@@ -241,6 +234,9 @@ impl Serve {
     /// What is to be served.
     fn choose(&self) -> anyhow::Result<ServedChoice> {
         let chosen = self.indexes.choose()?;
+        if self.generation.is_none() {
+            chosen.check()?;
+        }
         let refused = match (self.generation, chosen.paths.len(), chosen.mirrored.is_empty()) {
             (None, _, _) | (_, 1, true) => return Ok(chosen),
             (Some(_), _, false) => "expected an index in a directory, got one in an object store".to_owned(),
