@@ -14,15 +14,16 @@ ALLOWED = {
     "dyad-command": {"dyad-files"},
     "dyad-files": set(),
     "dyad-proto": set(),
+    "dyad-revision": set(),
     "dyad-corpus": {"dyad-files"},
     "dyad-index": {"dyad-files"},
     "dyad-store": {"dyad-files", "dyad-index"},
-    "dyad-encoder": {"dyad-command", "dyad-corpus", "dyad-files", "dyad-proto"},
-    "dyad-indexer": {"dyad-command", "dyad-corpus", "dyad-files", "dyad-index", "dyad-proto", "dyad-store"},
-    "dyad-searcher": {"dyad-command", "dyad-corpus", "dyad-files", "dyad-index", "dyad-proto", "dyad-store"},
+    "dyad-encoder": {"dyad-command", "dyad-corpus", "dyad-files", "dyad-proto", "dyad-revision"},
+    "dyad-indexer": {"dyad-command", "dyad-corpus", "dyad-files", "dyad-index", "dyad-proto", "dyad-revision", "dyad-store"},
+    "dyad-searcher": {"dyad-command", "dyad-corpus", "dyad-files", "dyad-index", "dyad-proto", "dyad-revision", "dyad-store"},
     "dyad-bench": {
         *("dyad-command", "dyad-corpus", "dyad-encoder", "dyad-files", "dyad-index", "dyad-indexer", "dyad-proto"),
-        "dyad-searcher",
+        *("dyad-revision", "dyad-searcher"),
     },
 }
 # As an optional dependency, so that the crate also builds without it.

@@ -7,7 +7,8 @@
 #                                        HTTP=127.0.0.1:7780 set its addresses
 #   MODEL=NAME deploy/quickstart.sh      another model of the hub, or a directory that holds one
 #
-# Also: PROFILE (default release), SPLIT (default test), SHARDS (default 2). Work files are in .quickstart/.
+# Also: PROFILE (default release), SPLIT (default test), SHARDS (default 2). Work files are in .quickstart/, where `corpus`, `embeddings` and
+# `index` are links to those of the last run: the commands of the READMEs go on with them.
 set -euo pipefail
 
 # Both are relative to the caller's directory.
@@ -75,6 +76,12 @@ step 'embed the corpus' "$binaries/dyad-encoder" embed --model "$model" --tower 
 rm -rf "$work/index"
 step 'build the index' "$binaries/dyad-indexer" build --corpus "$data" --index "$work/index" --embeddings "$work/embeddings" --shards "$shards"
 step 'what is in it' "$binaries/dyad-indexer" inspect --index "$work/index"
+
+# link NAME TARGET: the same name after every run, whatever its corpus and model were.
+link() { ln -sfnT "$(realpath -m --relative-to=.quickstart "$2")" ".quickstart/$1"; }
+link corpus "$data"
+link embeddings "$work/embeddings"
+link index "$work/index"
 
 # wait_until DEADLINE_S COMMAND...: retries every 0.1 s; fails at the deadline.
 wait_until() {
@@ -185,5 +192,6 @@ fi
 
 step 'stop the server' stop_server
 printf '\nall of it in %s\n' "$(seconds_since "$started")"
+printf 'to go on: %s/dyad-searcher serve --index .quickstart/index --question-tower %s, and the other commands of README.md\n' "$binaries" "$model"
 printf 'to search in a browser: SERVE=1 HTTP=127.0.0.1:7780 deploy/quickstart.sh, then open http://127.0.0.1:7780/\n'
 printf 'quickstart: ok\n'

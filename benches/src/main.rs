@@ -6,5 +6,5 @@
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> std::process::ExitCode {
-    dyad_bench::cli::main()
+    dyad_bench::cli::main(dyad_revision::revision!())
 }

@@ -102,6 +102,10 @@ class QuickstartTest(unittest.TestCase):
         self.assertIn(f"--index {work}/index --embeddings {work}/embeddings --shards 2", build)
         self.assertIn(f"--index {work}/index --question-tower .models/all-MiniLM-L6-v2 --listen 127.0.0.1:0", serve)
         self.assertIn(r"--server http://127.0.0.1:4321 --mode compare --k 5 -- what\ is\ number\ 2\?", query)
+        # What the READMEs go on with.
+        left = {name: os.path.realpath(self.root / ".quickstart" / name) for name in ("corpus", "embeddings", "index")}
+        expected = {"corpus": self.data, "embeddings": self.root / work / "embeddings", "index": self.root / work / "index"}
+        self.assertEqual(left, {name: str(path) for name, path in expected.items()})
         self.assertIn(f"--data {self.data} --split test --modes dense\\,bm25\\,hybrid --run-dir {work}/runs", quality)
 
     def test_a_second_run_reuses_embeddings_and_another_corpus_does_not(self):

@@ -1,21 +1,18 @@
 """Runs the commands that the READMEs show: readme.py BINARIES MODEL, in the root.
 
-Each command of ours in their `sh` blocks runs with the binaries of a build, in a scratch folder that holds the corpus of the
-quick start. Servers get a free port and end with the folder. `openssl` runs where it is there, and else what needs its certificate cannot. What `learn` prints has to bear out that hybrid loses nothing to
+Each command of ours in their `sh` blocks runs with the binaries of a build, in a scratch folder that holds what the quick start leaves, one README after
+another, as a reader goes on. Servers get a free port and end with the folder. `openssl` runs where it is there, and else what needs its certificate cannot. What `learn` prints has to bear out that hybrid loses nothing to
 its better half. `curl` runs as it is, and `grpcurl` by a script in its place, which needs DYAD_PYTHON, as the tests of the Python client do, which run against the searcher
 of the first README. The Python blocks that use the client run with the first searcher that watches its index, while the server of
 changes of the README before runs. The shell's lines of a bulk job, in deploy/README.md, are run as they are, where jq is there. What fetches or builds
 (`deploy/*.sh`, `cargo`) is run by CI itself; other programs are left out, and named.
 """
 
-import gzip
-import json
 import os
 import pathlib
 import re
 import shlex
 import shutil
-import struct
 import subprocess
 import sys
 import tempfile
@@ -31,21 +28,15 @@ GRPC = {"127.0.0.1:7700": "dyad-searcher", "127.0.0.1:7701": "dyad-encoder", "12
 HTTP = {"127.0.0.1:7780": "dyad-searcher", "127.0.0.1:7712": "dyad-indexer"}
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 STANDS_FOR = {
-    "BEIR_DIR": "quickstart",
-    "dev": "test",
-    "deploy/quickstart/queries.jsonl": "quickstart/queries.jsonl",
-    "deploy/quickstart/qrels/test.tsv": "quickstart/qrels/test.tsv",
     ".models/reranker": str(ROOT / "encoder/tests/golden/tiny/cross-classic"),
 } | {address: "127.0.0.1:0" for address in (*GRPC, *HTTP)}
 ENCODER = "http://127.0.0.1:7701"
-# Documents of ours as a folder of notes: the names of folders before a `-`.
-NOTES = ("README.md", "CHANGELOG.md", "indexer-README.md", "searcher-README.md", "deploy/README.md")
-# Small files that the reader has.
-FILES = {
-    "new.jsonl": {"_id": "n1", "text": "A comet is a body of ice and dust."},
-    "changed.jsonl": {"_id": "p002", "text": "Venus turns slowly, and backwards."},
-    "metadata.jsonl": {"_id": "p001", "metadata": {"seen": True}},
-}
+MODEL = ".models/all-MiniLM-L6-v2"
+# What the quick start does, and what it leaves besides.
+QUICKSTART = (
+    ["dyad-encoder", "embed", "--model", MODEL, "--tower", "answer", "--corpus", ".quickstart/corpus", "--out", ".quickstart/embeddings"],
+    ["dyad-indexer", "build", "--corpus", ".quickstart/corpus", "--index", ".quickstart/index", "--embeddings", ".quickstart/embeddings", "--shards", "2"],
+)
 
 
 def commands(text):
@@ -154,7 +145,7 @@ def run_bulk_job(root, binaries, folder, environment, encoder):
         return 0
     blocks = re.findall(r"^```sh\n(.*?)^```", (root / "deploy/README.md").read_text(), re.MULTILINE | re.DOTALL)
     (lines,) = (block for block in blocks if "xargs" in block)
-    script = lines.replace("s3://BUCKET/corpus/*.jsonl", "quickstart/corpus.jsonl").replace(ENCODER, encoder)
+    script = lines.replace("s3://BUCKET/corpus/*.jsonl", ".quickstart/corpus/corpus.jsonl").replace(ENCODER, encoder)
     script = script.replace("s3://BUCKET/", f"file://{folder}/bulk/")
     paths = environment | {"PATH": f"{binaries}:{environment['PATH']}"}
     done = subprocess.run(
@@ -186,31 +177,27 @@ def of_others(root, words, servers):
     return None
 
 
+def leave_quickstart(root, binaries, model, folder):
+    """Model, corpus, embeddings and index, where the quick start leaves them."""
+    for name, target in {MODEL: model, ".quickstart/corpus": root / "deploy/quickstart", "deploy": root / "deploy"}.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).symlink_to(target)
+    for program, *arguments in QUICKSTART:
+        subprocess.run([binaries / program, *arguments], cwd=folder, check=True, timeout=COMMAND_S, capture_output=True)
+
+
 def run_all(root, binaries, model, folder):
     """All commands of all documents, in their order; gives how many ran."""
-    (folder / ".models").mkdir()
-    (folder / ".models/minilm").symlink_to(model)
-    (folder / "quickstart").symlink_to(root / "deploy/quickstart")
-    # Somebody's notes.
-    (folder / "notes/deploy").mkdir(parents=True)
-    for name in NOTES:
-        (folder / "notes" / name).write_bytes((root / name.replace("-", "/")).read_bytes())
-    with gzip.open(folder / "corpus.jsonl.gz", "wb") as packed:
-        packed.write((root / "deploy/quickstart/corpus.jsonl").read_bytes())
-    for name, record in FILES.items():
-        (folder / name).write_text(json.dumps(record) + "\n")
-    (folder / "keys.txt").write_text("p003\n")
-    (folder / "ids.txt").write_text("a\nb\n")
-    header = "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 2), }".ljust(117) + "\n"
-    array = b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + struct.pack("<4f", 1, 0, 3, 4)
-    for name in ("vectors.npy", "questions.npy"):
-        (folder / name).write_bytes(array)
+    leave_quickstart(root, binaries, model, folder)
     environment, servers, count = os.environ | {"RUST_LOG": "warn", "TMPDIR": str(folder)}, Servers(), 0
     is_first_watching = True
     try:
         for document in READMES:
             for words in commands((root / document).read_text()):
                 if RUN_BY_CI.match(" ".join(words)):
+                    continue
+                if words[0] == "echo" and words[-2] == ">":
+                    (folder / words[-1]).write_text(" ".join(words[1:-2]) + "\n")
                     continue
                 program = PROGRAM.match(words[0])
                 if program:

@@ -128,10 +128,10 @@ impl Compute {
             })
         };
         if self.dtype == Dtype::Int8 {
-            return refuse("int8 runs on the CPU. Use `--dtype bf16` here, or `--device cpu`".into());
+            return refuse("int8 runs on the CPU. Use `--dtype bf16` here, or `--device cpu` (`device = \"cpu\"` in the TOML of a training)".into());
         }
         if !tch::utils::has_cuda() {
-            return refuse("this libtorch was built without CUDA, or its CUDA libraries are not installed. Fetch them with `deploy/libtorch.sh --cuda`, or use `--device cpu`".into());
+            return refuse("this libtorch was built without CUDA, or its CUDA libraries are not installed. Fetch them with `deploy/libtorch.sh --cuda`, or use `--device cpu` (`device = \"cpu\"` in the TOML of a training)".into());
         }
         let present = tch::Cuda::device_count();
         if i64::try_from(number).map_or(true, |number| number >= present) {

@@ -307,6 +307,14 @@ pub enum Error {
         /// What is in it.
         found: &'static str,
     },
+    /// A directory in that of an index.
+    #[error("`{}` is inside the index `{}`. Name a directory beside it with `--index`", dir.display(), outer.display())]
+    InsideIndex {
+        /// The directory.
+        dir: PathBuf,
+        /// The index.
+        outer: PathBuf,
+    },
     /// Passages that cannot be read in their documents.
     #[error(transparent)]
     Context(#[from] crate::context_error::ContextError),

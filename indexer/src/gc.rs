@@ -99,13 +99,14 @@ pub(crate) fn remove_generations(
     let mut collected = CollectedGenerations::default();
     fail_point!("generations-remove");
     let lock = WriteLock::acquire(index)?;
-    let current = manifest::current(index)?;
-    let mut manifests = vec![current.clone()];
-    let others = manifest::generations(index)?
-        .into_iter()
-        .filter(|generation| *generation != current.generation);
+    let current = manifest::current(index)?.generation;
+    // Of a dry run, where another one would have been published first, it may be named too.
+    let stays = |generation: u64| !unneeded.contains(&generation) || (generation == current && !dry_run);
+    let mut manifests = Vec::new();
     // What stays is read before anything goes.
-    let (going, staying): (Vec<u64>, Vec<u64>) = others.partition(|generation| unneeded.contains(generation));
+    let (staying, going): (Vec<u64>, Vec<u64>) = manifest::generations(index)?
+        .into_iter()
+        .partition(|generation| stays(*generation));
     for generation in staying {
         manifests.push(manifest::load(index, generation).map_err(unreadable)?);
     }

@@ -64,7 +64,7 @@ function about(status) {
       model("Model of the index", status.index_model),
       model("Question tower", status.question_model, status.index_model?.fingerprint),
       status.reranker && model("Cross encoder", status.reranker),
-      ["Searcher", `version ${status.version}`],
+      ["Searcher", `version ${status.version}, revision ${status.revision}`],
     ]),
   );
 }

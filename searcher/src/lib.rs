@@ -13,6 +13,7 @@
 //! | [`plan`] | a request as pure data: stages and depths |
 //! | [`reranker`] | the cross encoder that scores the best hits again |
 //! | [`fusion`] | two rankings into one, and how to learn that |
+//! | `slow_log` | how many slow requests have a line in the log |
 //! | [`run`] | execution of plans: bounded thread pools, deadlines, degraded answers |
 //! | `short_forms` | short forms of requests in JSON |
 //! | [`service`] | gRPC: thin conversions around [`run::Engine`] |
@@ -52,6 +53,7 @@ pub mod reranker;
 pub mod run;
 pub mod service;
 mod short_forms;
+mod slow_log;
 
 pub use error::{Error, Result};
 pub use run::Engine;

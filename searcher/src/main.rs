@@ -6,5 +6,5 @@
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> std::process::ExitCode {
-    dyad_searcher::cli::main()
+    dyad_searcher::cli::main(dyad_revision::revision!())
 }

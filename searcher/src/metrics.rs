@@ -161,10 +161,14 @@ impl SearcherMetrics {
     }
 
     fn register(&self, registry: &mut Registry) {
+        let build = [
+            ("version", env!("CARGO_PKG_VERSION")),
+            ("revision", dyad_command::revision()),
+        ];
         registry.register(
             "build",
-            "The release",
-            Info::new(vec![("version", env!("CARGO_PKG_VERSION"))]),
+            "The release, and the commit that it was built of",
+            Info::new(build.to_vec()),
         );
         registry.register(
             "requests",

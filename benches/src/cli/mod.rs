@@ -83,9 +83,11 @@ enum BenchCommand {
     },
 }
 
-/// Runs the command line of this process. 0: done; 1: failed; 2: used wrongly; 130: interrupted.
-pub fn main() -> ExitCode {
+/// Runs the command line of this process, which was built of the commit `revision`. 0: done; 1: failed; 2: used
+/// wrongly; 130: interrupted.
+pub fn main(revision: &'static str) -> ExitCode {
     dyad_command::run(
+        revision,
         |arguments: BenchArguments| arguments.run().map(|()| ExitCode::SUCCESS),
         exit_code,
     )

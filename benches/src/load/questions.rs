@@ -110,7 +110,7 @@ impl LoadRequests {
             request.vector = self.vector(question).to_vec();
             request.fingerprint.clone_from(&self.fingerprint);
         }
-        let is_dense = matches!(request.mode(), v1::Mode::Dense | v1::Mode::Unspecified);
+        let is_dense = request.mode() == v1::Mode::Dense;
         if !(takes_vector && is_dense && request.snippet_bytes == 0) {
             request.query = self
                 .questions

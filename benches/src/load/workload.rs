@@ -184,7 +184,9 @@ impl RequestKind {
             .ok_or_else(|| wrong(&"no descriptor"))?;
         let search = serde_json::Value::Object(self.search.clone());
         let message = DynamicMessage::deserialize(descriptor, search).map_err(|error| wrong(&error))?;
-        self.request = message.transcode_to().map_err(|error| wrong(&error))?;
+        let request: v1::SearchRequest = message.transcode_to().map_err(|error| wrong(&error))?;
+        // As a server would: what is left out is a hybrid search for ten hits.
+        self.request = request.with_defaults();
         if self.request.mode() == v1::Mode::Compare {
             return Err(wrong(&"expected a mode with one ranking, got MODE_COMPARE"));
         }

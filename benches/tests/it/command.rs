@@ -28,6 +28,13 @@ async fn refusal(arguments: &[&str]) -> (i32, String) {
 }
 
 #[tokio::test]
+async fn the_version_has_a_revision() {
+    let printed = String::from_utf8(run(&["--version"]).await.stdout).unwrap();
+    let released = concat!("dyad-bench ", env!("CARGO_PKG_VERSION"), " (");
+    assert!(printed.starts_with(released) && printed.ends_with(")\n"), "{printed}");
+}
+
+#[tokio::test]
 async fn quality_prints_a_table_and_writes_runs_and_json() {
     let folder = tempdir().unwrap();
     write_folder(folder.path());

@@ -92,11 +92,13 @@ enum EncoderCommand {
     Reqa(reqa::ReqaOptions),
 }
 
-/// Runs the command line of this process. 0: done; 1: failed; 2: used wrongly; 130: interrupted.
-pub fn main() -> ExitCode {
+/// Runs the command line of this process, which was built of the commit `revision`. 0: done; 1: failed; 2: used
+/// wrongly; 130: interrupted.
+pub fn main(revision: &'static str) -> ExitCode {
     // Before a configuration is read, which may come from a pipe.
     crate::environment::begin_again();
     dyad_command::run_server(
+        revision,
         |cli: Cli, follower| cli.run(follower).map(|()| ExitCode::SUCCESS),
         exit_code,
     )

@@ -9,6 +9,14 @@ pub enum DataError {
     /// A source of examples cannot be read.
     #[error(transparent)]
     Source(#[from] dyad_corpus::Error),
+    /// A source of examples that a setting names cannot be read.
+    #[error("`{key}`: {source}")]
+    Setting {
+        /// Its key in the TOML file.
+        key: &'static str,
+        /// Why not.
+        source: Box<dyad_corpus::Error>,
+    },
     /// A text cannot be tokenized or embedded.
     #[error(transparent)]
     Model(#[from] Error),

@@ -32,6 +32,8 @@ pub(crate) use make::{check_whole, is_sealed};
 pub use make::{
     create, create_cross_encoder, create_from_scratch, create_over, create_with, export, export_with, own_projection,
 };
+#[cfg(feature = "train")]
+pub(crate) use open::RUN_RECORD;
 pub use open::{Model, ModelInfo, ModelKind};
 #[cfg(feature = "train")]
 pub(crate) use tensors::{to_checkpoint, to_torch};

@@ -349,10 +349,39 @@ fn check_dtype(layout: &Layout, dtype: Dtype) -> Result<(), Error> {
     }
 }
 
+/// The record of a training run, beside the models that it has made.
+pub(crate) const RUN_RECORD: &str = "run.json";
+
+/// The folder's name; of a model that a training has made, with that of its run: `best` and `final` are in every run.
 fn name_of(directory: &Path) -> String {
     let absolute = fs_err::canonicalize(directory).unwrap_or_else(|_| directory.to_owned());
-    absolute.file_name().map_or_else(
-        || directory.display().to_string(),
-        |name| name.to_string_lossy().into_owned(),
-    )
+    let name_of = |path: &Path| Some(path.file_name()?.to_string_lossy().into_owned());
+    let Some(name) = name_of(&absolute) else {
+        return directory.display().to_string();
+    };
+    let run = absolute.parent().filter(|run| run.join(RUN_RECORD).is_file());
+    match run.and_then(name_of) {
+        Some(run) => format!("{run}-{name}"),
+        None => name,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_model_of_a_run_is_named_by_the_run_too() {
+        let folder = tempfile::tempdir().unwrap();
+        let of = |name: &str| {
+            fs_err::create_dir_all(folder.path().join(name)).unwrap();
+            name_of(&folder.path().join(name))
+        };
+        assert_eq!(of("spl/best"), "best");
+        fs_err::write(folder.path().join("spl").join(RUN_RECORD), "{}").unwrap();
+        assert_eq!(
+            [of("spl/best"), of("spl/final"), of("minilm")],
+            ["spl-best", "spl-final", "minilm"]
+        );
+    }
 }

@@ -96,6 +96,15 @@ impl EncoderMetrics {
 
     fn register(&self) {
         let registry = &mut *self.registry.lock().unwrap_or_else(PoisonError::into_inner);
+        let build = [
+            ("version", env!("CARGO_PKG_VERSION")),
+            ("revision", dyad_command::revision()),
+        ];
+        registry.register(
+            "build",
+            "The release, and the commit that it was built of",
+            Info::new(build.to_vec()),
+        );
         registry.register(
             "requests",
             "Requests answered, by route and status",

@@ -44,6 +44,8 @@ impl v1::encoder_server::Encoder for EncoderService {
     async fn info(&self, _: Request<v1::InfoRequest>) -> Result<Response<v1::InfoResponse>, Status> {
         Ok(Response::new(v1::InfoResponse {
             model: Some(model_info(self.handle.info())),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            revision: dyad_command::revision().to_owned(),
         }))
     }
 

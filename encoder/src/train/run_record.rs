@@ -13,10 +13,11 @@ use serde::{Deserialize, Serialize};
 use super::TrainError;
 use super::config::{RunProgress, first_difference};
 use super::state::TrainingState;
+use crate::model::RUN_RECORD;
 
 /// The form that this release writes and reads.
 const FORMAT: u32 = 1;
-const FILE: &str = "run.json";
+const FILE: &str = RUN_RECORD;
 
 /// The initial settings and model of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

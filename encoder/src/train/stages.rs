@@ -138,7 +138,12 @@ fn open_readers(data: &DataConfig, mined: Option<&Path>) -> Result<Vec<ExampleRe
     }
     data.paths
         .iter()
-        .map(|path| Ok(ExampleReader::open(path, &options)?))
+        .map(|path| {
+            ExampleReader::open(path, &options).map_err(|source| DataError::Setting {
+                key: "data.paths",
+                source: Box::new(source),
+            })
+        })
         .collect()
 }
 

@@ -118,6 +118,12 @@ pub enum Error {
         /// What is in it.
         found: String,
     },
+    /// A pattern that finds nothing.
+    #[error("no file matches `{pattern}`")]
+    NoMatch {
+        /// The pattern that was given.
+        pattern: String,
+    },
     /// The path does not exist.
     #[error("no file or directory `{}`", path.display())]
     NotFound {

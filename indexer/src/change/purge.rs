@@ -165,7 +165,9 @@ fn purge_once(
         outcome.documents_after -= live;
     }
     let current = manifest::current(index)?.generation;
-    let affected = holding(index, keys, |generation| generation != current)?;
+    // A dry run publishes nothing: the generation that would no longer be the current one would be removed too.
+    let is_replaced = dry_run && !groups.is_empty();
+    let affected = holding(index, keys, |generation| generation != current || is_replaced)?;
     let collected = remove_when_unread(config, &affected, control)?;
     let published = outcome.manifest.iter().cloned().collect();
     Ok(Purged {

@@ -5,6 +5,9 @@ use std::sync::{Mutex, PoisonError};
 use dyad_command::ProgressBar;
 use dyad_indexer::control::{JobProgress, Unit};
 
+/// Seconds from which on the time of a stage is told.
+const TOLD_S: f64 = 1.0;
+
 /// Draws or logs the current stage.
 #[derive(Default)]
 pub(super) struct ProgressReporter(Mutex<Option<ProgressStage>>);
@@ -65,7 +68,12 @@ impl JobProgress for ProgressReporter {
         if let Some(ProgressStage { name, bar, .. }) = self.with(Option::take) {
             let seconds = bar.elapsed().as_secs_f64();
             drop(bar);
-            tracing::info!("{name}: {seconds:.1} s");
+            // Changes of a few documents have many stages, which say nothing.
+            if seconds >= TOLD_S {
+                tracing::info!("{name}: {seconds:.1} s");
+            } else {
+                tracing::debug!("{name}: {seconds:.3} s");
+            }
         }
     }
 

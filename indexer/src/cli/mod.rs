@@ -113,8 +113,8 @@ enum IndexerCommand {
     Rollback(rollback::RollbackArguments),
 }
 
-pub(crate) fn run() -> ExitCode {
-    dyad_command::run_server(command, exit_code)
+pub(crate) fn run(revision: &'static str) -> ExitCode {
+    dyad_command::run_server(revision, command, exit_code)
 }
 
 fn command(arguments: IndexerArguments, follower: Follower) -> anyhow::Result<ExitCode> {

@@ -1,12 +1,12 @@
 //! The steps of a build in order: inputs, plan, one pass over the corpus, the shards one by one, publish.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use dyad_files::create_dir_synced;
 use dyad_files::space::{FreeSpace, check_space};
 use dyad_index::TextLanguage;
 use dyad_index::format::RowType;
-use dyad_index::manifest::{self, Change, Manifest};
+use dyad_index::manifest::{self, Change, Manifest, POINTER, SHARDS_DIR};
 use dyad_index::{Certificate, Metric};
 
 use super::pass::PassResult;
@@ -104,6 +104,7 @@ pub fn build_index(
             found: EMBEDDINGS_RECORD,
         });
     }
+    refuse_inside_index(&config.index)?;
     let mut corpus = config.corpus.open(false)?;
     let model = source.model().clone();
     if !config.new_model {
@@ -281,4 +282,17 @@ fn counted(corpus: &Corpus, control: JobControl<'_>) -> Result<(u64, u64), Error
     }
     control.progress.finish();
     Ok((documents, bytes))
+}
+
+/// An index is not built inside another one, whose jobs remove what they do not know.
+fn refuse_inside_index(index: &Path) -> Result<(), Error> {
+    let absolute = std::path::absolute(index)?;
+    let is_index = |folder: &&Path| folder.join(POINTER).is_file() && folder.join(SHARDS_DIR).is_dir();
+    match absolute.ancestors().skip(1).find(is_index) {
+        Some(outer) => Err(Error::InsideIndex {
+            dir: index.to_owned(),
+            outer: outer.to_owned(),
+        }),
+        None => Ok(()),
+    }
 }

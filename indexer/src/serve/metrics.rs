@@ -12,6 +12,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 
 use crate::change::select_mergeable;
@@ -91,6 +92,15 @@ impl IndexerMetrics {
 
     fn register(&self) {
         let registry = &mut *self.registry.lock().unwrap_or_else(PoisonError::into_inner);
+        let build = [
+            ("version", env!("CARGO_PKG_VERSION")),
+            ("revision", dyad_command::revision()),
+        ];
+        registry.register(
+            "build",
+            "The release, and the commit that it was built of",
+            Info::new(build.to_vec()),
+        );
         registry.register("calls", "Calls answered, by method and status", self.calls.clone());
         let help = "From the whole of a call's documents or keys to its reply";
         registry.register_with_unit("call", help, Unit::Seconds, self.call_time.clone());

@@ -30,6 +30,13 @@ pub(crate) fn text(bytes: &[u8]) -> String {
 }
 
 #[test]
+fn the_version_has_a_revision() {
+    let printed = text(&dyad_indexer().arg("--version").output().unwrap().stdout);
+    let released = concat!("dyad-indexer ", env!("CARGO_PKG_VERSION"), " (");
+    assert!(printed.starts_with(released) && printed.ends_with(")\n"), "{printed}");
+}
+
+#[test]
 fn build_inspect_verify() {
     let fixture = Fixture::new(70);
     let built = build(&fixture, &["--shards", "2", "--threads", "2"]);

@@ -58,7 +58,10 @@ impl Encoder for Fake {
             two_towers: Some(true),
             ..Default::default()
         };
-        Ok(Response::new(v1::InfoResponse { model: Some(model) }))
+        Ok(Response::new(v1::InfoResponse {
+            model: Some(model),
+            ..Default::default()
+        }))
     }
 
     async fn encode(&self, request: Request<v1::EncodeRequest>) -> Result<Response<v1::EncodeResponse>, Status> {

@@ -4,11 +4,13 @@ use std::time::Duration;
 
 use dyad_index::verify::verify_current;
 use dyad_index::{Snapshot, manifest};
+use dyad_indexer::Error;
 use dyad_indexer::change::{merge, purge};
 use dyad_indexer::control::JobControl;
 use dyad_indexer::gc::gc;
-use dyad_indexer::job::build_index;
+use dyad_indexer::job::{BuildConfig, build_index};
 use dyad_indexer::rollback::roll_back;
+use dyad_indexer::source::FileSource;
 
 use crate::fixture::{Fixture, Recorder, document};
 use crate::hash_source::HashSource;
@@ -98,6 +100,35 @@ fn a_damaged_manifest_of_another_generation_hides_nothing_of_the_current_one() {
         keys(&index),
         expected((0..20).filter(|number| ![1, 2].contains(number)))
     );
+}
+
+#[test]
+fn a_dry_run_of_a_purge_after_a_rollback_tells_what_goes() {
+    let fixture = Fixture::new(20);
+    fixture.build().unwrap();
+    fixture.delete(&[key(1)]).unwrap();
+    roll_back(&fixture.index(), Some(1), false).unwrap();
+    let mut config = fixture.purge_config();
+    config.rewrite.dry_run = true;
+    let told = purge(&config, &[key(1)], JobControl::silent()).unwrap().collected;
+    config.rewrite.dry_run = false;
+    let done = purge(&config, &[key(1)], JobControl::silent()).unwrap().collected;
+    assert_eq!((&told.removed, &done.removed), (&vec![1, 2], &vec![1, 2]));
+    assert_eq!(done.kept, [3]);
+}
+
+#[test]
+fn an_index_is_not_built_inside_another_one() {
+    let fixture = Fixture::new(20);
+    fixture.build().unwrap();
+    let mut source = FileSource::open(&fixture.path("embeddings")).unwrap();
+    let config = BuildConfig {
+        index: fixture.index().join("a/b"),
+        ..fixture.config()
+    };
+    let refused = build_index(&config, &mut source, JobControl::silent()).unwrap_err();
+    assert!(matches!(refused, Error::InsideIndex { .. }), "{refused}");
+    assert!(!fixture.index().join("a").exists());
 }
 
 #[test]

@@ -16,7 +16,7 @@ use dyad_indexer::inspect::inspect;
 
 use crate::fixture::{Fixture, document, documents, row_of};
 
-fn golden(name: &str) -> PathBuf {
+pub(crate) fn golden(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
 }
 
@@ -44,7 +44,7 @@ fn write_the_golden_index() {
     copy(&fixture.index(), &golden("manifest-2"));
 }
 
-fn copy(from: &Path, to: &Path) {
+pub(crate) fn copy(from: &Path, to: &Path) {
     fs_err::create_dir_all(to).unwrap();
     for entry in fs_err::read_dir(from).unwrap() {
         let entry = entry.unwrap();

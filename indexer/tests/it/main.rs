@@ -23,6 +23,7 @@ mod filters;
 mod fixture;
 mod generations;
 mod golden;
+mod golden_release;
 mod hash_source;
 mod kept;
 mod kept_shards;

@@ -175,6 +175,12 @@ fn documents_are_upserted_and_deleted_as_json() {
             .is_some()
     );
     let metrics = serving.get("/metrics").body;
+    let build = concat!(
+        "dyad_indexer_build_info{version=\"",
+        env!("CARGO_PKG_VERSION"),
+        "\",revision=\""
+    );
+    assert!(metrics.lines().any(|line| line.starts_with(build)), "{metrics}");
     for line in [
         "dyad_indexer_calls_total{call=\"Index.Upsert\",status=\"OK\"} 1",
         "dyad_indexer_changes_total 2",

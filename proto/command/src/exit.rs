@@ -4,9 +4,10 @@ use std::fmt::Write as _;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{ArgMatches, Parser};
 
 use crate::logs::{default_filter, end_traces, init_logs};
+use crate::release::released;
 
 /// Exit code of a command that failed.
 pub const FAILURE: u8 = 1;
@@ -20,18 +21,28 @@ pub const INTERRUPTED: u8 = 130;
 #[error("{0}")]
 pub struct UsageError(pub String);
 
-/// Runs the command line of this process: parses it, starts the logs, runs `command`. An error is printed to
-/// standard error with its causes; `code` returns its exit code. A closed pipe, as in `COMMAND | head`, is success.
+/// Runs the command line of this process, of which `revision` is the commit: parses it, starts the logs, runs
+/// `command`. An error is printed to standard error with its causes; `code` returns its exit code. A closed pipe, as
+/// in `COMMAND | head`, is success.
 pub fn run<A: Parser>(
+    revision: &'static str,
     command: impl FnOnce(A) -> anyhow::Result<ExitCode>,
     code: impl FnOnce(&anyhow::Error) -> u8,
 ) -> ExitCode {
-    let arguments = match A::try_parse() {
+    let parsed = released(A::command(), revision)
+        .try_get_matches()
+        .and_then(|mut matches| parsed::<A>(&mut matches));
+    let arguments = match parsed {
         Ok(arguments) => arguments,
         Err(error) => return refused(&error),
     };
     init_logs(default_filter());
     finish(command(arguments), code)
+}
+
+/// The arguments of matches.
+pub(crate) fn parsed<A: Parser>(matches: &mut ArgMatches) -> Result<A, clap::Error> {
+    A::from_arg_matches_mut(matches).map_err(|error| error.format(&mut A::command()))
 }
 
 /// Prints what clap says in place of a command, and returns its exit code.

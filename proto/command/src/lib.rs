@@ -2,6 +2,7 @@
 //!
 //! | file | contents |
 //! |---|---|
+//! | `release.rs` | [`revision`]: the commit that the program was built of |
 //! | `exit.rs` | [`run`]: arguments, errors, exit codes |
 //! | `config/` | [`run_server`]: configuration of a server in layers |
 //! | `logs.rs` | logs to standard error |
@@ -14,6 +15,7 @@ mod config;
 mod exit;
 mod logs;
 mod progress;
+mod release;
 mod signals;
 #[cfg(feature = "otlp")]
 mod traces;
@@ -21,4 +23,5 @@ mod traces;
 pub use config::{Follower, run_server};
 pub use exit::{FAILURE, INTERRUPTED, USAGE, UsageError, chain, run};
 pub use progress::{ProgressBar, time_left};
+pub use release::revision;
 pub use signals::{JobCancellation, cancel_on_signal, shutdown_signal};

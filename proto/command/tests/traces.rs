@@ -48,7 +48,7 @@ fn program() -> ExitCode {
 fn spans_reach_the_collector_before_the_program_ends() {
     if std::env::var_os(EXPORTS).is_some() {
         assert_eq!(
-            dyad_command::run(|_: Arguments| Ok(program()), |_| 1),
+            dyad_command::run("unknown", |_: Arguments| Ok(program()), |_| 1),
             ExitCode::SUCCESS
         );
         return;

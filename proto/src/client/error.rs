@@ -29,7 +29,7 @@ pub enum ClientError {
         reason: String,
     },
     /// No server answers.
-    #[error("no server answers at `{url}` ({attempts} attempts): {reason}. Start it, or check the address")]
+    #[error("no server answers at `{url}` ({attempts} attempts): {reason}. Start it, or check the address{}", ca_hint(.url))]
     Unreachable {
         /// The server.
         url: String,
@@ -39,7 +39,7 @@ pub enum ClientError {
         reason: String,
     },
     /// The connection broke under the call, as where the server was killed: it may have run, or not.
-    #[error("the connection to `{url}` broke: {reason}. Try again once the server is back")]
+    #[error("the connection to `{url}` broke: {reason}. Try again once the server is back; {}", protocol_hint(.url))]
     Broken {
         /// The server.
         url: String,
@@ -86,6 +86,39 @@ pub enum ClientError {
     },
 }
 
+/// What else a server may lack that does not answer.
+fn ca_hint(url: &str) -> &'static str {
+    if url.starts_with("https://") {
+        "; a certificate of an own CA needs `--ca`, and a server without TLS is at http://"
+    } else {
+        ""
+    }
+}
+
+/// What the other end may be that answers, and not as gRPC.
+fn protocol_hint(url: &str) -> &'static str {
+    if url.starts_with("https://") {
+        "if it never answers, the address may be that of HTTP (`--http`), where that of gRPC (`--listen`) is expected"
+    } else {
+        "if it never answers, the address may be that of HTTP (`--http`), where that of gRPC (`--listen`) is expected, or of a \
+         server with TLS, which is at https://"
+    }
+}
+
+/// The message of a status with those of its causes: the transport's own is `transport error`.
+fn with_causes(status: &Status) -> String {
+    let mut text = status.message().to_owned();
+    let mut cause = status.source();
+    while let Some(reason) = cause {
+        let told = reason.to_string();
+        if !text.contains(&told) {
+            text = format!("{text}: {told}");
+        }
+        cause = reason.source();
+    }
+    text
+}
+
 fn hint(code: Code, message: &str) -> String {
     if message.contains("message length too large") {
         return format!(". This client accepts up to {MAX_MESSAGE_BYTES} bytes: request fewer items per call");
@@ -112,14 +145,15 @@ impl ClientError {
             Code::Unavailable if status.source().is_some() => Self::Unreachable {
                 url,
                 attempts,
-                reason: message,
+                reason: with_causes(status),
             },
             Code::DeadlineExceeded => Self::Deadline { url, reason: message },
             Code::Cancelled if message.to_lowercase().contains("timeout") => Self::Deadline { url, reason: message },
             // What the transport reports of a broken connection has several codes.
-            Code::Unknown | Code::Internal | Code::Cancelled if status.source().is_some() => {
-                Self::Broken { url, reason: message }
-            }
+            Code::Unknown | Code::Internal | Code::Cancelled if status.source().is_some() => Self::Broken {
+                url,
+                reason: with_causes(status),
+            },
             code => {
                 let pushback = pushback(status).and_then(|millis| u64::try_from(millis).ok());
                 Self::Refused {
@@ -163,4 +197,34 @@ pub(super) fn fits_in_all(url: &str, parts: impl IntoIterator<Item = usize>, lim
         });
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_connection_that_fails_says_what_the_other_end_may_be() {
+        let mut status = Status::internal("transport error");
+        status.set_source(std::sync::Arc::new(std::io::Error::other(
+            "http2 error: invalid preface",
+        )));
+        let plain = ClientError::from_status("http://a:1", 1, &status).to_string();
+        assert!(
+            plain.contains("transport error: http2 error: invalid preface"),
+            "{plain}"
+        );
+        assert!(
+            plain.contains("that of HTTP (`--http`)") && plain.contains("which is at https://"),
+            "{plain}"
+        );
+        let encrypted = ClientError::from_status("https://a:1", 1, &status).to_string();
+        assert!(!encrypted.contains("which is at https://"), "{encrypted}");
+        let unreachable = ClientError::Unreachable {
+            url: "https://a:1".to_owned(),
+            attempts: 1,
+            reason: "unknown issuer".to_owned(),
+        };
+        assert!(unreachable.to_string().contains("needs `--ca`"), "{unreachable}");
+    }
 }

@@ -85,6 +85,12 @@ impl HttpAccess {
             return None;
         }
         let origins = if self.origins.iter().any(CorsOrigin::is_any) {
+            if !self.has_keys() {
+                tracing::warn!(
+                    "`--cors-origin *` without API keys: any page that somebody opens in a browser who can reach this server can call it. \
+                     Name the origins, or give `--keys`"
+                );
+            }
             AllowOrigin::any()
         } else {
             AllowOrigin::list(self.origins.iter().map(|origin| origin.0.clone()))

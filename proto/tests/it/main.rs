@@ -3,6 +3,7 @@
 
 mod bounds;
 mod drain;
+mod golden_wire;
 mod handshake;
 mod http;
 mod keys;
@@ -54,6 +55,7 @@ impl v1::encoder_server::Encoder for Lengths {
                 name: "lengths".into(),
                 ..Default::default()
             }),
+            ..Default::default()
         }))
     }
 

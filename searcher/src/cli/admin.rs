@@ -194,7 +194,16 @@ fn certificate(measured: &v1::Certificate) -> String {
     )
 }
 
-fn print_status(out: &mut impl std::io::Write, status: &v1::StatusResponse) -> std::io::Result<()> {
+/// The searcher, the index, and the generation.
+fn print_served(out: &mut impl std::io::Write, status: &v1::StatusResponse) -> std::io::Result<()> {
+    // A searcher from before there was a revision sends none.
+    let revision = Some(status.revision.as_str()).filter(|revision| !revision.is_empty());
+    writeln!(
+        out,
+        "searcher        {} ({})",
+        status.version,
+        revision.unwrap_or("unknown")
+    )?;
     writeln!(
         out,
         "index           {}: {} ({} documents)",
@@ -216,7 +225,11 @@ fn print_status(out: &mut impl std::io::Write, status: &v1::StatusResponse) -> s
         "generation      {} {known}, published {}",
         status.generation,
         date(status.created_unix_s)
-    )?;
+    )
+}
+
+fn print_status(out: &mut impl std::io::Write, status: &v1::StatusResponse) -> std::io::Result<()> {
+    print_served(out, status)?;
     let errors = [
         ("directory", &status.index_error),
         ("question tower", &status.question_tower_error),

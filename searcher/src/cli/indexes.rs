@@ -48,6 +48,18 @@ pub(super) struct ServedChoice {
     pub(super) mirrored: Vec<MirroredIndex>,
 }
 
+impl ServedChoice {
+    /// Looks for the indexes, before models are loaded, which takes seconds. What is mirrored may not be there yet.
+    pub(super) fn check(&self) -> Result<(), dyad_index::Error> {
+        if self.mirrored.is_empty() {
+            for index in &self.paths {
+                manifest::current(&index.path)?;
+            }
+        }
+        Ok(())
+    }
+}
+
 impl IndexOptions {
     /// What is to be served.
     pub(super) fn choose(&self) -> anyhow::Result<ServedChoice> {

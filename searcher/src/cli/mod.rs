@@ -74,15 +74,15 @@ enum SearcherCommand {
     Keys(keys::KeysOptions),
 }
 
-/// Runs the command line of this process. Exit code 0: success; 1: failure; 2: usage error.
-pub fn main() -> ExitCode {
+/// Runs the command line of this process, which was built of the commit `revision`. Exit code 0: success; 1: failure;
+/// 2: usage error.
+pub fn main(revision: &'static str) -> ExitCode {
     // Before a configuration is read, which may come from a pipe.
     #[cfg(feature = "torch")]
     dyad_encoder::environment::begin_again();
-    dyad_command::run_server(
-        command,
-        |error| if error.is::<UnknownKernels>() { USAGE } else { FAILURE },
-    )
+    dyad_command::run_server(revision, command, |error| {
+        if error.is::<UnknownKernels>() { USAGE } else { FAILURE }
+    })
 }
 
 fn command(arguments: SearcherArguments, follower: Follower) -> anyhow::Result<ExitCode> {

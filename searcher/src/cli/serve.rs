@@ -98,6 +98,11 @@ pub(super) struct Serve {
     /// Deadline of a request whose client sets none, in milliseconds.
     #[arg(long, default_value_t = 10_000)]
     default_timeout_ms: u64,
+    /// Log a line for each request that takes at least this many milliseconds: method, index, mode, k, id, status, and
+    /// where the time went, never a text. 0: for each; without it for none. At most 20 lines a second; what is left out
+    /// is counted.
+    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(0..=3_600_000))]
+    slow_ms: Option<u64>,
     /// Pause after SIGTERM or SIGINT in which health is `NOT_SERVING` and requests are still accepted, in seconds.
     #[arg(long, default_value_t = 1)]
     lame_duck_s: u64,
@@ -150,9 +155,11 @@ impl Serve {
             http: http_listener,
             admin: admin_listener,
         } = listeners;
+        engine.set_slow_threshold(self.slow_threshold());
         let configured = Arc::clone(&engine);
-        follower.spawn(&["default-timeout-ms"], move |now: &Self| {
+        follower.spawn(&["default-timeout-ms", "slow-ms"], move |now: &Self| {
             configured.set_default_time(now.default_time());
+            configured.set_slow_threshold(now.slow_threshold());
         });
         let (drain, lame_duck) = (Duration::from_secs(self.drain_s), Duration::from_secs(self.lame_duck_s));
         let config = self.server_config(&security, &engine);
@@ -247,6 +254,9 @@ impl Serve {
             ))
             .into());
         }
+        if self.generation.is_none() {
+            chosen.check()?;
+        }
         let refused = match (self.generation, chosen.paths.len(), chosen.mirrored.is_empty()) {
             (None, _, _) | (_, 1, true) => return Ok(chosen),
             (Some(_), _, false) => "expected an index in a directory, got one in an object store".to_owned(),
@@ -269,6 +279,10 @@ impl Serve {
 
     fn default_time(&self) -> Duration {
         Duration::from_millis(self.default_timeout_ms.max(1))
+    }
+
+    fn slow_threshold(&self) -> Option<Duration> {
+        self.slow_ms.map(Duration::from_millis)
     }
 
     /// What the process may use, and has taken once its towers are loaded and its servers full.

@@ -37,6 +37,7 @@ use crate::mirrors::Mirrors;
 use crate::plan::{IndexSize, SearchCost, SearchDefaults, SearchPlan, ServedSearchDefaults};
 use crate::question::{ModelTower, QuestionCache, QuestionTower, QuestionTowers};
 use crate::reranker::Reranker;
+use crate::slow_log::SlowLog;
 
 /// Answers questions. Shared by all requests, of all indexes: so are threads, towers, caches and limits.
 #[derive(Debug)]
@@ -58,6 +59,7 @@ pub struct Engine {
     search_defaults: ServedSearchDefaults,
     pub(super) gather: Arc<Gather>,
     pub(super) gather_single_shard: Arc<Gather>,
+    pub(super) slow: SlowLog,
     /// Milliseconds.
     default_time: AtomicU64,
 }
@@ -116,6 +118,7 @@ impl Engine {
             metrics,
             gather: Arc::default(),
             gather_single_shard: Arc::default(),
+            slow: SlowLog::default(),
             default_time: AtomicU64::new(config.default_time.as_millis() as u64),
         })
     }

@@ -1,6 +1,7 @@
-//! What operators see of an engine: memory, load, caches, readiness.
+//! What operators see of an engine: memory, load, caches, readiness, slow requests.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
@@ -45,6 +46,21 @@ impl Engine {
         }
     }
 
+    /// From now on requests that take this long are logged; without it none is.
+    pub fn set_slow_threshold(&self, threshold: Option<Duration>) {
+        self.slow.set(threshold);
+    }
+
+    /// The time from which on requests are logged, where any is.
+    pub(crate) fn slow_threshold(&self) -> Option<Duration> {
+        self.slow.threshold()
+    }
+
+    /// Whether a slow request gets a line in the log now.
+    pub(crate) fn admits_slow_line(&self, now: Instant) -> bool {
+        self.slow.admits(now)
+    }
+
     /// Whether it can answer, as it was at the last look.
     pub fn readiness(&self) -> Readiness {
         self.readiness.now()
@@ -67,6 +83,7 @@ impl Engine {
         loop {
             tokio::time::sleep(PAUSE).await;
             _ = self.check_readiness().await;
+            self.slow.tell_left_out(Instant::now());
         }
     }
 }

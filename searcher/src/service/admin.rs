@@ -117,6 +117,7 @@ impl Admin for AdminService {
         };
         Ok(Response::new(v1::StatusResponse {
             version: env!("CARGO_PKG_VERSION").to_owned(),
+            revision: dyad_command::revision().to_owned(),
             index: snapshot.index().display().to_string(),
             generation: record.generation,
             created_unix_s: record.created_unix_s,

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `search.rs` | `Searcher` |
 //! | `search_stream.rs` | its stream of searches |
+//! | `slow_call.rs` | slow calls in the log |
 //! | `admin.rs` | `Admin` |
 //! | `convert.rs` | conversion of answers to messages |
 //! | `http/` | the calls of `Searcher` and what is served as JSON over HTTP, and the page at `/` |
@@ -13,6 +14,7 @@ mod convert;
 mod http;
 mod search;
 mod search_stream;
+mod slow_call;
 
 use std::future::Future;
 use std::sync::Arc;

@@ -14,6 +14,7 @@ use tonic::metadata::MetadataMap;
 use tonic::{Request, Response, Status, Streaming};
 
 use super::search_stream::StreamSearch;
+use super::slow_call::SlowCall;
 use crate::run::{Answer, Engine, QueuePolicy, ReplyBudget};
 
 /// The service.
@@ -47,8 +48,11 @@ impl Searcher for SearchService {
         let (time, caller) = (time(request.metadata()), Caller::of(&request)?);
         let request = request.into_inner().with_defaults();
         validate::search_request(&request)?;
+        let slow = SlowCall::of_search(&self.engine, &caller, "Searcher.Search", &request);
         let answered = self.engine.search(request, &caller, time, QueuePolicy::Refused).await;
-        let (answer, budget) = answered.map_err(|error| error.told_to(&caller))?;
+        let answered = answered.map_err(|error| Status::from(error.told_to(&caller)));
+        slow.end_search(&answered);
+        let (answer, budget) = answered?;
         Ok(reply(answer.into_response(), budget))
     }
 
@@ -61,8 +65,12 @@ impl Searcher for SearchService {
         let requests = request.requests.into_iter().map(v1::SearchRequest::with_defaults);
         request.requests = requests.collect();
         validate::search_batch_request(&request)?;
+        let index = request.requests.first().map_or("", |first| &first.index);
+        let slow = SlowCall::of_searches(&self.engine, &caller, "Searcher.SearchBatch", index, &request.requests);
         let answered = self.engine.search_batch(request.requests, &caller, time).await;
-        let (answers, budget) = answered.map_err(|error| error.told_to(&caller))?;
+        let answered = answered.map_err(|error| Status::from(error.told_to(&caller)));
+        slow.end(answered.as_ref().map(|(answers, _)| answers.iter()));
+        let (answers, budget) = answered?;
         let responses = answers.into_iter().map(Answer::into_response).collect();
         Ok(reply(v1::SearchBatchResponse { responses }, budget))
     }
@@ -86,8 +94,11 @@ impl Searcher for SearchService {
         let (time, caller) = (time(request.metadata()), Caller::of(&request)?);
         let request = request.into_inner();
         validate::fields(&request)?;
+        let slow = SlowCall::new(&self.engine, &caller, "Searcher.GetDocuments", &request.index);
         let read = self.engine.documents(request, &caller, time).await;
-        let (documents, budget) = read.map_err(|error| error.told_to(&caller))?;
+        let read = read.map_err(|error| Status::from(error.told_to(&caller)));
+        slow.end_without_times(&read);
+        let (documents, budget) = read?;
         Ok(reply(documents, budget))
     }
 
@@ -98,8 +109,11 @@ impl Searcher for SearchService {
         let (time, caller) = (time(request.metadata()), Caller::of(&request)?);
         let request = request.into_inner();
         validate::sample_documents_request(&request)?;
+        let slow = SlowCall::new(&self.engine, &caller, "Searcher.SampleDocuments", &request.index);
         let sampled = self.engine.sample(request, &caller, time).await;
-        let (sample, budget) = sampled.map_err(|error| error.told_to(&caller))?;
+        let sampled = sampled.map_err(|error| Status::from(error.told_to(&caller)));
+        slow.end_without_times(&sampled);
+        let (sample, budget) = sampled?;
         Ok(reply(sample, budget))
     }
 
@@ -110,8 +124,11 @@ impl Searcher for SearchService {
         let (time, caller) = (time(request.metadata()), Caller::of(&request)?);
         let request = request.into_inner().with_defaults();
         validate::scroll_documents_request(&request)?;
+        let slow = SlowCall::new(&self.engine, &caller, "Searcher.ScrollDocuments", &request.index);
         let read = self.engine.scroll(request, &caller, time).await;
-        let (page, budget) = read.map_err(|error| error.told_to(&caller))?;
+        let read = read.map_err(|error| Status::from(error.told_to(&caller)));
+        slow.end_without_times(&read);
+        let (page, budget) = read?;
         Ok(reply(page, budget))
     }
 
@@ -122,8 +139,11 @@ impl Searcher for SearchService {
         let (time, caller) = (time(request.metadata()), Caller::of(&request)?);
         let request = request.into_inner();
         validate::count_documents_request(&request)?;
+        let slow = SlowCall::new(&self.engine, &caller, "Searcher.CountDocuments", &request.index);
         let counted = self.engine.count(request, &caller, time).await;
-        Ok(Response::new(counted.map_err(|error| error.told_to(&caller))?))
+        let counted = counted.map_err(|error| Status::from(error.told_to(&caller)));
+        slow.end_without_times(&counted);
+        Ok(Response::new(counted?))
     }
 
     async fn list_fields(
@@ -133,8 +153,11 @@ impl Searcher for SearchService {
         let (time, caller) = (time(request.metadata()), Caller::of(&request)?);
         let request = request.into_inner();
         validate::fields(&request)?;
+        let slow = SlowCall::new(&self.engine, &caller, "Searcher.ListFields", &request.index);
         let listed = self.engine.fields(request, &caller, time).await;
-        Ok(Response::new(listed.map_err(|error| error.told_to(&caller))?))
+        let listed = listed.map_err(|error| Status::from(error.told_to(&caller)));
+        slow.end_without_times(&listed);
+        Ok(Response::new(listed?))
     }
 
     async fn explain(&self, request: Request<v1::ExplainRequest>) -> Result<Response<v1::ExplainResponse>, Status> {
@@ -142,11 +165,12 @@ impl Searcher for SearchService {
         let mut request = request.into_inner();
         request.search = request.search.map(v1::SearchRequest::with_defaults);
         validate::explain_request(&request)?;
-        let explained = self
-            .engine
-            .explain(request.search.unwrap_or_default(), request.key, &caller, time)
-            .await;
-        let (explanation, budget) = explained.map_err(|error| error.told_to(&caller))?;
+        let search = request.search.unwrap_or_default();
+        let slow = SlowCall::of_search(&self.engine, &caller, "Searcher.Explain", &search);
+        let explained = self.engine.explain(search, request.key, &caller, time).await;
+        let explained = explained.map_err(|error| Status::from(error.told_to(&caller)));
+        slow.end_without_times(&explained);
+        let (explanation, budget) = explained?;
         Ok(reply(explanation, budget))
     }
 }

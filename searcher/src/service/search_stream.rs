@@ -13,6 +13,7 @@ use tonic::metadata::MetadataMap;
 use tonic::{Code, Status, Streaming};
 use tracing::Instrument as _;
 
+use super::slow_call::SlowCall;
 use crate::metrics::CountedCall;
 use crate::run::{Answer, Engine, QueuePolicy, ReplyBudget, Turn, Turns, UntilNext};
 
@@ -135,10 +136,15 @@ impl StreamSearch {
         let left = self
             .deadline
             .map_or(LONGEST, |deadline| deadline.saturating_duration_since(Instant::now()));
+        let slow = SlowCall::of_search(&self.engine, &self.caller, "Searcher.SearchStream", &request);
         let search = self
             .engine
             .search(request, &self.caller, Some(left), QueuePolicy::Queued(turn));
-        Ok(Box::pin(search).await.map_err(|error| error.told_to(&self.caller))?)
+        let answered = Box::pin(search)
+            .await
+            .map_err(|error| error.told_to(&self.caller).into());
+        slow.end_search(&answered);
+        answered
     }
 }
 

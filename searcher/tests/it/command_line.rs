@@ -198,8 +198,23 @@ async fn wrong_use_is_exit_code_2_and_failure_is_1() {
         code == Some(1) && error.contains("no server answers at `http://127.0.0.1:1`"),
         "{error}"
     );
+    // Before a model is looked for, let alone loaded.
+    let absent = [
+        "serve",
+        "--index",
+        "/none",
+        "--question-tower",
+        "/none",
+        "--listen",
+        "127.0.0.1:0",
+    ];
+    let (code, _, error) = run_beside(&absent).await;
+    assert!(code == Some(1) && error.contains("`/none` holds no index"), "{error}");
     // Every way to give a server's address, and the tower's, takes https://, and credentials of files.
     let tls = "no server answers at `https://127.0.0.1:1`";
+    let folder = tempfile::tempdir().unwrap();
+    write_index(folder.path(), 1, "f00d");
+    let index = folder.path().display().to_string();
     let ways: [&[&str]; 4] = [
         &["query", "--server", "https://127.0.0.1:1", "q"],
         &["explain", "--server", "https://127.0.0.1:1", "--key", "a", "q"],
@@ -207,7 +222,7 @@ async fn wrong_use_is_exit_code_2_and_failure_is_1() {
         &[
             "serve",
             "--index",
-            ".",
+            &index,
             "--question-tower",
             "https://127.0.0.1:1",
             "--listen",
@@ -230,7 +245,12 @@ async fn wrong_use_is_exit_code_2_and_failure_is_1() {
         .output()
         .unwrap();
     assert!(String::from_utf8_lossy(&output.stderr).contains(tls));
-    assert_eq!(run_beside(&["--version"]).await.0, Some(0));
+    let (code, printed, _) = run_beside(&["--version"]).await;
+    let released = concat!("dyad-searcher ", env!("CARGO_PKG_VERSION"), " (");
+    assert!(
+        code == Some(0) && printed.starts_with(released) && printed.ends_with(")\n"),
+        "{printed}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -56,6 +56,17 @@ impl Server {
         Self { child, log, url, http }
     }
 
+    /// Waits for a line of the log.
+    fn line(&self, wanted: &str) -> String {
+        loop {
+            match self.log.recv_timeout(PATIENCE) {
+                Ok(line) if line.contains(wanted) => return line,
+                Ok(_) => {}
+                Err(error) => unreachable!("no `{wanted}` ({error})"),
+            }
+        }
+    }
+
     /// Waits for a line of the log, and returns those until it.
     pub(crate) fn logged(&self, wanted: &str) -> Vec<String> {
         let mut before = Vec::new();
@@ -124,6 +135,82 @@ async fn a_running_searcher_follows_its_file() {
         .unwrap();
     assert!(hang_up.success());
     server.logged("configuration: nothing has changed");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn slow_requests_have_a_line_without_their_text() {
+    let directory = tempfile::tempdir().unwrap();
+    let (index, config) = (directory.path().join("index"), directory.path().join("searcher.toml"));
+    fs_err::create_dir(&index).unwrap();
+    write_index(&index, 1, "f00d");
+    let tower = encoder("f00d").await;
+    let write = |slow: &str| {
+        let text = format!(
+            "index = [\"main={}\"]\nquestion-tower = [{:?}]\nlisten = \"127.0.0.1:0\"\nhttp = \"127.0.0.1:0\"\ncors-origin = [\"*\"]\nlog = \"info\"\n{slow}",
+            index.display(),
+            tower.url
+        );
+        let next = directory.path().join("next.toml");
+        fs_err::write(&next, text).unwrap();
+        fs_err::rename(&next, &config).unwrap();
+    };
+    write("slow-ms = 0\n");
+    let server = Server::start(&config);
+    let mut client = SearcherClient::connect(server.url.clone()).await.unwrap();
+    server.logged("`--cors-origin *` without API keys");
+
+    let mut asked = tonic::Request::new(request(v1::Mode::Hybrid, "number 37", 3));
+    asked.metadata_mut().insert("x-request-id", "mine-1".parse().unwrap());
+    client.search(asked).await.unwrap();
+    let line = server.line("slow request");
+    for part in [
+        "method=\"Searcher.Search\"",
+        "index=\"main\"",
+        "request_id=\"mine-1\"",
+        "status=\"OK\"",
+        "mode=\"hybrid\" k=3 filter=false questions=1",
+        "embed_us=",
+    ] {
+        assert!(line.contains(part), "{part}: {line}");
+    }
+    assert!(!line.contains("number") && !line.contains("dense_us=0"), "{line}");
+
+    let batch = v1::SearchBatchRequest {
+        requests: ["number 1", "number 2"]
+            .map(|query| request(v1::Mode::Bm25, query, 2))
+            .into(),
+    };
+    client.search_batch(batch).await.unwrap();
+    let line = server.line("slow request");
+    assert!(
+        line.contains("SearchBatch") && line.contains("mode=\"bm25\" k=2 filter=false questions=2"),
+        "{line}"
+    );
+
+    let keys = v1::GetDocumentsRequest {
+        keys: vec!["doc-1".to_owned()],
+        ..Default::default()
+    };
+    client.get_documents(keys).await.unwrap();
+    assert!(server.line("slow request").contains("Searcher.GetDocuments"));
+
+    // Its client leaves: the tower answers this question never.
+    let mut left = tonic::Request::new(request(v1::Mode::Dense, "wait", 3));
+    left.set_timeout(Duration::from_millis(50));
+    client.search(left).await.unwrap_err();
+    let line = server.line("slow request");
+    assert!(
+        line.contains("status=\"CANCELLED\"") || line.contains("status=\"DEADLINE_EXCEEDED\""),
+        "{line}"
+    );
+
+    // None is slow by the new file, nor without the key.
+    write("slow-ms = 3_600_000\n");
+    server.logged("configuration read again changed=\"slow-ms\"");
+    client.search(request(v1::Mode::Bm25, "number 37", 3)).await.unwrap();
+    write("");
+    let before = server.logged("configuration read again changed=\"slow-ms\"");
+    assert_eq!(before, [""; 0]);
 }
 
 /// Exit code, standard output and standard error.

@@ -39,7 +39,10 @@ impl Encoder for Shortest {
             kind,
             ..Default::default()
         });
-        Ok(Response::new(v1::InfoResponse { model }))
+        Ok(Response::new(v1::InfoResponse {
+            model,
+            ..Default::default()
+        }))
     }
 
     async fn encode(&self, _: Request<v1::EncodeRequest>) -> Result<Response<v1::EncodeResponse>, Status> {

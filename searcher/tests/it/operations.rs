@@ -129,6 +129,12 @@ async fn metrics_count_what_was_asked_and_tell_what_is_served() {
     let (status, scrape) = text(&http, "/metrics").await;
     assert_eq!(status, 200);
     assert!(scrape.ends_with("# EOF\n"), "{scrape}");
+    let build = concat!(
+        "dyad_searcher_build_info{version=\"",
+        env!("CARGO_PKG_VERSION"),
+        "\",revision=\"unknown\"} 1"
+    );
+    assert!(scrape.lines().any(|line| line == build), "{scrape}");
     let name = server.engine.indexes().next().unwrap().name().to_owned();
     assert_series(&scrape, &name);
     // A tower that fails.

@@ -278,6 +278,12 @@ async fn only_the_fields_that_are_named_come_with_hits_and_documents() {
             assert!(document.key == hit.key && document.title.is_empty() && !document.text.is_empty());
         }
     }
+    let misspelt = v1::SearchRequest {
+        fields: ["place.numbr", "title", "place.number"].map(String::from).to_vec(),
+        ..request(Mode::Bm25, "number 20", 3)
+    };
+    let notes = server.client.search(misspelt).await.unwrap().notes;
+    assert_eq!(notes, ["no document has a field `place.numbr`"]);
     let request = v1::GetDocumentsRequest {
         keys: vec!["doc-07".into()],
         fields: vec!["title".into()],

@@ -57,7 +57,7 @@ impl Config {
             read_stages.push(Value::try_from(&stage).map_err(|error| error.to_string())?);
         }
         run.insert("stages".into(), Value::Array(read_stages));
-        let mut config: Self = read(run, "")?;
+        let mut config: Self = read(run, "").map_err(with_tables_of_stages)?;
         check(&config)?;
         for endx in config.stages.iter_mut().filter_map(|stage| stage.loss.endx.as_mut()) {
             endx.cross.seed.get_or_insert(config.seed);
@@ -98,6 +98,14 @@ fn over(mut lower: Table, upper: Table) -> Table {
         lower.insert(key, value);
     }
     lower
+}
+
+/// A key that nothing knows is told with those that there are: in the file that is those of stages too.
+fn with_tables_of_stages(reason: String) -> String {
+    if reason.starts_with("unknown field") {
+        return format!("{reason}, `{}`", OF_STAGES.join("`, `"));
+    }
+    reason
 }
 
 fn read<'de, T: Deserialize<'de>>(table: Table, prefix: &str) -> Result<T, String> {

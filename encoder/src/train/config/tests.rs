@@ -207,6 +207,10 @@ fn mistakes_are_named() {
     for (text, expected) in [
         ("sede = 1", "unknown field `sede`"),
         (
+            "[lora]\nrank = 8",
+            "`data`, `batch`, `loss`, `optimizer`, `schedule`, `clipping`, `training`, `mine`",
+        ),
+        (
             "[loss]\ntemprature = 1.0",
             "`loss.temprature`: unknown field `temprature`",
         ),

@@ -6,6 +6,13 @@ use super::{command, corpus, embed_corpus, text};
 use crate::fixture::{copy, cosine, embed, open, tiny};
 
 #[test]
+fn the_version_has_a_revision() {
+    let printed = text(&command(&["--version"]).output().unwrap().stdout);
+    let released = concat!("dyad-encoder ", env!("CARGO_PKG_VERSION"), " (");
+    assert!(printed.starts_with(released) && printed.ends_with(")\n"), "{printed}");
+}
+
+#[test]
 fn failures_are_one_line_that_names_the_fix() {
     let root = tempfile::tempdir().unwrap();
     let corpus = corpus(root.path());

@@ -199,6 +199,12 @@ async fn metrics_count_what_happened() {
             .is_some_and(|kind| kind.starts_with("application/openmetrics-text"))
     );
     let text = reply.text();
+    let build = concat!(
+        "dyad_encoder_build_info{version=\"",
+        env!("CARGO_PKG_VERSION"),
+        "\",revision=\"unknown\"} 1"
+    );
+    assert!(text.lines().any(|line| line == build), "{text}");
     let tokens = usage["usage"]["total_tokens"].as_u64().unwrap();
     for line in [
         "dyad_encoder_requests_total{route=\"/v1/embeddings\",status=\"200\"} 2",

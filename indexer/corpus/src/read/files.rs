@@ -199,7 +199,9 @@ fn named(path: &Path) -> Result<Vec<PathBuf>, Error> {
         .collect::<Result<Vec<PathBuf>, _>>()?;
     files.sort();
     if files.is_empty() {
-        Err(Error::NotFound { path: path.to_owned() })
+        Err(Error::NoMatch {
+            pattern: pattern.to_owned(),
+        })
     } else {
         Ok(files)
     }

@@ -1,4 +1,4 @@
-//! **The byte specification of `dense.dyad`, version 2.** All integers are little-endian.
+//! **The byte specification of `dense.dyad`, versions 2 and 3.** All integers are little-endian.
 //!
 //! | file | contents |
 //! |---|---|
@@ -12,7 +12,7 @@
 //!
 //! ```text
 //! 0    magic            8 bytes  "DYADENSE"
-//! 8    version          u32      2; a reader refuses others
+//! 8    version          u32      3 where `copies` of GRAPH is not 0, else 2; a reader refuses others
 //! 12   dim              u32      values per vector, at most 65,536
 //! 16   vectors          u64      n, fewer than 2^31
 //! 24   file_len         u64      bytes of the whole file

@@ -212,6 +212,12 @@ impl Snapshot {
         )
     }
 
+    /// The same of stored fields that are asked for by name.
+    pub fn field_notes(&self, fields: &[String]) -> Result<Vec<String>> {
+        let exists = |field: &String| DocumentFilter::Exists { field: field.clone() };
+        self.filter_notes(&DocumentFilter::Any(fields.iter().map(exists).collect()))
+    }
+
     /// Checks that there is one set per shard.
     fn check_allowed(&self, allowed: Option<&[NodeSet]>) -> Result<()> {
         if let Some(allowed) = allowed.filter(|allowed| allowed.len() != self.shards.len()) {

@@ -8,16 +8,19 @@ use clap::Parser;
 use super::follow::{Follower, log_filter};
 use super::layers::{ConfigRefusal, Configuration, Merged};
 use super::print;
-use crate::exit::{USAGE, finish, refused};
+use crate::exit::{USAGE, finish, parsed, refused};
 use crate::logs;
+use crate::release::released;
 
 /// As [`run`](crate::run), for a program whose `serve` is configured by a file and variables too. `command` gets what
 /// follows the configuration while the server runs.
 pub fn run_server<A: Parser>(
+    revision: &'static str,
     command: impl FnOnce(A, Follower) -> anyhow::Result<ExitCode>,
     code: impl FnOnce(&anyhow::Error) -> u8,
 ) -> ExitCode {
-    let configuration = Configuration::new(A::command(), std::env::args_os().collect(), std::env::vars_os());
+    let command_line = released(A::command(), revision);
+    let configuration = Configuration::new(command_line, std::env::args_os().collect(), std::env::vars_os());
     let text = configuration.text();
     let Merged { mut matches, values } = match configuration.merge(text.as_ref()) {
         Ok(merged) => merged,
@@ -32,9 +35,9 @@ pub fn run_server<A: Parser>(
         let written = io::stdout().lock().write_all(toml.as_bytes());
         return finish(written.map(|()| ExitCode::SUCCESS).map_err(Into::into), code);
     }
-    let arguments = match A::from_arg_matches_mut(&mut matches) {
+    let arguments = match parsed(&mut matches) {
         Ok(arguments) => arguments,
-        Err(error) => return refused(&error.format(&mut A::command())),
+        Err(error) => return refused(&error),
     };
     logs::init_logs(&log_filter(&values));
     for warning in configuration.warnings() {

@@ -48,6 +48,32 @@ fn a_file_has_no_secret_and_is_its_owners() {
     assert_ne!(keys[0], keys[1]);
 }
 
+/// Fields may be added, and none may go: a file of any release is read by all later ones.
+#[test]
+fn a_file_of_the_first_release_is_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("keys.json");
+    let text = r#"{"keys": [
+        {"id": "3f9a0c12", "name": "web", "role": "read",
+         "sha256": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08", "created_unix_s": 1764038400,
+         "indexes": ["wiki"], "filter": {"equals": {"field": "tenant", "value": {"text": "acme"}}}, "concurrency": 8},
+        {"id": "4f9a0c12", "name": "nightly", "role": "write",
+         "sha256": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08", "created_unix_s": 1764038400,
+         "revoked_unix_s": 1764038500}
+    ]}"#;
+    fs_err::write(&path, text).unwrap();
+    fs_err::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+    let read = KeyFile::read(&path).unwrap();
+    let facts = |key: &KeyRecord| (key.name.clone(), key.role, key.concurrency, key.revoked_unix_s);
+    let expected = [
+        ("web".to_owned(), Role::Read, Some(8), None),
+        ("nightly".to_owned(), Role::Write, None, Some(1_764_038_500)),
+    ];
+    assert_eq!(read.keys.iter().map(facts).collect::<Vec<_>>(), expected);
+    assert_eq!(read.keys[0].digest(), digest("test"));
+    assert!(read.keys[0].filter.is_some() && read.keys[0].indexes == ["wiki"]);
+}
+
 #[test]
 fn changes_at_the_same_time_are_all_made() {
     let folder = tempfile::tempdir().unwrap();

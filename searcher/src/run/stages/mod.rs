@@ -13,6 +13,7 @@
 //! | `pages.rs` | pages of a dense search as parts of one ranking |
 //! | `fuse.rs` | the whole ranking of a search: fusion of the parts' hits |
 //! | `groups/` | groups of hits with the same value of a field |
+//! | `notes.rs` | what a reply notes of its request |
 //! | `rank.rs` | the answer, made of the ranking's hits |
 //! | `fetch.rs` | stored fields, snippets and surroundings of the answer's hits |
 //! | `surrounding.rs` | what stands around a passage in its document |
@@ -29,6 +30,7 @@ mod fetch;
 pub(in crate::run) mod fuse;
 mod group_by_key;
 pub(in crate::run) mod groups;
+mod notes;
 pub(in crate::run) mod pages;
 pub(in crate::run) mod part_results;
 pub(in crate::run) mod question_vector;

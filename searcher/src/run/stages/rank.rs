@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use std::time::Instant;
 
 use dyad_index::FusionMethod;
-use dyad_index::lexical::{FieldValue, MAX_WORD_BYTES, question_note, script_note};
+use dyad_index::lexical::FieldValue;
 use dyad_index::snapshot::{DocumentHit, Snapshot};
 use dyad_proto::v1::{self, Mode};
 use rayon::prelude::*;
@@ -16,6 +16,7 @@ use super::batch::{BatchItem, QuestionBatch, QuestionVector, micros};
 use super::fetch::fetch;
 use super::fuse::{NO_THRESHOLD, fusion, hits_of};
 use super::groups::{Grouped, HitGroup};
+use super::notes::{notes_of_fields, notes_of_words};
 use super::part_results::{FilteredNodes, PartResults, Timed};
 use crate::error::Result;
 use crate::run::resources::reply_memory::ReplyBudget;
@@ -165,12 +166,14 @@ impl AnsweredQuestion<'_> {
         let of_words = plan.text_depth.map_or_else(Vec::new, |_| {
             notes_of_words(snapshot, &self.item.query, hits_of(&self.found.text))
         });
+        let of_fields = notes_of_fields(snapshot, &plan.fields, self.batch.scope.is_some());
         let of_groups = self.grouped.and_then(|grouped| grouped.note.clone());
         let of_depth = self.deeper_depth().map(deeper_note);
         let of_depth = of_depth.filter(|_| plan.mode == Mode::Hybrid);
         of_filter
             .into_iter()
             .flatten()
+            .chain(of_fields)
             .chain(of_words)
             .chain(of_groups)
             .chain(of_depth)
@@ -241,15 +244,6 @@ pub(crate) fn fusion_method(method: FusionMethod) -> v1::Fusion {
         FusionMethod::MinMax => v1::Fusion::MinMax,
         FusionMethod::LogOdds => v1::Fusion::LogOdds,
     }
-}
-
-/// What BM25 has left out of a question, and what it does not analyse. If it has found something, all words of an
-/// ordinary length count.
-fn notes_of_words(snapshot: &Snapshot, question: &str, found: &[DocumentHit]) -> Vec<String> {
-    let language = snapshot.manifest().language;
-    let may_leave_out = found.is_empty() || question.len() > MAX_WORD_BYTES;
-    let left_out = may_leave_out.then(|| question_note(language, question)).flatten();
-    left_out.into_iter().chain(script_note(language, question)).collect()
 }
 
 /// How a filter was run; `scans` are the shards that were scanned, where any were searched.

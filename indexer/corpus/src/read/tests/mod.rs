@@ -359,6 +359,11 @@ fn what_cannot_be_opened_says_why() {
         .unwrap_err()
         .to_string();
     assert_eq!(missing, "no file or directory `no/such/corpus.parquet`");
+    let unmatched = read_with(Path::new("no/such/corpus-*.jsonl"), &ReadOptions::default());
+    assert_eq!(
+        unmatched.unwrap_err().to_string(),
+        "no file matches `no/such/corpus-*.jsonl`"
+    );
     assert_eq!(
         BeirFolder::open(Path::new("scifact")).unwrap_err().to_string(),
         "no BEIR folder at `scifact`: expected corpus.jsonl, queries.jsonl and qrels/SPLIT.tsv"

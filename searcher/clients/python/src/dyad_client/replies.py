@@ -160,6 +160,8 @@ class Status:
     """What a searcher serves of an index."""
 
     version: str
+    #: The commit that the searcher was built of; `unknown` where its build did not know it.
+    revision: str
     #: Name of the index.
     index: str
     generation: int
@@ -335,7 +337,9 @@ def indexes(message: admin_pb2.ListIndexesResponse) -> list[IndexInfo]:
 def status(message: admin_pb2.StatusResponse) -> Status:
     """The reply of Status."""
     model = message.index_model
-    return Status(message.version, message.name, message.generation, message.documents, model.fingerprint, model.dim, message)
+    return Status(
+        message.version, message.revision, message.name, message.generation, message.documents, model.fingerprint, model.dim, message
+    )
 
 
 def change(message: index_pb2.ChangeResponse) -> ChangeReply:
