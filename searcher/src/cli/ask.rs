@@ -5,9 +5,8 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use dyad_command::UsageError;
 use dyad_files::npy::NpyFile;
+use dyad_filter::syntax;
 use dyad_proto::v1;
-
-use crate::filter_syntax;
 
 /// A search.
 #[derive(Debug, Args)]
@@ -44,7 +43,7 @@ pub(super) struct SearchOptions {
     /// 'FIELD in VALUE|VALUE' or 'FIELD exists'. A field is `key`, `title` or one of the metadata, nested ones as
     /// `author.name`. If given several times, all must match. VALUE: a number, `true`, `false` or a text; in double
     /// quotes always a text.
-    #[arg(long, value_name = "CONDITION", value_parser = filter_syntax::parse)]
+    #[arg(long, value_name = "CONDITION", value_parser = syntax::parse)]
     filter: Vec<v1::Filter>,
     /// How hybrid and compare fuse: reciprocal ranks, a weighted sum of normalised scores, one of scores in their
     /// bounds, from 0 to 1, or a sum of log odds. By default what `dyad-searcher learn` has found for the index, else
@@ -139,7 +138,7 @@ impl SearchOptions {
             target_recall: self.target_recall,
             rerank_depth: self.rerank_depth,
             rerank_weight: self.rerank_weight,
-            filter: filter_syntax::all(self.filter),
+            filter: syntax::all(self.filter),
             vector: vector.unwrap_or_default(),
             fingerprint: self.fingerprint,
             index,

@@ -4,19 +4,18 @@
 //! |---|---|
 //! | `mod.rs` | the plan |
 //! | `cost/` | its expected cost |
-//! | `filter.rs` | conversion of a request's filter to that of the index |
 //! | `stored_fields.rs` | which stored fields of a document are wanted |
 //! | `beam.rs` | the dense searches of a request, for one page or for all |
 //! | `recall.rs` | choice of the beam width for a target recall |
 
 mod beam;
 mod cost;
-mod filter;
 mod recall;
 mod stored_fields;
 
 use std::time::Duration;
 
+use dyad_filter::document_filter;
 use dyad_index::lexical::DocumentFilter;
 use dyad_index::snapshot::{DenseParams, DocumentHit, SearchMode};
 use dyad_index::{Certificate, FusionMethod};
@@ -28,7 +27,6 @@ use crate::fusion::Fusion;
 pub(crate) use beam::WIDER;
 use beam::{Beam, TIE_SLACK};
 pub use cost::{IndexSize, SearchCost};
-pub(crate) use filter::filter;
 pub use stored_fields::StoredFields;
 
 /// Hits that each ranking gives to the fusion by default.
@@ -135,7 +133,7 @@ impl SearchPlan {
             }),
             rerank_depth: request.rerank_depth as usize,
             rerank_weight: request.rerank_weight,
-            filter: request.filter.as_ref().map(filter),
+            filter: request.filter.as_ref().map(document_filter),
             recall_note,
             tower_time: if fuses { time.mul_f64(TOWER_SHARE) } else { time },
         }

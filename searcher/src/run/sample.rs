@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use dyad_filter::document_filter;
 use dyad_index::search::NodeSet;
 use dyad_index::snapshot::Snapshot;
 use dyad_proto::access::Caller;
@@ -15,7 +16,7 @@ use super::resources::pool::RequestClass;
 use super::resources::reply_memory::ReplyBudget;
 use super::stages::answer::reply_document;
 use crate::error::{Error, Result};
-use crate::plan::{IndexSize, SearchCost, StoredFields, filter};
+use crate::plan::{IndexSize, SearchCost, StoredFields};
 
 impl Engine {
     /// Some documents of an index. The budget is the reply memory that they take.
@@ -33,7 +34,7 @@ impl Engine {
         let filtering = request
             .filter
             .as_ref()
-            .map_or(Duration::ZERO, |asked| size.filter(&filter(asked)));
+            .map_or(Duration::ZERO, |asked| size.filter(&document_filter(asked)));
         let cost = SearchCost {
             filter: filtering,
             ..SearchCost::of_documents(request.count as usize)
@@ -64,7 +65,7 @@ fn sample(
 ) -> Result<v1::SampleDocumentsResponse> {
     let allowed = match &request.filter {
         Some(asked) => {
-            let allowed = snapshot.allowed(&filter(asked), cancel)?;
+            let allowed = snapshot.allowed(&document_filter(asked), cancel)?;
             Some(allowed.ok_or_else(|| cancel.deadline_error())?)
         }
         None => None,
