@@ -77,6 +77,12 @@ pub enum Error {
         /// The first of their keys.
         first: Vec<String>,
     },
+    /// A document that is to be replaced is one that does not exist for who replaces it.
+    #[error("the document `{}` is none that this API key may replace; nothing was changed. Take another key for it", key.escape_debug())]
+    DocumentOfAnother {
+        /// Its key.
+        key: String,
+    },
     /// The job was cancelled from outside.
     #[error("cancelled; the index is unchanged")]
     Cancelled,

@@ -7,7 +7,8 @@ use std::path::Path;
 use dyad_index::Snapshot;
 use dyad_index::manifest::Change;
 
-use super::deletions::{draft_without, locate};
+use super::conditions::ChangeConditions;
+use super::deletions::{draft_without, locate_by};
 use super::outcome::{ChangeOutcome, MissingKeys};
 use super::passages::live_passages_of;
 use super::transaction::{Publication, Transaction};
@@ -22,6 +23,8 @@ pub struct DeleteConfig<'a> {
     pub index: &'a Path,
     /// A generation that is open: shards that the current one has in common with it are not opened again.
     pub known: Option<&'a Snapshot>,
+    /// What must hold of each generation from which the deletion is derived.
+    pub conditions: &'a ChangeConditions<'a>,
     /// The keys are of documents that were split: all of their passages are deleted.
     pub passages: bool,
     /// Most keys without a document that the outcome names.
@@ -36,6 +39,7 @@ pub fn delete(index: &Path, keys: &[String], dry_run: bool, control: JobControl<
         &DeleteConfig {
             index,
             known: None,
+            conditions: &ChangeConditions::default(),
             passages: false,
             named_missing: MissingKeys::NAMED,
             dry_run,
@@ -45,7 +49,8 @@ pub fn delete(index: &Path, keys: &[String], dry_run: bool, control: JobControl<
     )
 }
 
-/// Deletes documents as configured, in one new generation. Keys that no document has are counted as rejected.
+/// Deletes documents as configured, in one new generation. Keys that no document has, or none that exists for who
+/// deletes it, are counted as rejected.
 pub fn delete_documents(
     config: &DeleteConfig<'_>,
     keys: &[String],
@@ -67,7 +72,7 @@ pub fn delete_documents(
         let distinct: HashSet<&str> = keys.iter().map(String::as_str).collect();
         let mut distinct: Vec<&str> = distinct.into_iter().collect();
         distinct.sort_unstable();
-        let nodes = locate(base, &distinct)?;
+        let nodes = locate_by(base, &distinct, |key| config.conditions.find(base, key))?;
         let found = nodes.iter().map(Vec::len).sum::<usize>() as u64;
         counts.read = keys.len() as u64;
         counts.superseded = (keys.len() - distinct.len()) as u64;
@@ -75,7 +80,7 @@ pub fn delete_documents(
         counts.deleted = found;
         counts.rejected = distinct.len() as u64 - found;
         missing = MissingKeys::find(counts.rejected, config.named_missing, distinct, |key| {
-            Ok(base.find(key)?.is_none())
+            Ok(config.conditions.find(base, key)?.is_none())
         })?;
         if found == 0 {
             return Ok(None);

@@ -12,6 +12,7 @@ use dyad_index::Snapshot;
 use dyad_index::snapshot::Shard;
 use rayon::prelude::*;
 
+use super::conditions::ChangeConditions;
 use super::context::check_context;
 use super::deletions::{add, delete_nodes, draft_without, locate};
 use super::difference::Difference;
@@ -33,6 +34,8 @@ use crate::source::{DocumentBatch, LocatedDocuments, VectorSource};
 /// A batch on its way into an index.
 pub(super) struct UpsertJob<'a> {
     pub(super) config: &'a UpsertConfig,
+    /// What must hold of each generation from which the change is derived.
+    pub(super) conditions: &'a ChangeConditions<'a>,
     pub(super) control: JobControl<'a>,
     /// Writes the new shards.
     pub(super) shards: ShardJob<'a>,
@@ -200,6 +203,7 @@ impl UpsertJob<'_> {
         // Another job may have published vectors of another context.
         check_context(base.manifest(), &*self.source)?;
         if let Some(before) = before {
+            self.conditions.check_replaced(base)?;
             self.follow(before, base)?;
             self.count();
         }

@@ -61,7 +61,7 @@ impl IndexService {
         request: Request<v1::UpsertRequest>,
     ) -> Result<Response<v1::ChangeResponse>, Status> {
         let (caller, request) = (self.caller(&request)?, request.into_inner());
-        let mut pending = PendingUpsert::begin(&self.memory);
+        let mut pending = PendingUpsert::begin(&self.memory, &caller);
         let wanted = pending.add(&caller, request).map(|()| pending.into_wanted());
         self.make_for(&caller, "Index.Upsert", wanted).await
     }
@@ -72,7 +72,7 @@ impl IndexService {
         request: Request<v1::DeleteRequest>,
     ) -> Result<Response<v1::ChangeResponse>, Status> {
         let (caller, request) = (self.caller(&request)?, request.into_inner());
-        let mut pending = PendingDelete::begin(&self.memory);
+        let mut pending = PendingDelete::begin(&self.memory, &caller);
         let wanted = pending.add(&caller, request).map(|()| pending.into_wanted());
         self.make_for(&caller, "Index.Delete", wanted).await
     }
@@ -125,7 +125,7 @@ impl IndexService {
             let message = "this server is about to end; nothing was changed. Send the call again, to the next one";
             return Err(refuse_unmade(message.to_owned(), true));
         }
-        let made = self.changes.make(wanted.change, wanted.received.into_held()).await;
+        let made = self.changes.make(wanted).await;
         let made =
             made.ok_or_else(|| refuse_for_now("too many changes wait for their turn. Try again later".to_owned()))?;
         Ok(Response::new(made?))
@@ -140,7 +140,7 @@ impl Index for IndexService {
     ) -> Result<Response<v1::ChangeResponse>, Status> {
         let (caller, mut requests) = (self.caller(&request)?, request.into_inner());
         let wanted = async {
-            let mut pending = PendingUpsert::begin(&self.memory);
+            let mut pending = PendingUpsert::begin(&self.memory, &caller);
             while let Some(request) = pending.received.next(requests.message()).await? {
                 pending.add(&caller, request)?;
             }
@@ -155,7 +155,7 @@ impl Index for IndexService {
     ) -> Result<Response<v1::ChangeResponse>, Status> {
         let (caller, mut requests) = (self.caller(&request)?, request.into_inner());
         let wanted = async {
-            let mut pending = PendingDelete::begin(&self.memory);
+            let mut pending = PendingDelete::begin(&self.memory, &caller);
             while let Some(request) = pending.received.next(requests.message()).await? {
                 pending.add(&caller, request)?;
             }

@@ -30,6 +30,7 @@ pub(super) fn status(error: &Error) -> Status {
     match error {
         Error::Contended => Status::aborted(message),
         Error::Cancelled => Status::cancelled(message),
+        Error::DocumentOfAnother { .. } => Status::permission_denied(message),
         Error::KeysExist { .. } => Status::already_exists(message),
         Error::BelowKept { .. } | Error::BelowTarget { .. } | Error::OtherModel { .. } | Error::ModelChanged { .. } => {
             Status::failed_precondition(message)

@@ -3,33 +3,27 @@
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::time::{Duration, Instant};
 
 use dyad_command::JobCancellation;
-use dyad_corpus::PassageContext;
-use dyad_files::space::free_space;
 use dyad_index::Snapshot;
-use dyad_index::manifest;
-use dyad_proto::service::HeldBytes;
 use dyad_proto::v1;
 use tokio::sync::oneshot;
 use tonic::{Code, Status};
 
-use super::gathered::{ChangeCall, GatheredCalls, WantedChange, joined, replies};
-use super::given::GivenVectors;
+use super::gathered::{ChangeCall, GatheredCalls, WantedChange, conditions_of, joined, replies};
+use super::make::{ChangeWorkerConfig, check_replaced, make};
 use super::metrics::IndexerMetrics;
-use super::sent::SentDocuments;
-use super::status::{refused_vector, status};
-use super::upkeep::{Upkeep, UpkeepConfig};
-use crate::change::{ChangeOutcome, DeleteConfig, Operation, Passages, UpsertConfig, delete_documents, upsert_after};
+use super::pending::Wanted;
+use super::status::status;
+use super::upkeep::Upkeep;
+use crate::change::{ChangeOutcome, ChangeStart};
 use crate::control::{JobControl, Silent};
 use crate::error::Error;
-use crate::graph_build::CertificateSample;
 use crate::publish::check_model;
-use crate::source::{RemoteConfig, RemoteSource, VectorSource};
+use crate::source::{RemoteSource, VectorSource as _};
 
 /// Calls that may wait for their turn.
 const WAITING: usize = 1_024;
@@ -37,23 +31,6 @@ const WAITING: usize = 1_024;
 const SET_ASIDE: usize = 64;
 /// How long a generation is kept open for a change that may follow.
 const KEPT_OPEN: Duration = Duration::from_millis(250);
-
-/// The index, and who embeds what is added.
-#[derive(Debug, Clone)]
-pub struct ChangeWorkerConfig {
-    /// The index's directory.
-    pub index: PathBuf,
-    /// URL of the encoder service; none where all documents come with their vectors.
-    pub encoder: Option<String>,
-    /// How to use it.
-    pub remote: RemoteConfig,
-    /// Threads of the graph's build.
-    pub threads: usize,
-    /// How long the first of several calls waits for others.
-    pub gather: Duration,
-    /// How the index is kept small.
-    pub upkeep: UpkeepConfig,
-}
 
 /// Makes changes on a thread of its own. Clones share it; it ends with the last of them.
 #[derive(Debug, Clone)]
@@ -104,16 +81,13 @@ impl ChangeWorker {
 
     /// Makes a change; none where too many wait, or the thread has ended. The change is cancelled when the future is
     /// dropped, unless it is made together with others.
-    pub(super) async fn make(
-        &self,
-        change: WantedChange,
-        held: HeldBytes,
-    ) -> Option<Result<v1::ChangeResponse, Status>> {
+    pub(super) async fn make(&self, wanted: Wanted) -> Option<Result<v1::ChangeResponse, Status>> {
         let (cancel, (reply, made)) = (JobCancellation::new(), oneshot::channel());
         let guard = CancelChangeOnDrop(cancel.clone());
         let call = ChangeCall {
-            change,
-            held,
+            change: wanted.change,
+            rules: wanted.rules,
+            held: wanted.received.into_held(),
             cancel,
             reply,
         };
@@ -194,6 +168,7 @@ impl ChangeThread {
         let (gone, calls): (Vec<ChangeCall>, Vec<ChangeCall>) =
             gathered.calls.into_iter().partition(|call| call.cancel.is_cancelled());
         drop(gone);
+        let calls = self.without_refused(calls);
         if calls.is_empty() {
             return;
         }
@@ -211,6 +186,29 @@ impl ChangeThread {
                 }
             }
         }
+    }
+
+    /// Answers upserts that would replace what is not their callers', and returns the others, which need not be made
+    /// one by one then. What must hold is looked at again when the change is made.
+    fn without_refused(&mut self, calls: Vec<ChangeCall>) -> Vec<ChangeCall> {
+        if calls.iter().all(|call| call.rules.are_none()) {
+            return calls;
+        }
+        // What is wrong with the index is told by the change.
+        let Ok(current) = Snapshot::open_after(&self.config.index, self.known.as_ref()) else {
+            return calls;
+        };
+        let check =
+            |call: &ChangeCall| check_replaced(&conditions_of(std::slice::from_ref(call)), &call.change, &current);
+        let mut others = Vec::with_capacity(calls.len());
+        for call in calls {
+            match check(&call) {
+                Ok(()) => others.push(call),
+                Err(error) => answer(call, Err(status(&error))),
+            }
+        }
+        self.known = Some(current);
+        others
     }
 
     /// Makes calls one after another, until one fails for what all would fail for.
@@ -247,7 +245,11 @@ impl ChangeThread {
         };
         let changes: Vec<&WantedChange> = calls.iter().map(|call| &call.change).collect();
         let change = joined(&changes);
-        let made = caught(|| make(&self.config, self.known.as_ref(), change, control));
+        let start = ChangeStart {
+            known: self.known.as_ref(),
+            conditions: conditions_of(calls),
+        };
+        let made = caught(|| make(&self.config, &start, change, control));
         match &made {
             Ok(ChangeOutcome {
                 manifest: Some(manifest),
@@ -278,10 +280,10 @@ fn is_of_one_call(status: &Status) -> bool {
 }
 
 fn answer(call: ChangeCall, made: Result<v1::ChangeResponse, Status>) {
-    let ChangeCall { reply, held, .. } = call;
+    let ChangeCall { reply, rules, held, .. } = call;
     drop(held);
     // The client may have gone.
-    let _ = reply.send(made);
+    let _ = reply.send(rules.told(made));
 }
 
 /// A panic must not end the thread: every later change would be refused.
@@ -294,77 +296,6 @@ fn caught<T>(change: impl FnOnce() -> Result<T, Status>) -> Result<T, Status> {
         tracing::error!(message, "a change panicked");
         Err(status(&Error::Panicked))
     })
-}
-
-fn make(
-    config: &ChangeWorkerConfig,
-    known: Option<&Snapshot>,
-    change: WantedChange,
-    control: JobControl<'_>,
-) -> Result<ChangeOutcome, Status> {
-    let of_error = |error: Error| status(&error);
-    match change {
-        WantedChange::Delete(keys) => {
-            let deleted = DeleteConfig {
-                index: &config.index,
-                known,
-                passages: false,
-                named_missing: usize::MAX,
-                dry_run: false,
-            };
-            delete_documents(&deleted, &keys, control).map_err(of_error)
-        }
-        WantedChange::Upsert(documents) => {
-            let Some(url) = &config.encoder else {
-                let advice = "send `vectors` and `fingerprint`, or start the server with `--encoder URL`";
-                return Err(Status::failed_precondition(format!(
-                    "this server has no encoder service: {advice}"
-                )));
-            };
-            let mut source = encoder_of(config, url, control).map_err(of_error)?;
-            upsert(config, known, documents, &mut source, control).map_err(of_error)
-        }
-        WantedChange::UpsertVectors {
-            origin,
-            documents,
-            vectors,
-        } => {
-            let current = manifest::current(&config.index).map_err(|error| status(&error.into()))?;
-            let mut source = GivenVectors::new(&origin, vectors, &current)?;
-            upsert(config, known, documents, &mut source, control).map_err(|error| refused_vector(&error))
-        }
-    }
-}
-
-/// The encoder service, which embeds documents in the context that the vectors of the index have.
-fn encoder_of(config: &ChangeWorkerConfig, url: &str, control: JobControl<'_>) -> Result<RemoteSource, Error> {
-    let current = manifest::current(&config.index)?;
-    let context = PassageContext::of_stored(current.context.as_deref()).map_err(std::io::Error::other)?;
-    let remote = RemoteConfig {
-        context,
-        ..config.remote.clone()
-    };
-    RemoteSource::connect(url, remote, control.cancel)
-}
-
-fn upsert(
-    config: &ChangeWorkerConfig,
-    known: Option<&Snapshot>,
-    documents: Vec<v1::Document>,
-    source: &mut dyn VectorSource,
-    control: JobControl<'_>,
-) -> Result<ChangeOutcome, Error> {
-    let upserted = UpsertConfig {
-        passages: Passages::None,
-        index: config.index.clone(),
-        operation: Operation::Upsert,
-        sample: CertificateSample::Small,
-        threads: config.threads,
-        queries: None,
-        dry_run: false,
-        free_space,
-    };
-    upsert_after(&upserted, known, &mut SentDocuments::new(documents), source, control)
 }
 
 #[cfg(test)]

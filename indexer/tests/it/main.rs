@@ -49,5 +49,6 @@ mod soak;
 mod store;
 mod store_fixture;
 mod store_s3;
+mod tenants;
 mod values;
 mod vectors;

@@ -122,12 +122,38 @@ fn documents_are_upserted_and_deleted_as_json() {
         (reply.status, &counts["indexed"], &counts["rejected"]),
         (200, &json!(1), &json!(1))
     );
+    // By a filter: none yet, then the documents 18 and 15 of the fixture.
+    for (filter, indexed) in [
+        (json!("year>2020"), 0),
+        (json!({"number": {">=": 15}, "source": "tests"}), 2),
+    ] {
+        let reply = serving.post("/v1/delete", &json!({"filter": filter}), "");
+        let counts = reply.json();
+        assert_eq!(
+            (reply.status, &counts["indexed"]),
+            (200, &json!(indexed)),
+            "{}",
+            reply.body
+        );
+    }
     for (path, body, status, expected) in [
         (
             "/v1/delete",
             json!({"keys": []}),
             400,
-            "`keys`: expected 1 to 1024 entries",
+            "`keys`: expected 1 to 1024 entries, or a `filter`",
+        ),
+        (
+            "/v1/delete",
+            json!({"keys": ["a"], "filter": "year>2020"}),
+            400,
+            "expected `keys` or `filter`, got both",
+        ),
+        (
+            "/v1/delete",
+            json!({"filter": {"all": {}}}),
+            400,
+            "`filter.all.filters`",
         ),
         ("/v1/delete", json!({"kys": ["a"]}), 400, "kys"),
         (
@@ -177,11 +203,11 @@ fn documents_are_upserted_and_deleted_as_json() {
     let metrics = serving.get("/metrics").body;
     for line in [
         "dyad_indexer_calls_total{call=\"Index.Upsert\",status=\"OK\"} 1",
-        "dyad_indexer_changes_total 2",
-        "dyad_indexer_documents_changed_total 2",
-        "dyad_indexer_generation 3",
-        "dyad_indexer_generations 3",
-        "dyad_indexer_documents 20",
+        "dyad_indexer_changes_total 3",
+        "dyad_indexer_documents_changed_total 4",
+        "dyad_indexer_generation 4",
+        "dyad_indexer_generations 4",
+        "dyad_indexer_documents 18",
         "dyad_indexer_waiting_calls 0",
     ] {
         assert!(metrics.lines().any(|one| one == line), "{line}: {metrics}");

@@ -58,9 +58,29 @@ impl IndexClient {
         fits_in_all(&self.url, keys.iter().map(String::len), MAX_CHANGE_BYTES)?;
         let call = || {
             let some = messages(keys, String::len, MAX_SEARCH_BYTES);
-            let requests = some.into_iter().map(|some| v1::DeleteRequest { keys: some.to_vec() });
+            let requests = some.into_iter().map(|some| v1::DeleteRequest {
+                keys: some.to_vec(),
+                filter: None,
+            });
             let (mut inner, requests) = (self.inner.clone(), requests.collect::<Vec<_>>());
             let mut request = Request::new(tokio_stream::iter(requests));
+            request.set_timeout(self.config.call_timeout);
+            async move { inner.delete(request).await }
+        };
+        Ok(retry_unmade(&self.config, &self.url, self.config.call_timeout, call)
+            .await?
+            .into_inner())
+    }
+
+    /// Deletes the documents that match a filter, as one change. Sent again as [`Self::delete`] is.
+    pub async fn delete_matching(&self, filter: &v1::Filter) -> Result<v1::ChangeResponse, ClientError> {
+        let call = || {
+            let message = v1::DeleteRequest {
+                keys: Vec::new(),
+                filter: Some(filter.clone()),
+            };
+            let mut inner = self.inner.clone();
+            let mut request = Request::new(tokio_stream::once(message));
             request.set_timeout(self.config.call_timeout);
             async move { inner.delete(request).await }
         };

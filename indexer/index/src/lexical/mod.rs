@@ -25,6 +25,7 @@
 //! | `filter.rs` | filters: conditions on fields, and the nodes that match them |
 //! | `column.rs` | which documents have the same value of a field |
 //! | `column_reader.rs` | such columns made of the terms of a text index |
+//! | `filter_matches.rs` | filters of single documents by their stored fields |
 //! | `filter_terms.rs` | the documents of one term, of a range of terms, and of exact numbers |
 //! | `joint_values.rs` | which values of several text indexes are the same |
 //! | `passage_documents.rs` | which passages are of one document |
@@ -51,6 +52,7 @@ mod exact_number;
 mod facts;
 mod fields_of;
 mod filter;
+mod filter_matches;
 mod filter_terms;
 mod joint_values;
 mod lengths;

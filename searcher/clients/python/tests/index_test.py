@@ -44,6 +44,16 @@ class Changes(unittest.TestCase):
             with self.assertRaises(AttributeError):
                 reply.read = 3
 
+    def test_a_filter_says_what_is_deleted(self):
+        recent = (dyad.field("year") > 2024) & ~(dyad.field("lang") == "en")
+        with serving() as (server, target), dyad.Index(target) as index:
+            index.delete_where(recent)
+            [[sent]] = server.calls
+            self.assertEqual((sent.filter, list(sent.keys)), (recent.message, []))
+            with self.assertRaisesRegex(TypeError, "filter"):
+                index.delete_where("year > 2024")
+            self.assertEqual(len(server.calls), 1)
+
     def test_what_is_wrong_is_refused_by_number_key_and_field_before_a_call(self):
         with serving() as (server, target), dyad.Index(target) as index:
             wrong = [
@@ -191,6 +201,9 @@ class RealIndex(unittest.TestCase):
                 self.assertEqual((reply.read, reply.indexed, reply.documents, len(told)), (30, 30, before + 30, 4))
                 again = index.upsert_all(some)
                 self.assertEqual((again.unchanged, again.indexed, again.generation), (30, 0, 0))
+                one = index.delete_where((dyad.field("n") >= 29) & dyad.field("key").startswith("test of the client"))
+                self.assertEqual((one.read, one.indexed, one.documents), (1, 1, before + 29))
+                self.assertEqual(index.upsert(some[29]).indexed, 1)
                 reused = index.upsert(dyad.Document(some[0].key, some[0].text, metadata={"n": -1}))
                 self.assertEqual((reused.indexed, reused.reused), (1, 1))
                 with self.assertRaisesRegex(dyad.InvalidArgument, r"documents\[1\].*key"):

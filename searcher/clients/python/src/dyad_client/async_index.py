@@ -11,10 +11,11 @@ from typing import Any, TypeVar
 from . import calls
 from .bulk import BATCH, IN_FLIGHT, TIMEOUT, Batch, BulkChange, Progress, awaited_batches, batches
 from .change_call import ChangeCall
-from .changes import Records, deletes, documents_of, keys_of, upserts
+from .changes import Records, deletes, documents_of, keys_of, matching, upserts
 from .client import Client
 from .connection import TlsConfig
 from .document import AnyDocument
+from .filters import Filter
 from .replies import ChangeReply
 from .retry import RetryPolicy
 from .tables import documents_of_table
@@ -56,6 +57,10 @@ class AsyncIndex:
         """As `Index.delete`."""
         messages = deletes().one_call(keys_of(keys))
         return await self._made(self._client.change_call(calls.DELETE, messages, timeout))
+
+    async def delete_where(self, filter: Filter, *, timeout: float | None = None) -> ChangeReply:
+        """As `Index.delete_where`."""
+        return await self._made(self._client.change_call(calls.DELETE, matching(filter), timeout))
 
     async def upsert_all(
         self,

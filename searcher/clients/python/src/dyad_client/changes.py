@@ -10,7 +10,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Generic, TypeVar
 
 from ._generated import common_pb2, index_pb2
+from .calls import serialize
 from .document import AnyDocument, Document, document_of
+from .filters import Filter, checked
 from .metadata import metadata_json
 from .vectors import Vector, float32s
 
@@ -132,6 +134,11 @@ def deletes() -> Records[str]:
         return Record(key, index_pb2.DeleteRequest(keys=[_text("key", key)]).SerializeToString())
 
     return Records("key", record, b"", None)
+
+
+def matching(filter: Filter) -> list[bytes]:
+    """The message that deletes what matches."""
+    return [serialize(index_pb2.DeleteRequest(filter=checked(filter).message))]
 
 
 def documents_of(given: AnyDocument | Iterable[AnyDocument]) -> Iterable[AnyDocument]:

@@ -9,10 +9,11 @@ from typing import Any, TypeVar
 from . import calls
 from .bulk import BATCH, IN_FLIGHT, TIMEOUT, BulkChange, Progress, batches
 from .change_call import ChangeCall
-from .changes import Records, deletes, documents_of, keys_of, upserts
+from .changes import Records, deletes, documents_of, keys_of, matching, upserts
 from .client import Client
 from .connection import TlsConfig
 from .document import AnyDocument
+from .filters import Filter
 from .replies import ChangeReply
 from .retry import RetryPolicy
 from .tables import documents_of_table
@@ -58,6 +59,10 @@ class Index(Client):
     def delete(self, keys: str | Iterable[str], *, timeout: float | None = None) -> ChangeReply:
         """Deletes documents, one or some, as one change. Keys that no document has are counted as `rejected`."""
         return self._made(self.change_call(calls.DELETE, deletes().one_call(keys_of(keys)), timeout))
+
+    def delete_where(self, filter: Filter, *, timeout: float | None = None) -> ChangeReply:
+        """Deletes all documents that match when the change is made, as one change: `index.delete_where(field("year") < 2020)`."""
+        return self._made(self.change_call(calls.DELETE, matching(filter), timeout))
 
     def upsert_all(
         self,

@@ -162,9 +162,9 @@ class ChangeReply:
 
     #: The generation that has the change; 0 where nothing had to be changed.
     generation: int
-    #: Documents of the index after the change.
+    #: Documents of the index after the change; 0 where the API key has a filter.
     documents: int
-    #: Documents, or keys, that were sent.
+    #: Documents, or keys, that were sent; of a filter, documents that match.
     read: int
     #: Of these, those that were added, replaced or deleted.
     indexed: int

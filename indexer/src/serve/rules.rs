@@ -1,0 +1,117 @@
+//! What calls may change: the holder of an API key with a filter sees some documents only, and writes no others.
+
+use dyad_filter::document_filter;
+use dyad_index::lexical::DocumentFilter;
+use dyad_proto::access::Caller;
+use dyad_proto::v1;
+use tonic::{Code, Status};
+
+use super::sent::stored_form;
+use crate::change::ChangeConditions;
+
+/// What one call may change; everything by default.
+#[derive(Debug, Clone, Default)]
+pub(super) struct CallRules {
+    /// Which documents exist for its caller; all where absent.
+    scope: Option<DocumentFilter>,
+}
+
+impl CallRules {
+    /// Of a call of this caller.
+    pub(super) fn of(caller: &Caller) -> Self {
+        Self {
+            scope: caller.filter().map(document_filter),
+        }
+    }
+
+    /// Whether the call may change everything, whatever the index holds.
+    pub(super) fn are_none(&self) -> bool {
+        self.scope.is_none()
+    }
+
+    /// Refuses a document that would not exist for who writes it; `number` is its place in the call.
+    pub(super) fn check_sent(&self, number: usize, document: &v1::Document) -> Result<(), Status> {
+        let Some(scope) = &self.scope else { return Ok(()) };
+        let invalid = |problem| Status::invalid_argument(format!("document {number}: {problem}"));
+        if scope.matches(&stored_form(document).map_err(invalid)?) {
+            return Ok(());
+        }
+        Err(Status::permission_denied(format!(
+            "document {number}: this API key has a filter, which the document does not pass; nothing was changed. Give it the \
+             metadata that the filter asks for"
+        )))
+    }
+
+    /// A filter of the call together with that of its caller.
+    pub(super) fn restrict(&self, filter: DocumentFilter) -> DocumentFilter {
+        match &self.scope {
+            Some(scope) => DocumentFilter::All(vec![scope.clone(), filter]),
+            None => filter,
+        }
+    }
+
+    /// Adds what must hold of the documents with the keys of the call.
+    pub(super) fn add_to<'a>(&'a self, conditions: &mut ChangeConditions<'a>, keys: impl IntoIterator<Item = &'a str>) {
+        if let Some(scope) = &self.scope {
+            keys.into_iter().for_each(|key| conditions.restrict(key, scope));
+        }
+    }
+
+    /// What the caller is told of a change. To one who sees some documents only, the number of all, paths of the server
+    /// and documents of other calls are no concern; errors go to the log.
+    pub(super) fn told(&self, made: Result<v1::ChangeResponse, Status>) -> Result<v1::ChangeResponse, Status> {
+        if self.scope.is_none() {
+            return made;
+        }
+        match made {
+            Ok(reply) => Ok(v1::ChangeResponse { documents: 0, ..reply }),
+            Err(status) => Err(without_places(status)),
+        }
+    }
+}
+
+fn without_places(status: Status) -> Status {
+    let message = match status.code() {
+        Code::Unavailable => "the change cannot be made now; nothing was changed. Send it again later",
+        Code::ResourceExhausted => "the server has no room for the change; nothing was changed",
+        Code::DeadlineExceeded => "the documents were not embedded in time; nothing was changed. Send them again later",
+        Code::Internal | Code::Unknown | Code::DataLoss | Code::NotFound => {
+            "the change failed; nothing was changed. The log of the server says why"
+        }
+        // Of the call itself, or of the model of the index.
+        _ => return status,
+    };
+    let metadata = status.metadata().clone();
+    Status::with_metadata(status.code(), message, metadata)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tenant_is_told_no_paths_and_no_number_of_documents() {
+        let tenant = CallRules {
+            scope: Some(DocumentFilter::Keys(vec!["a".to_owned()])),
+        };
+        let reply = v1::ChangeResponse {
+            documents: 7,
+            indexed: 1,
+            ..v1::ChangeResponse::default()
+        };
+        let told = tenant.told(Ok(reply)).unwrap();
+        assert_eq!((told.documents, told.indexed), (0, 1));
+        assert_eq!(CallRules::default().told(Ok(reply)).unwrap(), reply);
+        let mut busy = Status::unavailable("documents `x` to `y` could not be embedded");
+        busy.metadata_mut().insert("hint", 1_i64.into());
+        let told = tenant.told(Err(busy.clone())).unwrap_err();
+        assert!(told.code() == Code::Unavailable && told.metadata().contains_key("hint"));
+        assert!(!told.message().contains("`x`"), "{told}");
+        assert_eq!(
+            CallRules::default().told(Err(busy.clone())).unwrap_err().message(),
+            busy.message()
+        );
+        let own = Status::invalid_argument("document 1");
+        assert_eq!(tenant.told(Err(own)).unwrap_err().message(), "document 1");
+    }
+}
