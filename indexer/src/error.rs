@@ -83,6 +83,14 @@ pub enum Error {
         /// Its key.
         key: String,
     },
+    /// Documents are not as the caller expects them.
+    #[error("{total} documents are not as `expected` says, such as `{}`; nothing was changed. Read them before another attempt", first.join("`, `"))]
+    NotAsExpected {
+        /// How many.
+        total: usize,
+        /// The first of their keys.
+        first: Vec<String>,
+    },
     /// The job was cancelled from outside.
     #[error("cancelled; the index is unchanged")]
     Cancelled,

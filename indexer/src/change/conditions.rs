@@ -1,10 +1,10 @@
 //! What must hold of the generation that a change is derived from, whichever that is when it is published: the
-//! documents that the change replaces are such as its callers may see.
+//! documents that the change replaces are such as its callers may see, and documents are as the callers expect them.
 
 use std::collections::HashMap;
 
 use dyad_index::Snapshot;
-use dyad_index::lexical::DocumentFilter;
+use dyad_index::lexical::{DocumentFilter, StoredDocument};
 use rayon::prelude::*;
 
 use crate::error::Error;
@@ -14,7 +14,22 @@ use crate::error::Error;
 pub struct ChangeConditions<'a> {
     /// By the keys of a change: which documents exist for who changes them.
     scopes: HashMap<&'a str, &'a DocumentFilter>,
+    expected: Vec<ExpectedContent<'a>>,
 }
+
+/// What a caller expects of a document.
+#[derive(Debug, Clone, Copy)]
+pub struct ExpectedContent<'a> {
+    /// Its key.
+    pub key: &'a str,
+    /// Its [`StoredDocument::etag`](dyad_index::lexical::StoredDocument::etag); none where there is to be no document.
+    pub etag: Option<&'a str>,
+    /// Which documents exist for the caller; all where absent.
+    pub scope: Option<&'a DocumentFilter>,
+}
+
+/// Documents that an error names.
+const NAMED: usize = 5;
 
 /// What a change begins with.
 #[derive(Debug, Default)]
@@ -29,6 +44,35 @@ impl<'a> ChangeConditions<'a> {
     /// For who changes the document with this key, only those that pass a filter exist.
     pub fn restrict(&mut self, key: &'a str, filter: &'a DocumentFilter) {
         self.scopes.insert(key, filter);
+    }
+
+    /// Adds what is expected of a document.
+    pub fn expect(&mut self, expected: ExpectedContent<'a>) {
+        self.expected.push(expected);
+    }
+
+    /// Refuses a generation in which documents are not as they are expected.
+    pub fn check_expected(&self, base: &Snapshot) -> Result<(), Error> {
+        let differs = |expected: &ExpectedContent<'a>| -> Result<Option<&'a str>, Error> {
+            let found = match base.find(expected.key)? {
+                Some((shard, node)) => Some(base.document(shard, node)?),
+                None => None,
+            };
+            let exists = |document: &StoredDocument| expected.scope.is_none_or(|scope| scope.matches(document));
+            let etag = found.filter(exists).map(|document| document.etag());
+            Ok((etag.as_deref() != expected.etag).then_some(expected.key))
+        };
+        let found: Vec<Option<&str>> = self.expected.par_iter().map(differs).collect::<Result<_, Error>>()?;
+        let mut found: Vec<&str> = found.into_iter().flatten().collect();
+        found.sort_unstable();
+        found.dedup();
+        if found.is_empty() {
+            return Ok(());
+        }
+        Err(Error::NotAsExpected {
+            total: found.len(),
+            first: found.into_iter().take(NAMED).map(str::to_owned).collect(),
+        })
     }
 
     /// The live document with a key, where it exists for who changes it.

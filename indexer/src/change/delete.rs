@@ -63,6 +63,7 @@ pub fn delete_documents(
     };
     let mut missing = MissingKeys::default();
     let outcome = transaction.publish(|_, base| {
+        config.conditions.check_expected(base)?;
         // Others may have added passages meanwhile.
         let keys = if config.passages {
             Cow::Owned(live_passages_of(base, keys)?)

@@ -24,6 +24,7 @@ pub fn delete_matching(
         ..Change::default()
     };
     let outcome = transaction.publish(|_, base| {
+        config.conditions.check_expected(base)?;
         let matching = base.allowed(filter, control.cancel)?.ok_or(Error::Cancelled)?;
         let nodes: Vec<Vec<u32>> = matching.iter().map(|nodes| nodes.iter().collect()).collect();
         let found = nodes.iter().map(Vec::len).sum::<usize>() as u64;

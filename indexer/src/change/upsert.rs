@@ -62,6 +62,7 @@ pub fn upsert_after(
     let transaction = Transaction::begin(&config.index, start.known, Publication::unless(config.dry_run))?;
     let base = transaction.base();
     // Before anything is embedded.
+    start.conditions.check_expected(base)?;
     start.conditions.check_replaced(base)?;
     let model = source.model().clone();
     check_model(&config.index, &model)?;

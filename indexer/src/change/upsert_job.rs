@@ -203,6 +203,7 @@ impl UpsertJob<'_> {
         // Another job may have published vectors of another context.
         check_context(base.manifest(), &*self.source)?;
         if let Some(before) = before {
+            self.conditions.check_expected(base)?;
             self.conditions.check_replaced(base)?;
             self.follow(before, base)?;
             self.count();

@@ -63,8 +63,8 @@ pub(super) fn delete(arguments: &DeleteArguments) -> anyhow::Result<ExitCode> {
     };
     if let Some(filter) = syntax::all(arguments.filter.clone()) {
         let request = v1::DeleteRequest {
-            keys: Vec::new(),
             filter: Some(filter.clone()),
+            ..v1::DeleteRequest::default()
         };
         validate::delete_request(&request).map_err(|error| UsageError(error.to_string()))?;
         let outcome = change::delete_matching(&config, &document_filter(&filter), control)?;

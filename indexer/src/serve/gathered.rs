@@ -144,9 +144,10 @@ impl GatheredCalls {
     }
 }
 
-/// Hashes of the keys that a call changes. Two keys with one hash only keep calls apart.
+/// Hashes of the keys that a call changes, or expects something of. Two keys with one hash only keep calls apart.
 fn hashes_of(call: &ChangeCall) -> impl Iterator<Item = u64> {
-    call.change.keys().into_iter().map(|key| xxh3_64(key.as_bytes()))
+    let keys = call.change.keys().into_iter().chain(call.rules.expected_keys());
+    keys.map(|key| xxh3_64(key.as_bytes()))
 }
 
 /// What must hold of the documents that these calls change.

@@ -40,12 +40,10 @@ pub struct ChangeWorkerConfig {
     pub upkeep: UpkeepConfig,
 }
 
-/// Refuses an upsert that would replace what is not its callers'.
-pub(super) fn check_replaced(
-    conditions: &ChangeConditions<'_>,
-    change: &WantedChange,
-    current: &Snapshot,
-) -> Result<(), Error> {
+/// Refuses a change where documents are not as they are expected, and an upsert that would replace what is not its
+/// callers'.
+pub(super) fn check(conditions: &ChangeConditions<'_>, change: &WantedChange, current: &Snapshot) -> Result<(), Error> {
+    conditions.check_expected(current)?;
     match change {
         WantedChange::Upsert(_) | WantedChange::UpsertVectors { .. } => conditions.check_replaced(current),
         WantedChange::Delete(_) | WantedChange::DeleteMatching(_) => Ok(()),

@@ -29,13 +29,14 @@ impl SentUpsert {
         &mut self,
         request: v1::UpsertRequest,
         received: &mut ReceivedCall,
-        rules: &CallRules,
+        rules: &mut CallRules,
     ) -> Result<(), Status> {
         let v1::UpsertRequest {
             documents,
             vectors,
             fingerprint,
             context,
+            expected,
         } = request;
         let origin = (!vectors.is_empty()).then_some(GivenOrigin { fingerprint, context });
         if self.documents.is_empty() {
@@ -46,6 +47,7 @@ impl SentUpsert {
                  than in the first message. Send them as calls of their own",
             ));
         }
+        rules.add_expected(expected, received)?;
         for (number, document) in (self.documents.len()..).zip(&documents) {
             received.hold(bytes_of(document))?;
             // Parsed again when the change is made: what waits is kept as it came.
@@ -93,7 +95,7 @@ impl PendingUpsert {
     pub(super) fn add(&mut self, caller: &Caller, request: v1::UpsertRequest) -> Result<(), Status> {
         caller.check_still()?;
         validate::upsert_request(&request)?;
-        self.sent.add(request, &mut self.received, &self.rules)
+        self.sent.add(request, &mut self.received, &mut self.rules)
     }
 
     pub(super) fn into_wanted(self) -> Wanted {
@@ -135,6 +137,7 @@ impl PendingDelete {
             self.received.hold(filter.encoded_len())?;
             self.filter = Some(self.rules.restrict(document_filter(filter)));
         }
+        self.rules.add_expected(request.expected, &mut self.received)?;
         for key in request.keys {
             self.received.hold(key.len())?;
             self.keys.push(key);

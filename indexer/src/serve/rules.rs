@@ -6,14 +6,17 @@ use dyad_proto::access::Caller;
 use dyad_proto::v1;
 use tonic::{Code, Status};
 
+use super::received::ReceivedCall;
 use super::sent::stored_form;
-use crate::change::ChangeConditions;
+use crate::change::{ChangeConditions, ExpectedContent};
 
 /// What one call may change; everything by default.
 #[derive(Debug, Clone, Default)]
 pub(super) struct CallRules {
     /// Which documents exist for its caller; all where absent.
     scope: Option<DocumentFilter>,
+    /// What must be in the index.
+    expected: Vec<v1::ExpectedDocument>,
 }
 
 impl CallRules {
@@ -21,12 +24,32 @@ impl CallRules {
     pub(super) fn of(caller: &Caller) -> Self {
         Self {
             scope: caller.filter().map(document_filter),
+            expected: Vec::new(),
         }
     }
 
     /// Whether the call may change everything, whatever the index holds.
     pub(super) fn are_none(&self) -> bool {
-        self.scope.is_none()
+        self.scope.is_none() && self.expected.is_empty()
+    }
+
+    /// Whether documents are to be as the caller expects them.
+    pub(super) fn expect_documents(&self) -> bool {
+        !self.expected.is_empty()
+    }
+
+    /// The keys of these documents.
+    pub(super) fn expected_keys(&self) -> impl Iterator<Item = &str> {
+        self.expected.iter().map(|document| document.key.as_str())
+    }
+
+    /// Adds what one message of the call expects.
+    pub(super) fn add_expected(&mut self, more: Vec<v1::ExpectedDocument>, received: &mut ReceivedCall) -> Result<(), Status> {
+        for document in &more {
+            received.hold(document.key.len() + document.etag.len())?;
+        }
+        self.expected.extend(more);
+        Ok(())
     }
 
     /// Refuses a document that would not exist for who writes it; `number` is its place in the call.
@@ -54,6 +77,13 @@ impl CallRules {
     pub(super) fn add_to<'a>(&'a self, conditions: &mut ChangeConditions<'a>, keys: impl IntoIterator<Item = &'a str>) {
         if let Some(scope) = &self.scope {
             keys.into_iter().for_each(|key| conditions.restrict(key, scope));
+        }
+        for document in &self.expected {
+            conditions.expect(ExpectedContent {
+                key: &document.key,
+                etag: Some(document.etag.as_str()).filter(|etag| !etag.is_empty()),
+                scope: self.scope.as_ref(),
+            });
         }
     }
 
@@ -93,6 +123,7 @@ mod tests {
     fn a_tenant_is_told_no_paths_and_no_number_of_documents() {
         let tenant = CallRules {
             scope: Some(DocumentFilter::Keys(vec!["a".to_owned()])),
+            expected: Vec::new(),
         };
         let reply = v1::ChangeResponse {
             documents: 7,

@@ -18,8 +18,9 @@ pub(super) fn bytes_of(document: &v1::Document) -> usize {
         title,
         text,
         metadata_json,
+        etag,
     } = document;
-    key.len() + title.len() + text.len() + metadata_json.len()
+    key.len() + title.len() + text.len() + metadata_json.len() + etag.len()
 }
 
 /// The metadata of a document; none where there are no fields. The error says what was expected and what came.

@@ -14,7 +14,7 @@ use tokio::sync::oneshot;
 use tonic::{Code, Status};
 
 use super::gathered::{ChangeCall, GatheredCalls, WantedChange, conditions_of, joined, replies};
-use super::make::{ChangeWorkerConfig, check_replaced, make};
+use super::make::{self, ChangeWorkerConfig, make};
 use super::metrics::IndexerMetrics;
 use super::pending::Wanted;
 use super::status::status;
@@ -179,7 +179,7 @@ impl ChangeThread {
                     answer(call, Ok(reply));
                 }
             }
-            Err(status) if calls.len() > 1 && is_of_one_call(&status) => self.make_each(calls),
+            Err(status) if calls.len() > 1 && is_of_one_call(&status, &calls) => self.make_each(calls),
             Err(status) => {
                 for call in calls {
                     answer(call, Err(status.clone()));
@@ -188,7 +188,7 @@ impl ChangeThread {
         }
     }
 
-    /// Answers upserts that would replace what is not their callers', and returns the others, which need not be made
+    /// Answers calls that must not be made on the current generation, and returns the others, which need not be made
     /// one by one then. What must hold is looked at again when the change is made.
     fn without_refused(&mut self, calls: Vec<ChangeCall>) -> Vec<ChangeCall> {
         if calls.iter().all(|call| call.rules.are_none()) {
@@ -199,7 +199,7 @@ impl ChangeThread {
             return calls;
         };
         let check =
-            |call: &ChangeCall| check_replaced(&conditions_of(std::slice::from_ref(call)), &call.change, &current);
+            |call: &ChangeCall| make::check(&conditions_of(std::slice::from_ref(call)), &call.change, &current);
         let mut others = Vec::with_capacity(calls.len());
         for call in calls {
             match check(&call) {
@@ -272,11 +272,13 @@ impl ChangeThread {
 }
 
 /// Whether a failure may be due to one of several calls.
-fn is_of_one_call(status: &Status) -> bool {
-    !matches!(
-        status.code(),
-        Code::ResourceExhausted | Code::DeadlineExceeded | Code::Aborted
-    )
+fn is_of_one_call(status: &Status, calls: &[ChangeCall]) -> bool {
+    match status.code() {
+        Code::ResourceExhausted | Code::DeadlineExceeded => false,
+        // Others were faster than all of them, or documents are not as one of them expects.
+        Code::Aborted => calls.iter().any(|call| call.rules.expect_documents()),
+        _ => true,
+    }
 }
 
 fn answer(call: ChangeCall, made: Result<v1::ChangeResponse, Status>) {

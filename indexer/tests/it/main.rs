@@ -17,6 +17,7 @@ mod damage;
 mod deletes;
 mod encoder;
 mod encoder_service;
+mod expected;
 mod export;
 mod filter_costs;
 mod filters;

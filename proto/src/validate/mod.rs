@@ -90,6 +90,7 @@ pub fn upsert_request(request: &v1::UpsertRequest) -> Result<(), Violations> {
         changed_document(&mut check, &format!("documents[{number}]"), document);
     }
     given_vectors(&mut check, request);
+    expected_documents(&mut check, &request.expected);
     check.done()
 }
 
@@ -97,6 +98,7 @@ pub fn upsert_request(request: &v1::UpsertRequest) -> Result<(), Violations> {
 pub fn delete_request(request: &v1::DeleteRequest) -> Result<(), Violations> {
     let mut check = Check::default();
     request.check_fields(&mut check, "");
+    expected_documents(&mut check, &request.expected);
     match (&request.filter, request.keys.is_empty()) {
         (None, false) => {}
         (Some(filter), true) => filter::check(&mut check, "filter", filter),
@@ -107,6 +109,13 @@ pub fn delete_request(request: &v1::DeleteRequest) -> Result<(), Violations> {
         }
     }
     check.done()
+}
+
+/// What must be in the index for a change to be made.
+fn expected_documents(check: &mut Check, expected: &[v1::ExpectedDocument]) {
+    for (number, document) in expected.iter().enumerate().take(limits::MAX_CHANGED) {
+        document.check_fields(check, &format!("expected[{number}]."));
+    }
 }
 
 /// The vectors of documents to add or replace.
@@ -193,8 +202,12 @@ mod tests {
     fn a_deletion_has_keys_or_a_filter() {
         let delete = |keys: &[&str], filter: Option<v1::Filter>| {
             let keys = keys.iter().map(|key| (*key).to_owned()).collect();
-            delete_request(&v1::DeleteRequest { keys, filter })
-                .map_or_else(|violations| violations.to_string(), |()| "fine".into())
+            let request = v1::DeleteRequest {
+                keys,
+                filter,
+                ..v1::DeleteRequest::default()
+            };
+            delete_request(&request).map_or_else(|violations| violations.to_string(), |()| "fine".into())
         };
         let exists = || {
             let condition = v1::filter::Condition::Exists(v1::FieldExists { field: "a".into() });

@@ -21,6 +21,7 @@
 //! | `updates.rs` | metadata that were changed after the shard was built |
 //! | `facts.rs` | titles and metadata as sortable terms |
 //! | `fields_of.rs` | the values of a metadata object by their paths |
+//! | `etag.rs` | a hash of a document's content |
 //! | `exact_number.rs` | numbers as fields have them: doubles, and whole numbers of any size |
 //! | `filter.rs` | filters: conditions on fields, and the nodes that match them |
 //! | `column.rs` | which documents have the same value of a field |
@@ -48,6 +49,7 @@ mod column;
 mod column_reader;
 mod document_bm25;
 mod document_statistics;
+mod etag;
 mod exact_number;
 mod facts;
 mod fields_of;

@@ -12,6 +12,7 @@ from unittest import mock
 import dyad_client as dyad
 import grpc
 import numpy
+from dyad_client._generated import common_pb2
 from dyad_client.retry import PUSHBACK
 from index_server import BUSY, QUICK, TRY_AGAIN, UNAVAILABLE, documents, serving
 
@@ -141,6 +142,32 @@ class Changes(unittest.TestCase):
             index.upsert(read)
             self.assertEqual(server.documents["a"], stored)
             self.assertEqual(read, dyad.Document("a", "A", "T", {"n": 2**70}, vector=[1.0]))
+
+
+    def test_what_is_expected_of_the_index_is_sent_once(self):
+        with serving() as (server, target), dyad.Index(target) as index:
+            index.upsert(documents(1500), expected={"k1": "e7ag", "new": None})
+            first, second = server.calls[0]
+            self.assertEqual([(one.key, one.etag) for one in first.expected], [("k1", "e7ag"), ("new", "")])
+            self.assertEqual((len(first.documents), len(second.documents), len(second.expected)), (1024, 476, 0))
+            index.delete("k1", expected={"k1": "e7ag"})
+            index.delete_where(dyad.field("n") == 1, expected={"k2": None})
+            self.assertEqual([call[0].expected[0].key for call in server.calls[1:]], ["k1", "k2"])
+            server.calls.clear()
+            for given, said in (
+                ({"expected": ["k1"]}, "`expected`: expected a dict of keys and etags, got list"),
+                ({"expected": {"k1": ""}}, "`expected`: expected the etag of 'k1', got an empty one"),
+                ({"expected": {"k1": 7}}, "`expected`: expected a text, got int"),
+                ({"documents": [], "expected": {"k1": None}}, "`expected`: expected a change with it"),
+                ({"expected": dict.fromkeys(map(str, range(1025)))}, "at most 1024 documents, got 1025"),
+            ):
+                with self.assertRaisesRegex((TypeError, ValueError), said):
+                    index.upsert(**({"documents": documents(1)} | given))
+            self.assertEqual(server.calls, [])
+
+    def test_a_document_of_a_reply_has_its_etag(self):
+        read = dyad.replies.document(common_pb2.Document(key="a", text="A", etag="f00d"))
+        self.assertEqual((read.etag, read), ("f00d", dyad.Document("a", "A")))
 
 
 class Failures(unittest.TestCase):

@@ -11,7 +11,17 @@ from typing import Any, TypeVar
 from . import calls
 from .bulk import BATCH, IN_FLIGHT, TIMEOUT, Batch, BulkChange, Progress, awaited_batches, batches
 from .change_call import ChangeCall
-from .changes import Records, deletes, documents_of, keys_of, matching, upserts
+from .changes import (
+    Expected,
+    Records,
+    deletes,
+    documents_of,
+    expected_of_delete,
+    expected_of_upsert,
+    keys_of,
+    matching,
+    upserts,
+)
 from .client import Client
 from .connection import TlsConfig
 from .document import AnyDocument
@@ -47,20 +57,25 @@ class AsyncIndex:
         vectors: Iterable[Vector] | None = None,
         fingerprint: str = "",
         context: str = "",
+        expected: Expected | None = None,
         timeout: float | None = None,
     ) -> ChangeReply:
         """As `Index.upsert`."""
-        messages = upserts(vectors, fingerprint, context).one_call(documents_of(documents))
+        messages = upserts(vectors, fingerprint, context).one_call(documents_of(documents), expected_of_upsert(expected))
         return await self._made(self._client.change_call(calls.UPSERT, messages, timeout))
 
-    async def delete(self, keys: str | Iterable[str], *, timeout: float | None = None) -> ChangeReply:
+    async def delete(
+        self, keys: str | Iterable[str], *, expected: Expected | None = None, timeout: float | None = None
+    ) -> ChangeReply:
         """As `Index.delete`."""
-        messages = deletes().one_call(keys_of(keys))
+        messages = deletes().one_call(keys_of(keys), expected_of_delete(expected))
         return await self._made(self._client.change_call(calls.DELETE, messages, timeout))
 
-    async def delete_where(self, filter: Filter, *, timeout: float | None = None) -> ChangeReply:
+    async def delete_where(
+        self, filter: Filter, *, expected: Expected | None = None, timeout: float | None = None
+    ) -> ChangeReply:
         """As `Index.delete_where`."""
-        return await self._made(self._client.change_call(calls.DELETE, matching(filter), timeout))
+        return await self._made(self._client.change_call(calls.DELETE, matching(filter, expected), timeout))
 
     async def upsert_all(
         self,

@@ -71,8 +71,8 @@ class Records(Generic[T]):
         if self._vectors is not None and next(self._vectors, None) is not None:
             raise ValueError(f"`vectors`: expected as many as documents, {self._count}, got more")
 
-    def one_call(self, all_given: Iterable[T]) -> list[bytes]:
-        """The messages of one call that changes all of them at once."""
+    def one_call(self, all_given: Iterable[T], opening: bytes = b"") -> list[bytes]:
+        """The messages of one call that changes all of them at once; the first has also what `opening` says."""
         records, size = [], 0
         for given in all_given:
             records.append(self.next(given))
@@ -81,7 +81,10 @@ class Records(Generic[T]):
                 expected = f"at most {CALL_BYTES >> 20} MiB in one call"
                 raise ValueError(f"expected {expected}, got more in the first {len(records)}. `upsert_all` and `delete_all` make several calls")
         self.end()
-        return self.messages(records)
+        messages = self.messages(records)
+        if opening and not messages:
+            raise ValueError("`expected`: expected a change with it, got none")
+        return [opening + messages[0], *messages[1:]] if opening else messages
 
     def messages(self, records: Iterable[Record]) -> list[bytes]:
         """The messages of a call with these records."""
@@ -136,9 +139,38 @@ def deletes() -> Records[str]:
     return Records("key", record, b"", None)
 
 
-def matching(filter: Filter) -> list[bytes]:
+def matching(filter: Filter, expected: Expected | None) -> list[bytes]:
     """The message that deletes what matches."""
-    return [serialize(index_pb2.DeleteRequest(filter=checked(filter).message))]
+    return [serialize(index_pb2.DeleteRequest(filter=checked(filter).message, expected=_expected(expected)))]
+
+
+#: The etag that the document with each key must have; None: there must be no such document.
+Expected = Mapping[str, str | None]
+
+
+def expected_of_upsert(expected: Expected | None) -> bytes:
+    """What a call to upsert expects of the index."""
+    return index_pb2.UpsertRequest(expected=_expected(expected)).SerializeToString()
+
+
+def expected_of_delete(expected: Expected | None) -> bytes:
+    """What a call to delete expects of the index."""
+    return index_pb2.DeleteRequest(expected=_expected(expected)).SerializeToString()
+
+
+def _expected(expected: Expected | None) -> list[index_pb2.ExpectedDocument]:
+    if expected is None:
+        return []
+    if not isinstance(expected, Mapping):
+        raise TypeError(f"`expected`: expected a dict of keys and etags, got {type(expected).__name__}")
+    if len(expected) > MOST_OF_MESSAGE:
+        raise ValueError(f"`expected`: expected at most {MOST_OF_MESSAGE} documents, got {len(expected)}")
+    made = []
+    for key, etag in expected.items():
+        if etag == "":
+            raise ValueError(f"`expected`: expected the etag of {key!r:.80}, got an empty one. None says that there is no such document")
+        made.append(index_pb2.ExpectedDocument(key=_text("expected", key), etag=_text("expected", "" if etag is None else etag)))
+    return made
 
 
 def documents_of(given: AnyDocument | Iterable[AnyDocument]) -> Iterable[AnyDocument]:

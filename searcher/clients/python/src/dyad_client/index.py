@@ -9,7 +9,17 @@ from typing import Any, TypeVar
 from . import calls
 from .bulk import BATCH, IN_FLIGHT, TIMEOUT, BulkChange, Progress, batches
 from .change_call import ChangeCall
-from .changes import Records, deletes, documents_of, keys_of, matching, upserts
+from .changes import (
+    Expected,
+    Records,
+    deletes,
+    documents_of,
+    expected_of_delete,
+    expected_of_upsert,
+    keys_of,
+    matching,
+    upserts,
+)
 from .client import Client
 from .connection import TlsConfig
 from .document import AnyDocument
@@ -47,22 +57,32 @@ class Index(Client):
         vectors: Iterable[Vector] | None = None,
         fingerprint: str = "",
         context: str = "",
+        expected: Expected | None = None,
         timeout: float | None = None,
     ) -> ChangeReply:
         """Adds documents, one or some, and replaces those whose keys are there: as one change, of at most 64 MiB.
 
         With `vectors`, one for each document (or with those of the documents themselves), the encoder service is not asked; `fingerprint`
-        is that of the model that made them, and `context` what they are of, where that is more than a document's title."""
-        records = upserts(vectors, fingerprint, context)
-        return self._made(self.change_call(calls.UPSERT, records.one_call(documents_of(documents)), timeout))
+        is that of the model that made them, and `context` what they are of, where that is more than a document's title.
 
-    def delete(self, keys: str | Iterable[str], *, timeout: float | None = None) -> ChangeReply:
-        """Deletes documents, one or some, as one change. Keys that no document has are counted as `rejected`."""
-        return self._made(self.change_call(calls.DELETE, deletes().one_call(keys_of(keys)), timeout))
+        `expected` has the `etag` that documents must have, by their keys, and None where there must be none: where the index differs,
+        nothing is changed, and the error is `Aborted`."""
+        messages = upserts(vectors, fingerprint, context).one_call(documents_of(documents), expected_of_upsert(expected))
+        return self._made(self.change_call(calls.UPSERT, messages, timeout))
 
-    def delete_where(self, filter: Filter, *, timeout: float | None = None) -> ChangeReply:
+    def delete(
+        self, keys: str | Iterable[str], *, expected: Expected | None = None, timeout: float | None = None
+    ) -> ChangeReply:
+        """Deletes documents, one or some, as one change. Keys that no document has are counted as `rejected`. `expected` is as for
+        `upsert`."""
+        messages = deletes().one_call(keys_of(keys), expected_of_delete(expected))
+        return self._made(self.change_call(calls.DELETE, messages, timeout))
+
+    def delete_where(
+        self, filter: Filter, *, expected: Expected | None = None, timeout: float | None = None
+    ) -> ChangeReply:
         """Deletes all documents that match when the change is made, as one change: `index.delete_where(field("year") < 2020)`."""
-        return self._made(self.change_call(calls.DELETE, matching(filter), timeout))
+        return self._made(self.change_call(calls.DELETE, matching(filter, expected), timeout))
 
     def upsert_all(
         self,

@@ -190,7 +190,7 @@ def document(message: common_pb2.Document) -> Document:
         metadata = json.loads(message.metadata_json or "{}")
     except ValueError as error:
         raise InvalidReply(f"metadata of `{message.key}`: expected JSON, got other text") from error
-    return Document(message.key, message.text, message.title, metadata if isinstance(metadata, dict) else {})
+    return Document(message.key, message.text, message.title, metadata if isinstance(metadata, dict) else {}, etag=message.etag)
 
 
 def _snippet(message: searcher_pb2.Snippet) -> Snippet:
