@@ -5,8 +5,11 @@ use std::collections::HashMap;
 
 use dyad_index::Snapshot;
 use dyad_index::lexical::{DocumentFilter, StoredDocument};
+use dyad_index::manifest::RecordedCall;
 use rayon::prelude::*;
 
+use super::outcome::ChangeOutcome;
+use crate::draft::Draft;
 use crate::error::Error;
 
 /// Conditions of a change; none by default.
@@ -38,6 +41,26 @@ pub struct ChangeStart<'a> {
     pub known: Option<&'a Snapshot>,
     /// What must hold of each generation from which the change is derived.
     pub conditions: ChangeConditions<'a>,
+    /// What is recorded in the generation that the change makes.
+    pub recorder: Option<&'a dyn CallRecorder>,
+}
+
+/// Says what a change came to for the calls of which it is made.
+pub trait CallRecorder: std::fmt::Debug + Sync {
+    /// The calls to record; the outcome has no manifest yet.
+    fn calls(&self, outcome: &ChangeOutcome) -> Vec<RecordedCall>;
+}
+
+impl ChangeStart<'_> {
+    /// Records the calls in a draft that has this outcome.
+    pub(super) fn record(&self, draft: &mut Draft, outcome: impl FnOnce() -> ChangeOutcome) {
+        if let Some(recorder) = self.recorder {
+            draft.change.calls = recorder.calls(&ChangeOutcome {
+                documents_after: draft.documents(),
+                ..outcome()
+            });
+        }
+    }
 }
 
 impl<'a> ChangeConditions<'a> {

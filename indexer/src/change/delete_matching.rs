@@ -6,7 +6,7 @@ use dyad_index::manifest::Change;
 use super::delete::DeleteConfig;
 use super::deletions::draft_without;
 use super::outcome::ChangeOutcome;
-use super::transaction::{Publication, Transaction};
+use super::transaction::{Publication, Transaction, unpublished};
 use crate::control::JobControl;
 use crate::draft::Draft;
 use crate::error::Error;
@@ -18,13 +18,13 @@ pub fn delete_matching(
     filter: &DocumentFilter,
     control: JobControl<'_>,
 ) -> Result<ChangeOutcome, Error> {
-    let transaction = Transaction::begin(config.index, config.known, Publication::unless(config.dry_run))?;
+    let transaction = Transaction::begin(config.index, config.start.known, Publication::unless(config.dry_run))?;
     let mut counts = Change {
         operation: "delete".to_owned(),
         ..Change::default()
     };
     let outcome = transaction.publish(|_, base| {
-        config.conditions.check_expected(base)?;
+        config.start.conditions.check_expected(base)?;
         let matching = base.allowed(filter, control.cancel)?.ok_or(Error::Cancelled)?;
         let nodes: Vec<Vec<u32>> = matching.iter().map(|nodes| nodes.iter().collect()).collect();
         let found = nodes.iter().map(Vec::len).sum::<usize>() as u64;
@@ -35,7 +35,12 @@ pub fn delete_matching(
             return Ok(None);
         }
         let shards = draft_without(base, &nodes, control)?;
-        Ok(Some(Draft::after(base.manifest(), &counts, shards)))
+        let mut draft = Draft::after(base.manifest(), &counts, shards);
+        let documents = base.manifest().documents();
+        config
+            .start
+            .record(&mut draft, || unpublished(counts.clone(), documents, documents));
+        Ok(Some(draft))
     })?;
     Ok(ChangeOutcome {
         change: counts,

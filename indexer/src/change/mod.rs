@@ -69,7 +69,7 @@ use dyad_index::Snapshot;
 use dyad_index::manifest::ShardEntry;
 
 pub use calibrate::{CalibrateConfig, calibrate};
-pub use conditions::{ChangeConditions, ChangeStart, ExpectedContent};
+pub use conditions::{CallRecorder, ChangeConditions, ChangeStart, ExpectedContent};
 pub use delete::{DeleteConfig, delete, delete_documents};
 pub use delete_matching::delete_matching;
 pub use merge::merge;

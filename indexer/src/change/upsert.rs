@@ -6,7 +6,7 @@ use dyad_index::{GroundTruth, QuerySource, ground_truth};
 
 use super::conditions::ChangeStart;
 use super::context::check_context;
-use super::outcome::{ChangeOutcome, KeptRecords};
+use super::outcome::ChangeOutcome;
 use super::passages::Passages;
 use super::transaction::{Publication, Transaction};
 use super::upsert_config::UpsertConfig;
@@ -87,7 +87,7 @@ pub fn upsert_after(
 
     let mut job = UpsertJob {
         config,
-        conditions: &start.conditions,
+        start,
         control,
         shards,
         threads: &threads,
@@ -98,10 +98,7 @@ pub fn upsert_after(
     job.index(base, batch)?;
     let mut outcome = transaction.publish(|before, base| job.draft(before, base))?;
     let (spooled, change) = (job.progress.spooled(), job.progress.change.clone());
-    let kept = KeptRecords {
-        metadata: job.progress.changed.keys().cloned().collect(),
-        documents: job.progress.relied_on,
-    };
+    let kept = job.progress.kept();
     if config.dry_run {
         if config.passages == Passages::Source {
             control

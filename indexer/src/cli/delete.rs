@@ -7,7 +7,7 @@ use std::time::Instant;
 use dyad_command::{UsageError, cancel_on_signal};
 use dyad_corpus::KeyLines;
 use dyad_filter::{document_filter, syntax};
-use dyad_indexer::change::{self, ChangeConditions, DeleteConfig, MissingKeys};
+use dyad_indexer::change::{self, ChangeStart, DeleteConfig, MissingKeys};
 use dyad_indexer::control::JobControl;
 use dyad_proto::{v1, validate};
 
@@ -55,8 +55,7 @@ pub(super) fn delete(arguments: &DeleteArguments) -> anyhow::Result<ExitCode> {
     } = arguments;
     let config = DeleteConfig {
         index,
-        known: None,
-        conditions: &ChangeConditions::default(),
+        start: &ChangeStart::default(),
         passages: *passages,
         named_missing: MissingKeys::NAMED,
         dry_run: report.dry_run,

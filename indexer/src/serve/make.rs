@@ -60,8 +60,7 @@ pub(super) fn make(
     let of_error = |error: Error| status(&error);
     let deletion = DeleteConfig {
         index: &config.index,
-        known: start.known,
-        conditions: &start.conditions,
+        start,
         passages: false,
         named_missing: usize::MAX,
         dry_run: false,

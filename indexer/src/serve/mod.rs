@@ -6,7 +6,9 @@
 //! | `pending.rs` | documents or keys of a call that is being received |
 //! | `sent.rs` | documents as clients have sent them |
 //! | `given.rs` | vectors that clients have sent with them |
+//! | `remembered.rs` | calls that have a name of their own, made once |
 //! | `rules.rs` | what a call may change |
+//! | `content.rs` | a hash of what a call brings |
 //! | `gathered.rs` | calls that become one change |
 //! | `make.rs` | one change, made |
 //! | `worker.rs` | the thread that makes the changes, one after another |
@@ -16,6 +18,7 @@
 //! | `metrics.rs` | what is counted |
 //! | `status.rs` | errors as gRPC codes |
 
+mod content;
 mod gathered;
 mod given;
 mod http;
@@ -23,6 +26,7 @@ mod make;
 mod metrics;
 mod pending;
 mod received;
+mod remembered;
 mod rules;
 mod sent;
 mod service;

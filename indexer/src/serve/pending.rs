@@ -7,9 +7,11 @@ use dyad_proto::{v1, validate};
 use prost::Message as _;
 use tonic::Status;
 
+use super::content::content_of;
 use super::gathered::WantedChange;
 use super::given::GivenOrigin;
 use super::received::{CallMemory, ReceivedCall};
+use super::remembered::{CallName, NamedCall};
 use super::rules::CallRules;
 use super::sent::{bytes_of, parse_metadata};
 
@@ -37,6 +39,7 @@ impl SentUpsert {
             fingerprint,
             context,
             expected,
+            request_key: _,
         } = request;
         let origin = (!vectors.is_empty()).then_some(GivenOrigin { fingerprint, context });
         if self.documents.is_empty() {
@@ -80,6 +83,7 @@ impl SentUpsert {
 pub(super) struct PendingUpsert {
     sent: SentUpsert,
     rules: CallRules,
+    name: GivenName,
     pub(super) received: ReceivedCall,
 }
 
@@ -88,6 +92,7 @@ impl PendingUpsert {
         Self {
             rules: CallRules::of(caller),
             sent: SentUpsert::default(),
+            name: GivenName::default(),
             received: memory.begin(),
         }
     }
@@ -95,15 +100,12 @@ impl PendingUpsert {
     pub(super) fn add(&mut self, caller: &Caller, request: v1::UpsertRequest) -> Result<(), Status> {
         caller.check_still()?;
         validate::upsert_request(&request)?;
+        self.name.add(caller, &request.request_key)?;
         self.sent.add(request, &mut self.received, &mut self.rules)
     }
 
     pub(super) fn into_wanted(self) -> Wanted {
-        Wanted {
-            change: self.sent.into_change(),
-            rules: self.rules,
-            received: self.received,
-        }
+        Wanted::new(self.sent.into_change(), self.rules, self.name, self.received)
     }
 }
 
@@ -112,6 +114,7 @@ pub(super) struct PendingDelete {
     keys: Vec<String>,
     filter: Option<DocumentFilter>,
     rules: CallRules,
+    name: GivenName,
     pub(super) received: ReceivedCall,
 }
 
@@ -120,6 +123,7 @@ impl PendingDelete {
         Self {
             keys: Vec::new(),
             filter: None,
+            name: GivenName::default(),
             rules: CallRules::of(caller),
             received: memory.begin(),
         }
@@ -128,6 +132,7 @@ impl PendingDelete {
     pub(super) fn add(&mut self, caller: &Caller, request: v1::DeleteRequest) -> Result<(), Status> {
         caller.check_still()?;
         validate::delete_request(&request)?;
+        self.name.add(caller, &request.request_key)?;
         if self.filter.is_some() || (request.filter.is_some() && !self.keys.is_empty()) {
             return Err(Status::invalid_argument(
                 "expected `keys` in every message of a call, or one message with a `filter`, got others next to a `filter`",
@@ -146,13 +151,10 @@ impl PendingDelete {
     }
 
     pub(super) fn into_wanted(self) -> Wanted {
-        Wanted {
-            change: self
-                .filter
-                .map_or(WantedChange::Delete(self.keys), WantedChange::DeleteMatching),
-            rules: self.rules,
-            received: self.received,
-        }
+        let change = self
+            .filter
+            .map_or(WantedChange::Delete(self.keys), WantedChange::DeleteMatching);
+        Wanted::new(change, self.rules, self.name, self.received)
     }
 }
 
@@ -160,5 +162,47 @@ impl PendingDelete {
 pub(super) struct Wanted {
     pub(super) change: WantedChange,
     pub(super) rules: CallRules,
+    /// The call's name, where it has one.
+    pub(super) named: Option<NamedCall>,
     pub(super) received: ReceivedCall,
+}
+
+impl Wanted {
+    fn new(change: WantedChange, rules: CallRules, name: GivenName, received: ReceivedCall) -> Self {
+        let named = name.name.map(|name| NamedCall {
+            content: content_of(&change, rules.expected()),
+            name,
+        });
+        Self {
+            change,
+            rules,
+            named,
+            received,
+        }
+    }
+}
+
+/// The name of a call, as its first message gives it, or does not.
+#[derive(Default)]
+struct GivenName {
+    has_begun: bool,
+    name: Option<CallName>,
+}
+
+impl GivenName {
+    /// Takes the name that a message gives, or none.
+    fn add(&mut self, caller: &Caller, request_key: &str) -> Result<(), Status> {
+        let given = (!request_key.is_empty()).then(|| CallName {
+            caller: caller.key_id().to_owned(),
+            request_key: request_key.to_owned(),
+        });
+        if !self.has_begun {
+            (self.has_begun, self.name) = (true, given);
+        } else if given.is_some() && self.name != given {
+            return Err(Status::invalid_argument(
+                "`request_key`: expected one in the first message of a call, or none, got another one in a later message",
+            ));
+        }
+        Ok(())
+    }
 }

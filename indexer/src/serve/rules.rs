@@ -38,13 +38,22 @@ impl CallRules {
         !self.expected.is_empty()
     }
 
+    /// These documents.
+    pub(super) fn expected(&self) -> &[v1::ExpectedDocument] {
+        &self.expected
+    }
+
     /// The keys of these documents.
     pub(super) fn expected_keys(&self) -> impl Iterator<Item = &str> {
         self.expected.iter().map(|document| document.key.as_str())
     }
 
     /// Adds what one message of the call expects.
-    pub(super) fn add_expected(&mut self, more: Vec<v1::ExpectedDocument>, received: &mut ReceivedCall) -> Result<(), Status> {
+    pub(super) fn add_expected(
+        &mut self,
+        more: Vec<v1::ExpectedDocument>,
+        received: &mut ReceivedCall,
+    ) -> Result<(), Status> {
         for document in &more {
             received.hold(document.key.len() + document.etag.len())?;
         }
@@ -90,13 +99,17 @@ impl CallRules {
     /// What the caller is told of a change. To one who sees some documents only, the number of all, paths of the server
     /// and documents of other calls are no concern; errors go to the log.
     pub(super) fn told(&self, made: Result<v1::ChangeResponse, Status>) -> Result<v1::ChangeResponse, Status> {
-        if self.scope.is_none() {
-            return made;
-        }
         match made {
-            Ok(reply) => Ok(v1::ChangeResponse { documents: 0, ..reply }),
-            Err(status) => Err(without_places(status)),
+            Ok(reply) => Ok(self.told_reply(reply)),
+            Err(status) if self.scope.is_some() => Err(without_places(status)),
+            Err(status) => Err(status),
         }
+    }
+
+    /// The same of a change that was made.
+    pub(super) fn told_reply(&self, reply: v1::ChangeResponse) -> v1::ChangeResponse {
+        let documents = if self.scope.is_some() { 0 } else { reply.documents };
+        v1::ChangeResponse { documents, ..reply }
     }
 }
 

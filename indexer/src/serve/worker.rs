@@ -13,10 +13,11 @@ use dyad_proto::v1;
 use tokio::sync::oneshot;
 use tonic::{Code, Status};
 
-use super::gathered::{ChangeCall, GatheredCalls, WantedChange, conditions_of, joined, replies};
+use super::gathered::{ChangeCall, GatheredCalls, RecordedCalls, WantedChange, conditions_of, joined, replies};
 use super::make::{self, ChangeWorkerConfig, make};
 use super::metrics::IndexerMetrics;
 use super::pending::Wanted;
+use super::remembered::{CallTicket, RememberedCalls};
 use super::status::status;
 use super::upkeep::Upkeep;
 use crate::change::{ChangeOutcome, ChangeStart};
@@ -37,6 +38,7 @@ const KEPT_OPEN: Duration = Duration::from_millis(250);
 pub struct ChangeWorker {
     calls: SyncSender<ChangeCall>,
     metrics: Arc<IndexerMetrics>,
+    remembered: RememberedCalls,
 }
 
 /// Cancels a change whose client has gone.
@@ -56,6 +58,7 @@ impl ChangeWorker {
             let source = RemoteSource::connect(url, config.remote.clone(), &JobCancellation::new())?;
             check_model(&config.index, source.model())?;
         }
+        let remembered = RememberedCalls::of_index(&config.index)?;
         let metrics = Arc::new(IndexerMetrics::new());
         let upkeep = Upkeep::start(&config.index, &config.upkeep, config.threads, &metrics)?;
         upkeep.wake();
@@ -71,7 +74,16 @@ impl ChangeWorker {
         std::thread::Builder::new()
             .name("dyad-changes".to_owned())
             .spawn(move || thread.run())?;
-        Ok(Self { calls, metrics })
+        Ok(Self {
+            calls,
+            metrics,
+            remembered,
+        })
+    }
+
+    /// Calls that were made already.
+    pub(super) fn remembered(&self) -> &RememberedCalls {
+        &self.remembered
     }
 
     /// What is counted.
@@ -81,12 +93,17 @@ impl ChangeWorker {
 
     /// Makes a change; none where too many wait, or the thread has ended. The change is cancelled when the future is
     /// dropped, unless it is made together with others.
-    pub(super) async fn make(&self, wanted: Wanted) -> Option<Result<v1::ChangeResponse, Status>> {
+    pub(super) async fn make(
+        &self,
+        wanted: Wanted,
+        ticket: Option<CallTicket>,
+    ) -> Option<Result<v1::ChangeResponse, Status>> {
         let (cancel, (reply, made)) = (JobCancellation::new(), oneshot::channel());
         let guard = CancelChangeOnDrop(cancel.clone());
         let call = ChangeCall {
             change: wanted.change,
             rules: wanted.rules,
+            ticket,
             held: wanted.received.into_held(),
             cancel,
             reply,
@@ -198,8 +215,7 @@ impl ChangeThread {
         let Ok(current) = Snapshot::open_after(&self.config.index, self.known.as_ref()) else {
             return calls;
         };
-        let check =
-            |call: &ChangeCall| make::check(&conditions_of(std::slice::from_ref(call)), &call.change, &current);
+        let check = |call: &ChangeCall| make::check(&conditions_of(std::slice::from_ref(call)), &call.change, &current);
         let mut others = Vec::with_capacity(calls.len());
         for call in calls {
             match check(&call) {
@@ -245,9 +261,11 @@ impl ChangeThread {
         };
         let changes: Vec<&WantedChange> = calls.iter().map(|call| &call.change).collect();
         let change = joined(&changes);
+        let recorder = RecordedCalls(calls);
         let start = ChangeStart {
             known: self.known.as_ref(),
             conditions: conditions_of(calls),
+            recorder: Some(&recorder),
         };
         let made = caught(|| make(&self.config, &start, change, control));
         match &made {
@@ -282,10 +300,20 @@ fn is_of_one_call(status: &Status, calls: &[ChangeCall]) -> bool {
 }
 
 fn answer(call: ChangeCall, made: Result<v1::ChangeResponse, Status>) {
-    let ChangeCall { reply, rules, held, .. } = call;
+    let ChangeCall {
+        reply,
+        rules,
+        ticket,
+        held,
+        ..
+    } = call;
     drop(held);
+    let told = rules.told(made);
+    if let (Ok(made), Some(ticket)) = (&told, ticket) {
+        ticket.complete(*made);
+    }
     // The client may have gone.
-    let _ = reply.send(rules.told(made));
+    let _ = reply.send(told);
 }
 
 /// A panic must not end the thread: every later change would be refused.

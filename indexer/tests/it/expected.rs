@@ -53,7 +53,7 @@ fn aborted(made: Result<v1::ChangeResponse, ClientError>) -> String {
             message,
             ..
         } => message,
-        other => panic!("{other}"),
+        other => unreachable!("{other}"),
     }
 }
 
@@ -70,7 +70,12 @@ fn a_change_is_made_only_where_documents_are_as_expected() {
     let told = aborted(upsert(
         &serving,
         &[with_text(3, "lost"), with_text(31, "lost")],
-        &[expects("doc-0003", &read), expects("doc-0030", ""), expects("doc-0004", "beef"), expects("doc-0031", "")],
+        &[
+            expects("doc-0003", &read),
+            expects("doc-0030", ""),
+            expects("doc-0004", "beef"),
+            expects("doc-0031", ""),
+        ],
     ));
     assert!(
         told.contains("3 documents are not as `expected`") && told.contains("`doc-0003`, `doc-0004`, `doc-0030`"),
@@ -128,7 +133,13 @@ fn a_document_that_changes_meanwhile_is_not_as_expected() {
     };
     let other = |text: &str| {
         let (dir, changed) = (dir.clone(), with(text));
-        move || drop(Fixture::at(&dir).upsert(Operation::Upsert, std::slice::from_ref(&changed)).unwrap())
+        move || {
+            drop(
+                Fixture::at(&dir)
+                    .upsert(Operation::Upsert, std::slice::from_ref(&changed))
+                    .unwrap(),
+            );
+        }
     };
     let read = etag(&fixture, "doc-0003");
     let conditions = || {
@@ -148,12 +159,18 @@ fn a_document_that_changes_meanwhile_is_not_as_expected() {
         read: dyad_corpus::ReadOptions::default(),
     };
     let start = ChangeStart {
-        known: None,
         conditions: conditions(),
+        ..ChangeStart::default()
     };
     let mut batch = corpus.open(true).unwrap();
     let config = fixture.upsert_config(Operation::Upsert);
-    let made = upsert_after(&config, &start, batch.as_mut(), &mut HashSource::default(), JobControl::silent());
+    let made = upsert_after(
+        &config,
+        &start,
+        batch.as_mut(),
+        &mut HashSource::default(),
+        JobControl::silent(),
+    );
     assert!(
         matches!(made, Err(Error::NotAsExpected { total: 1, ref first }) if *first == ["doc-0003"]),
         "{made:?}"
@@ -161,11 +178,14 @@ fn a_document_that_changes_meanwhile_is_not_as_expected() {
     // As it was read, and another one while it is deleted.
     fixture.upsert(Operation::Upsert, &[document(3)]).unwrap();
     when_reached("publish-begin", other("of another again"));
-    let (index, conditions) = (fixture.index(), conditions());
+    let index = fixture.index();
+    let start = ChangeStart {
+        conditions: conditions(),
+        ..ChangeStart::default()
+    };
     let config = DeleteConfig {
         index: &index,
-        known: None,
-        conditions: &conditions,
+        start: &start,
         passages: false,
         named_missing: 1,
         dry_run: false,

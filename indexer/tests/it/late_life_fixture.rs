@@ -9,7 +9,7 @@ use dyad_index::verify::verify_current;
 use dyad_index::{ModelRecord, Snapshot};
 use dyad_indexer::Error;
 use dyad_indexer::change::{
-    ChangeConditions, ChangeOutcome, DeleteConfig, MergeConfig, Operation, Passages, PurgeConfig, ReembedConfig,
+    ChangeOutcome, ChangeStart, DeleteConfig, MergeConfig, Operation, Passages, PurgeConfig, ReembedConfig,
     UpsertConfig, delete_documents, merge, purge, reembed, upsert,
 };
 use dyad_indexer::context_error::ContextError;
@@ -245,8 +245,7 @@ impl LateLife {
                 let index = self.fixture.index();
                 let config = DeleteConfig {
                     index: &index,
-                    known: None,
-                    conditions: &ChangeConditions::default(),
+                    start: &ChangeStart::default(),
                     passages: true,
                     named_missing: dyad_indexer::change::MissingKeys::NAMED,
                     dry_run: false,

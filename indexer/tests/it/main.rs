@@ -41,6 +41,7 @@ mod races;
 mod reembed;
 mod refusals;
 mod refused_vectors;
+mod request_keys;
 mod serve;
 mod serve_http;
 mod serve_limits;

@@ -122,6 +122,39 @@ fn documents_are_upserted_and_deleted_as_json() {
         (reply.status, &counts["indexed"], &counts["rejected"]),
         (200, &json!(1), &json!(1))
     );
+    documents_are_deleted_by_filters(&serving);
+    what_is_wrong_is_refused(&serving);
+    assert_eq!(serving.get("/v1/upsert").status, 405);
+    assert_eq!(
+        (
+            serving.get("/livez").body.as_str(),
+            serving.get("/readyz").body.as_str()
+        ),
+        ("ok\n", "ok\n")
+    );
+    let document = serving.get("/v1/openapi.json").json();
+    let request = &document["components"]["schemas"]["UpsertRequest"];
+    assert_eq!(request["required"], json!(["documents"]));
+    assert!(
+        document["components"]["schemas"]["Document"]["properties"]
+            .get("metadata")
+            .is_some()
+    );
+    let metrics = serving.get("/metrics").body;
+    for line in [
+        "dyad_indexer_calls_total{call=\"Index.Upsert\",status=\"OK\"} 1",
+        "dyad_indexer_changes_total 3",
+        "dyad_indexer_documents_changed_total 4",
+        "dyad_indexer_generation 4",
+        "dyad_indexer_generations 4",
+        "dyad_indexer_documents 18",
+        "dyad_indexer_waiting_calls 0",
+    ] {
+        assert!(metrics.lines().any(|one| one == line), "{line}: {metrics}");
+    }
+}
+
+fn documents_are_deleted_by_filters(serving: &HttpServing) {
     // By a filter: none yet, then the documents 18 and 15 of the fixture.
     for (filter, indexed) in [
         (json!("year>2020"), 0),
@@ -136,6 +169,9 @@ fn documents_are_upserted_and_deleted_as_json() {
             reply.body
         );
     }
+}
+
+fn what_is_wrong_is_refused(serving: &HttpServing) {
     for (path, body, status, expected) in [
         (
             "/v1/delete",
@@ -183,34 +219,6 @@ fn documents_are_upserted_and_deleted_as_json() {
             reply.status,
             reply.body
         );
-    }
-    assert_eq!(serving.get("/v1/upsert").status, 405);
-    assert_eq!(
-        (
-            serving.get("/livez").body.as_str(),
-            serving.get("/readyz").body.as_str()
-        ),
-        ("ok\n", "ok\n")
-    );
-    let document = serving.get("/v1/openapi.json").json();
-    let request = &document["components"]["schemas"]["UpsertRequest"];
-    assert_eq!(request["required"], json!(["documents"]));
-    assert!(
-        document["components"]["schemas"]["Document"]["properties"]
-            .get("metadata")
-            .is_some()
-    );
-    let metrics = serving.get("/metrics").body;
-    for line in [
-        "dyad_indexer_calls_total{call=\"Index.Upsert\",status=\"OK\"} 1",
-        "dyad_indexer_changes_total 3",
-        "dyad_indexer_documents_changed_total 4",
-        "dyad_indexer_generation 4",
-        "dyad_indexer_generations 4",
-        "dyad_indexer_documents 18",
-        "dyad_indexer_waiting_calls 0",
-    ] {
-        assert!(metrics.lines().any(|one| one == line), "{line}: {metrics}");
     }
 }
 

@@ -44,7 +44,7 @@ fn owned(number: usize, tenant: &str, text: &str) -> v1::Document {
 fn refused(made: Result<v1::ChangeResponse, ClientError>, wanted: Code) -> String {
     match made.unwrap_err() {
         ClientError::Refused { code, message, .. } if code == wanted => message,
-        other => panic!("{other}"),
+        other => unreachable!("{other}"),
     }
 }
 
@@ -201,7 +201,7 @@ fn another_document_that_comes_meanwhile_is_not_replaced() {
                 Fixture::at(&dir)
                     .upsert(Operation::Upsert, std::slice::from_ref(&others))
                     .unwrap(),
-            )
+            );
         }
     };
     let filter = DocumentFilter::OneOf {
@@ -217,8 +217,8 @@ fn another_document_that_comes_meanwhile_is_not_replaced() {
     fs_err::rename(fixture.path("corpus.jsonl"), fixture.path("own.jsonl")).unwrap();
     when_reached("publish-begin", added.clone());
     let start = ChangeStart {
-        known: None,
         conditions: restricted(),
+        ..ChangeStart::default()
     };
     let corpus = Corpus::File {
         path: fixture.path("own.jsonl"),
@@ -239,11 +239,13 @@ fn another_document_that_comes_meanwhile_is_not_replaced() {
     );
     assert_eq!(manifest::current(&index).unwrap().generation, 2, "that of the other");
     // A deletion finds the tenant's own document first, and then none.
-    let conditions = restricted();
+    let start = ChangeStart {
+        conditions: restricted(),
+        ..ChangeStart::default()
+    };
     let config = DeleteConfig {
         index: &index,
-        known: None,
-        conditions: &conditions,
+        start: &start,
         passages: false,
         named_missing: 1,
         dry_run: false,

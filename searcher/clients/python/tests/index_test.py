@@ -173,17 +173,29 @@ class Changes(unittest.TestCase):
 class Failures(unittest.TestCase):
     """Retries and errors."""
 
-    def test_a_change_is_sent_again_only_where_the_server_says_that_nothing_was_changed(self):
+    def test_a_change_is_sent_again_where_it_was_not_made_or_the_connection_was_lost(self):
         with serving() as (server, target), dyad.Index(target, retry=QUICK, api_key="s3cret") as index:
             server.refusals = [TRY_AGAIN, (UNAVAILABLE, ((PUSHBACK, "0"),))]
             # Several messages, which a server need not read before it refuses.
             self.assertEqual(index.upsert(documents(4000)).read, 4000)
             self.assertEqual((len(server.calls), server.metadata[0]["authorization"]), (3, "Bearer s3cret"))
             unsure = "may have been made"
+            # The connection is lost, and each attempt has the same name.
+            server.calls, server.refusals = [], [(UNAVAILABLE, ())]
+            self.assertEqual(index.upsert(documents(2)).read, 2)
+            self.assertEqual(len(server.calls), 2)
+            server.calls = []
+            index.delete("a", request_key="mine")
+            index.delete_where(dyad.field("n") == 1)
+            index.upsert_all(documents(4), batch=2)
+            keys = [call[0].request_key for call in server.calls]
+            self.assertEqual((keys[0], len(set(keys))), ("mine", 4))
+            self.assertTrue(all(len(key) == 32 for key in keys[1:]), keys)
+            with self.assertRaisesRegex(ValueError, "`request_key`: expected a text, got an empty one"):
+                index.delete("a", request_key="")
             for refusal, kind, said in (
                 ((BUSY, ()), dyad.Busy, None),
                 ((BUSY, ((PUSHBACK, "-1"),)), dyad.Busy, None),
-                ((UNAVAILABLE, ()), dyad.Unavailable, unsure),
                 ((grpc.StatusCode.INTERNAL, ()), dyad.Internal, unsure),
                 ((grpc.StatusCode.ABORTED, ()), dyad.Aborted, None),
                 ((grpc.StatusCode.FAILED_PRECONDITION, ()), dyad.FailedPrecondition, None),

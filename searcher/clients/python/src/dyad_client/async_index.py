@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable, Sequence
 from types import TracebackType
 from typing import Any, TypeVar
 
@@ -16,10 +16,10 @@ from .changes import (
     Records,
     deletes,
     documents_of,
-    expected_of_delete,
-    expected_of_upsert,
     keys_of,
     matching,
+    opening_of_delete,
+    opening_of_upsert,
     upserts,
 )
 from .client import Client
@@ -58,24 +58,35 @@ class AsyncIndex:
         fingerprint: str = "",
         context: str = "",
         expected: Expected | None = None,
+        request_key: str | None = None,
         timeout: float | None = None,
     ) -> ChangeReply:
         """As `Index.upsert`."""
-        messages = upserts(vectors, fingerprint, context).one_call(documents_of(documents), expected_of_upsert(expected))
+        messages = upserts(vectors, fingerprint, context).one_call(
+            documents_of(documents), opening_of_upsert(expected, request_key), expects=bool(expected)
+        )
         return await self._made(self._client.change_call(calls.UPSERT, messages, timeout))
 
     async def delete(
-        self, keys: str | Iterable[str], *, expected: Expected | None = None, timeout: float | None = None
+        self, keys: str | Iterable[str],
+        *,
+        expected: Expected | None = None,
+        request_key: str | None = None,
+        timeout: float | None = None,
     ) -> ChangeReply:
         """As `Index.delete`."""
-        messages = deletes().one_call(keys_of(keys), expected_of_delete(expected))
+        messages = deletes().one_call(keys_of(keys), opening_of_delete(expected, request_key), expects=bool(expected))
         return await self._made(self._client.change_call(calls.DELETE, messages, timeout))
 
     async def delete_where(
-        self, filter: Filter, *, expected: Expected | None = None, timeout: float | None = None
+        self, filter: Filter,
+        *,
+        expected: Expected | None = None,
+        request_key: str | None = None,
+        timeout: float | None = None,
     ) -> ChangeReply:
         """As `Index.delete_where`."""
-        return await self._made(self._client.change_call(calls.DELETE, matching(filter, expected), timeout))
+        return await self._made(self._client.change_call(calls.DELETE, matching(filter, opening_of_delete(expected, request_key)), timeout))
 
     async def upsert_all(
         self,
@@ -92,7 +103,7 @@ class AsyncIndex:
         """As `Index.upsert_all`, also of documents that are awaited."""
         records = upserts(vectors, fingerprint, context)
         some = documents if isinstance(documents, AsyncIterable) else documents_of(documents)
-        return await self._all(calls.UPSERT, records, some, batch, in_flight, progress, timeout)
+        return await self._all(calls.UPSERT, opening_of_upsert, records, some, batch, in_flight, progress, timeout)
 
     async def upsert_table(
         self,
@@ -113,7 +124,7 @@ class AsyncIndex:
         """As `Index.upsert_table`."""
         documents = documents_of_table(table, key, text, title, metadata, vector)
         records = upserts(None, fingerprint, context)
-        return await self._all(calls.UPSERT, records, documents, batch, in_flight, progress, timeout)
+        return await self._all(calls.UPSERT, opening_of_upsert, records, documents, batch, in_flight, progress, timeout)
 
     async def delete_all(
         self,
@@ -126,7 +137,7 @@ class AsyncIndex:
     ) -> ChangeReply:
         """As `Index.delete_all`, also of keys that are awaited."""
         some = keys if isinstance(keys, AsyncIterable) else keys_of(keys)
-        return await self._all(calls.DELETE, deletes(), some, batch, in_flight, progress, timeout)
+        return await self._all(calls.DELETE, opening_of_delete, deletes(), some, batch, in_flight, progress, timeout)
 
     async def close(self) -> None:
         """Closes the connection; calls that are under way end with `Cancelled`, as do later ones."""
@@ -163,6 +174,7 @@ class AsyncIndex:
     async def _all(
         self,
         call: calls.Call[ChangeReply],
+        opening: Callable[[], bytes],
         records: Records[T],
         given: Iterable[T] | AsyncIterable[T],
         batch: int,
@@ -187,7 +199,7 @@ class AsyncIndex:
                         await end_next()
                     if bulk.failure:
                         break
-                    change = self._client.change_call(call, records.messages(one.records), timeout)
+                    change = self._client.change_call(call, records.messages(one.records, opening()), timeout)
                     bulk.begin(asyncio.ensure_future(self._made(change)), one)
                     # It begins before more is read, which may not await anything.
                     await asyncio.sleep(0)

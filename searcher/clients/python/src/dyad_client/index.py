@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 from . import calls
@@ -14,10 +14,10 @@ from .changes import (
     Records,
     deletes,
     documents_of,
-    expected_of_delete,
-    expected_of_upsert,
     keys_of,
     matching,
+    opening_of_delete,
+    opening_of_upsert,
     upserts,
 )
 from .client import Client
@@ -35,8 +35,8 @@ T = TypeVar("T")
 class Index(Client):
     """A client of one `dyad-indexer serve`. It may be shared by threads; `close` it, or use it in a `with`.
 
-    Every call may be sent again as it is, where nobody else changes the same documents. It is tried again by itself only where the server
-    says that nothing was changed."""
+    Every call has a name, by which it is made once even where it is sent several times (by servers later than release 0.1): it is tried
+    again by itself where the server says that nothing was changed, and where the connection was lost."""
 
     def __init__(
         self,
@@ -58,6 +58,7 @@ class Index(Client):
         fingerprint: str = "",
         context: str = "",
         expected: Expected | None = None,
+        request_key: str | None = None,
         timeout: float | None = None,
     ) -> ChangeReply:
         """Adds documents, one or some, and replaces those whose keys are there: as one change, of at most 64 MiB.
@@ -66,23 +67,36 @@ class Index(Client):
         is that of the model that made them, and `context` what they are of, where that is more than a document's title.
 
         `expected` has the `etag` that documents must have, by their keys, and None where there must be none: where the index differs,
-        nothing is changed, and the error is `Aborted`."""
-        messages = upserts(vectors, fingerprint, context).one_call(documents_of(documents), expected_of_upsert(expected))
+        nothing is changed, and the error is `Aborted`.
+
+        `request_key` is a name of this call, of at most 128 bytes: where a call of the same name was made, its reply is returned, and
+        nothing is changed. Every call has one that is made for it, so that it can be tried again where the connection was lost."""
+        messages = upserts(vectors, fingerprint, context).one_call(
+            documents_of(documents), opening_of_upsert(expected, request_key), expects=bool(expected)
+        )
         return self._made(self.change_call(calls.UPSERT, messages, timeout))
 
     def delete(
-        self, keys: str | Iterable[str], *, expected: Expected | None = None, timeout: float | None = None
+        self, keys: str | Iterable[str],
+        *,
+        expected: Expected | None = None,
+        request_key: str | None = None,
+        timeout: float | None = None,
     ) -> ChangeReply:
         """Deletes documents, one or some, as one change. Keys that no document has are counted as `rejected`. `expected` is as for
         `upsert`."""
-        messages = deletes().one_call(keys_of(keys), expected_of_delete(expected))
+        messages = deletes().one_call(keys_of(keys), opening_of_delete(expected, request_key), expects=bool(expected))
         return self._made(self.change_call(calls.DELETE, messages, timeout))
 
     def delete_where(
-        self, filter: Filter, *, expected: Expected | None = None, timeout: float | None = None
+        self, filter: Filter,
+        *,
+        expected: Expected | None = None,
+        request_key: str | None = None,
+        timeout: float | None = None,
     ) -> ChangeReply:
         """Deletes all documents that match when the change is made, as one change: `index.delete_where(field("year") < 2020)`."""
-        return self._made(self.change_call(calls.DELETE, matching(filter, expected), timeout))
+        return self._made(self.change_call(calls.DELETE, matching(filter, opening_of_delete(expected, request_key)), timeout))
 
     def upsert_all(
         self,
@@ -102,7 +116,7 @@ class Index(Client):
         `progress` is called after each acknowledged call, with what all of them came to so far. Raises `Unfinished` where a call fails,
         once those that are under way have ended; it says which document to go on from."""
         records = upserts(vectors, fingerprint, context)
-        return self._all(calls.UPSERT, records, documents_of(documents), batch, in_flight, progress, timeout)
+        return self._all(calls.UPSERT, opening_of_upsert, records, documents_of(documents), batch, in_flight, progress, timeout)
 
     def upsert_table(
         self,
@@ -126,7 +140,7 @@ class Index(Client):
         are left out of the metadata; dates become ISO 8601."""
         documents = documents_of_table(table, key, text, title, metadata, vector)
         records = upserts(None, fingerprint, context)
-        return self._all(calls.UPSERT, records, documents, batch, in_flight, progress, timeout)
+        return self._all(calls.UPSERT, opening_of_upsert, records, documents, batch, in_flight, progress, timeout)
 
     def delete_all(
         self,
@@ -138,7 +152,7 @@ class Index(Client):
         timeout: float = TIMEOUT,
     ) -> ChangeReply:
         """As `delete`, of any number of keys, in calls as those of `upsert_all`."""
-        return self._all(calls.DELETE, deletes(), keys_of(keys), batch, in_flight, progress, timeout)
+        return self._all(calls.DELETE, opening_of_delete, deletes(), keys_of(keys), batch, in_flight, progress, timeout)
 
     def _made(self, change: ChangeCall) -> ChangeReply:
         try:
@@ -157,6 +171,7 @@ class Index(Client):
     def _all(
         self,
         call: calls.Call[ChangeReply],
+        opening: Callable[[], bytes],
         records: Records[T],
         given: Iterable[T],
         batch: int,
@@ -183,7 +198,7 @@ class Index(Client):
                         end_next()
                     if bulk.failure:
                         break
-                    change = self.change_call(call, records.messages(one.records), timeout)
+                    change = self.change_call(call, records.messages(one.records, opening()), timeout)
                     future = pool.submit(self._made, change)
                     changes[future] = change
                     bulk.begin(future, one)
