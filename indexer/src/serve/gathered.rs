@@ -6,7 +6,6 @@ use std::collections::{HashMap, HashSet};
 
 use dyad_command::JobCancellation;
 use dyad_index::lexical::DocumentFilter;
-use dyad_index::manifest::RecordedCall;
 use dyad_proto::service::HeldBytes;
 use dyad_proto::v1;
 use tokio::sync::oneshot;
@@ -14,10 +13,10 @@ use tonic::Status;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::given::GivenOrigin;
-use super::remembered::{CallTicket, record};
+use super::remembered::CallTicket;
 use super::rules::CallRules;
 use super::sent::bytes_of;
-use crate::change::{CallRecorder, ChangeConditions, ChangeOutcome, RecordFate};
+use crate::change::{ChangeConditions, ChangeOutcome, RecordFate};
 
 /// Most documents or keys that are made one change of several calls.
 const MOST_RECORDS: usize = 1_024;
@@ -152,28 +151,6 @@ impl GatheredCalls {
 fn hashes_of(call: &ChangeCall) -> impl Iterator<Item = u64> {
     let keys = call.change.keys().into_iter().chain(call.rules.expected_keys());
     keys.map(|key| xxh3_64(key.as_bytes()))
-}
-
-/// Records those of these calls that have names in the generation that is made of them.
-#[derive(Debug)]
-pub(super) struct RecordedCalls<'a>(pub(super) &'a [ChangeCall]);
-
-impl CallRecorder for RecordedCalls<'_> {
-    fn calls(&self, outcome: &ChangeOutcome) -> Vec<RecordedCall> {
-        if self.0.iter().all(|call| call.ticket.is_none()) {
-            return Vec::new();
-        }
-        let changes: Vec<&WantedChange> = self.0.iter().map(|call| &call.change).collect();
-        let named = self
-            .0
-            .iter()
-            .zip(replies(&changes, outcome))
-            .filter_map(|(call, reply)| {
-                let ticket = call.ticket.as_ref()?;
-                Some(record(&ticket.call, call.rules.told_reply(reply)))
-            });
-        named.collect()
-    }
 }
 
 /// What must hold of the documents that these calls change.

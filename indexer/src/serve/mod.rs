@@ -7,6 +7,7 @@
 //! | `sent.rs` | documents as clients have sent them |
 //! | `given.rs` | vectors that clients have sent with them |
 //! | `remembered.rs` | calls that have a name of their own, made once |
+//! | `recorded.rs` | what a generation records of the calls that made it |
 //! | `rules.rs` | what a call may change |
 //! | `content.rs` | a hash of what a call brings |
 //! | `gathered.rs` | calls that become one change |
@@ -26,6 +27,7 @@ mod make;
 mod metrics;
 mod pending;
 mod received;
+mod recorded;
 mod remembered;
 mod rules;
 mod sent;

@@ -13,10 +13,11 @@ use dyad_proto::v1;
 use tokio::sync::oneshot;
 use tonic::{Code, Status};
 
-use super::gathered::{ChangeCall, GatheredCalls, RecordedCalls, WantedChange, conditions_of, joined, replies};
+use super::gathered::{ChangeCall, GatheredCalls, WantedChange, conditions_of, joined, replies};
 use super::make::{self, ChangeWorkerConfig, make};
 use super::metrics::IndexerMetrics;
 use super::pending::Wanted;
+use super::recorded::RecordedCalls;
 use super::remembered::{CallTicket, RememberedCalls};
 use super::status::status;
 use super::upkeep::Upkeep;

@@ -5,8 +5,8 @@ use xxhash_rust::xxh3::Xxh3;
 use super::StoredDocument;
 
 impl StoredDocument {
-    /// 32 hexadecimal digits of key, title, text and metadata as they are stored: the same whatever happens to the shards
-    /// in which the document is.
+    /// 32 hexadecimal digits of key, title, text and metadata as they are stored: the same whatever happens to the
+    /// shards in which the document is.
     pub fn etag(&self) -> String {
         let Self {
             key,

@@ -100,8 +100,8 @@ pub struct Change {
     /// change, or of a whole set of embeddings; absent where vectors came from elsewhere.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub truncated: Option<u64>,
-    /// The calls of clients that it was made of, where they have a key by which they may be sent again. Earlier releases
-    /// do not look at it.
+    /// The calls of clients that it was made of, where they have names by which they may be sent again. Earlier
+    /// releases do not look at them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub calls: Vec<RecordedCall>,
 }
