@@ -77,6 +77,20 @@ pub enum Error {
         /// The first of their keys.
         first: Vec<String>,
     },
+    /// A document that is to be replaced is one that does not exist for who replaces it.
+    #[error("the document `{}` is none that this API key may replace; nothing was changed. Take another key for it", key.escape_debug())]
+    DocumentOfAnother {
+        /// Its key.
+        key: String,
+    },
+    /// Documents are not as the caller expects them.
+    #[error("{total} documents are not as `expected` says, such as `{}`; nothing was changed. Read them before another attempt", first.join("`, `"))]
+    NotAsExpected {
+        /// How many.
+        total: usize,
+        /// The first of their keys.
+        first: Vec<String>,
+    },
     /// The job was cancelled from outside.
     #[error("cancelled; the index is unchanged")]
     Cancelled,

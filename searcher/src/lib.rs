@@ -5,7 +5,6 @@
 //! |---|---|
 //! | `circuit_breaker` | no request waits for an encoder service that does not answer |
 //! | [`error`] | errors, and the gRPC status of each |
-//! | `filter_syntax` | a condition of a filter as text |
 //! | [`memory`] | the memory that there is, and what indexes need of it |
 //! | [`metrics`] | what is counted, for Prometheus |
 //! | [`mirrors`] | indexes of object stores, mirrored into directories |
@@ -15,7 +14,6 @@
 //! | [`fusion`] | two rankings into one, and how to learn that |
 //! | `slow_log` | how many slow requests have a line in the log |
 //! | [`run`] | execution of plans: bounded thread pools, deadlines, degraded answers |
-//! | `short_forms` | short forms of requests in JSON |
 //! | [`service`] | gRPC: thin conversions around [`run::Engine`] |
 //! | [`cli`] | `dyad-searcher serve`, `learn`, `query`, `explain`, `get`, `admin` |
 //!
@@ -42,7 +40,6 @@ mod circuit_breaker;
 pub mod cli;
 pub mod error;
 mod error_status;
-mod filter_syntax;
 pub mod fusion;
 pub mod memory;
 pub mod metrics;
@@ -52,7 +49,6 @@ pub mod question;
 pub mod reranker;
 pub mod run;
 pub mod service;
-mod short_forms;
 mod slow_log;
 
 pub use error::{Error, Result};

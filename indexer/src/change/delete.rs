@@ -4,13 +4,13 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::path::Path;
 
-use dyad_index::Snapshot;
 use dyad_index::manifest::Change;
 
-use super::deletions::{draft_without, locate};
+use super::conditions::ChangeStart;
+use super::deletions::{draft_without, locate_by};
 use super::outcome::{ChangeOutcome, MissingKeys};
 use super::passages::live_passages_of;
-use super::transaction::{Publication, Transaction};
+use super::transaction::{Publication, Transaction, unpublished};
 use crate::control::JobControl;
 use crate::draft::Draft;
 use crate::error::Error;
@@ -20,8 +20,8 @@ use crate::error::Error;
 pub struct DeleteConfig<'a> {
     /// The index's directory.
     pub index: &'a Path,
-    /// A generation that is open: shards that the current one has in common with it are not opened again.
-    pub known: Option<&'a Snapshot>,
+    /// What it begins with.
+    pub start: &'a ChangeStart<'a>,
     /// The keys are of documents that were split: all of their passages are deleted.
     pub passages: bool,
     /// Most keys without a document that the outcome names.
@@ -35,7 +35,7 @@ pub fn delete(index: &Path, keys: &[String], dry_run: bool, control: JobControl<
     delete_documents(
         &DeleteConfig {
             index,
-            known: None,
+            start: &ChangeStart::default(),
             passages: false,
             named_missing: MissingKeys::NAMED,
             dry_run,
@@ -45,19 +45,21 @@ pub fn delete(index: &Path, keys: &[String], dry_run: bool, control: JobControl<
     )
 }
 
-/// Deletes documents as configured, in one new generation. Keys that no document has are counted as rejected.
+/// Deletes documents as configured, in one new generation. Keys that no document has, or none that exists for who
+/// deletes it, are counted as rejected.
 pub fn delete_documents(
     config: &DeleteConfig<'_>,
     keys: &[String],
     control: JobControl<'_>,
 ) -> Result<ChangeOutcome, Error> {
-    let transaction = Transaction::begin(config.index, config.known, Publication::unless(config.dry_run))?;
+    let transaction = Transaction::begin(config.index, config.start.known, Publication::unless(config.dry_run))?;
     let mut counts = Change {
         operation: "delete".to_owned(),
         ..Change::default()
     };
     let mut missing = MissingKeys::default();
     let outcome = transaction.publish(|_, base| {
+        config.start.conditions.check_expected(base)?;
         // Others may have added passages meanwhile.
         let keys = if config.passages {
             Cow::Owned(live_passages_of(base, keys)?)
@@ -67,7 +69,7 @@ pub fn delete_documents(
         let distinct: HashSet<&str> = keys.iter().map(String::as_str).collect();
         let mut distinct: Vec<&str> = distinct.into_iter().collect();
         distinct.sort_unstable();
-        let nodes = locate(base, &distinct)?;
+        let nodes = locate_by(base, &distinct, |key| config.start.conditions.find(base, key))?;
         let found = nodes.iter().map(Vec::len).sum::<usize>() as u64;
         counts.read = keys.len() as u64;
         counts.superseded = (keys.len() - distinct.len()) as u64;
@@ -75,13 +77,19 @@ pub fn delete_documents(
         counts.deleted = found;
         counts.rejected = distinct.len() as u64 - found;
         missing = MissingKeys::find(counts.rejected, config.named_missing, distinct, |key| {
-            Ok(base.find(key)?.is_none())
+            Ok(config.start.conditions.find(base, key)?.is_none())
         })?;
         if found == 0 {
             return Ok(None);
         }
         let shards = draft_without(base, &nodes, control)?;
-        Ok(Some(Draft::after(base.manifest(), &counts, shards)))
+        let mut draft = Draft::after(base.manifest(), &counts, shards);
+        let documents = base.manifest().documents();
+        config.start.record(&mut draft, || ChangeOutcome {
+            missing: missing.clone(),
+            ..unpublished(counts.clone(), documents, documents)
+        });
+        Ok(Some(draft))
     })?;
     Ok(ChangeOutcome {
         change: counts,

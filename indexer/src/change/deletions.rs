@@ -20,8 +20,17 @@ const MAX_LOST_SINCE: f64 = 0.01;
 
 /// Live nodes with these keys, ascending, one list per shard.
 pub(super) fn locate<K: AsRef<str> + Sync>(base: &Snapshot, keys: &[K]) -> Result<Vec<Vec<u32>>, Error> {
-    let find = |key: &K| base.find(key.as_ref());
-    let found: Vec<Option<(usize, u32)>> = keys.par_iter().map(find).collect::<Result<_, dyad_index::Error>>()?;
+    locate_by(base, keys, |key| Ok(base.find(key)?))
+}
+
+/// The same of those that `find` finds.
+pub(super) fn locate_by<K: AsRef<str> + Sync>(
+    base: &Snapshot,
+    keys: &[K],
+    find: impl Fn(&str) -> Result<Option<(usize, u32)>, Error> + Sync,
+) -> Result<Vec<Vec<u32>>, Error> {
+    let find = |key: &K| find(key.as_ref());
+    let found: Vec<Option<(usize, u32)>> = keys.par_iter().map(find).collect::<Result<_, Error>>()?;
     let mut nodes = vec![Vec::new(); base.shards().len()];
     add(&mut nodes, found.into_iter().flatten().collect());
     Ok(nodes)

@@ -6,6 +6,7 @@
 //! | file | contents |
 //! |---|---|
 //! | `transaction.rs` | a change from its beginning to its publication |
+//! | `conditions.rs` | what must hold of the generation that a change is derived from |
 //! | `outcome.rs` | what a change did, or would do |
 //! | `difference.rs` | which documents set one generation apart from another |
 //! | `deletions.rs` | shards of a generation without some of their documents |
@@ -16,7 +17,8 @@
 //! | `triage.rs` | which documents of a batch are new, need another vector, or are in the index as they are |
 //! | `staged.rs` | a batch on disk, of which the last record of each key counts |
 //! | `passages.rs` | passages of documents: those that an index has, and those that a document no longer has |
-//! | `delete.rs` | `delete` |
+//! | `delete.rs` | `delete` by keys |
+//! | `delete_matching.rs` | `delete` by a filter |
 //! | `calibrate.rs` | `calibrate`: recall measured again, by other questions |
 //! | `question_sample.rs` | such questions from a log |
 //! | `metadata.rs` | `upsert --metadata-only` |
@@ -34,8 +36,10 @@
 //! | `purged_texts.rs` | the texts of purged passages in the documents of others |
 
 mod calibrate;
+mod conditions;
 mod context;
 mod delete;
+mod delete_matching;
 mod deletions;
 mod difference;
 mod last_document;
@@ -65,7 +69,9 @@ use dyad_index::Snapshot;
 use dyad_index::manifest::ShardEntry;
 
 pub use calibrate::{CalibrateConfig, calibrate};
+pub use conditions::{CallRecorder, ChangeConditions, ChangeStart, ExpectedContent};
 pub use delete::{DeleteConfig, delete, delete_documents};
+pub use delete_matching::delete_matching;
 pub use merge::merge;
 pub use merge_config::MergeConfig;
 pub(crate) use merge_policy::SMALL_SHARDS;

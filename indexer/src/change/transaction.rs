@@ -118,7 +118,8 @@ impl<'a> Transaction<'a> {
     }
 }
 
-fn unpublished(change: Change, documents_before: u64, documents_after: u64) -> ChangeOutcome {
+/// What a change comes to that is not published yet.
+pub(super) fn unpublished(change: Change, documents_before: u64, documents_after: u64) -> ChangeOutcome {
     ChangeOutcome {
         manifest: None,
         change,

@@ -2,10 +2,11 @@
 
 use dyad_files::space::check_space;
 use dyad_index::snapshot::Shard;
-use dyad_index::{GroundTruth, QuerySource, Snapshot, ground_truth};
+use dyad_index::{GroundTruth, QuerySource, ground_truth};
 
+use super::conditions::ChangeStart;
 use super::context::check_context;
-use super::outcome::{ChangeOutcome, KeptRecords};
+use super::outcome::ChangeOutcome;
 use super::passages::Passages;
 use super::transaction::{Publication, Transaction};
 use super::upsert_config::UpsertConfig;
@@ -47,20 +48,22 @@ pub fn upsert(
     source: &mut dyn VectorSource,
     control: JobControl<'_>,
 ) -> Result<ChangeOutcome, Error> {
-    upsert_after(config, None, batch, source, control)
+    upsert_after(config, &ChangeStart::default(), batch, source, control)
 }
 
-/// The same for a program that makes one change after another: shards that the index has in common with `known`, a
-/// generation that is open, are not opened again.
+/// The same for a program that makes one change after another, for callers who may see some documents only.
 pub fn upsert_after(
     config: &UpsertConfig,
-    known: Option<&Snapshot>,
+    start: &ChangeStart<'_>,
     batch: &mut dyn DocumentBatch,
     source: &mut dyn VectorSource,
     control: JobControl<'_>,
 ) -> Result<ChangeOutcome, Error> {
-    let transaction = Transaction::begin(&config.index, known, Publication::unless(config.dry_run))?;
+    let transaction = Transaction::begin(&config.index, start.known, Publication::unless(config.dry_run))?;
     let base = transaction.base();
+    // Before anything is embedded.
+    start.conditions.check_expected(base)?;
+    start.conditions.check_replaced(base)?;
     let model = source.model().clone();
     check_model(&config.index, &model)?;
     check_context(base.manifest(), source)?;
@@ -84,6 +87,7 @@ pub fn upsert_after(
 
     let mut job = UpsertJob {
         config,
+        start,
         control,
         shards,
         threads: &threads,
@@ -94,10 +98,7 @@ pub fn upsert_after(
     job.index(base, batch)?;
     let mut outcome = transaction.publish(|before, base| job.draft(before, base))?;
     let (spooled, change) = (job.progress.spooled(), job.progress.change.clone());
-    let kept = KeptRecords {
-        metadata: job.progress.changed.keys().cloned().collect(),
-        documents: job.progress.relied_on,
-    };
+    let kept = job.progress.kept();
     if config.dry_run {
         if config.passages == Passages::Source {
             control

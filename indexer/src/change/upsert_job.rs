@@ -12,13 +12,16 @@ use dyad_index::Snapshot;
 use dyad_index::snapshot::Shard;
 use rayon::prelude::*;
 
+use super::conditions::ChangeStart;
 use super::context::check_context;
 use super::deletions::{add, delete_nodes, draft_without, locate};
 use super::difference::Difference;
 use super::last_document::LastDocument;
 use super::metadata;
+use super::outcome::ChangeOutcome;
 use super::passages::{Passages, StoredForm, documents_of, is_passage, is_stored, split_passage_key};
 use super::staged::{Staged, key_hash};
+use super::transaction::unpublished;
 use super::triage::{Existing, Operation, Triage};
 use super::upsert_config::UpsertConfig;
 use super::upsert_progress::{NewShard, UpsertProgress};
@@ -33,6 +36,8 @@ use crate::source::{DocumentBatch, LocatedDocuments, VectorSource};
 /// A batch on its way into an index.
 pub(super) struct UpsertJob<'a> {
     pub(super) config: &'a UpsertConfig,
+    /// What the change begins with.
+    pub(super) start: &'a ChangeStart<'a>,
     pub(super) control: JobControl<'a>,
     /// Writes the new shards.
     pub(super) shards: ShardJob<'a>,
@@ -200,6 +205,8 @@ impl UpsertJob<'_> {
         // Another job may have published vectors of another context.
         check_context(base.manifest(), &*self.source)?;
         if let Some(before) = before {
+            self.start.conditions.check_expected(base)?;
+            self.start.conditions.check_replaced(base)?;
             self.follow(before, base)?;
             self.count();
         }
@@ -233,13 +240,19 @@ impl UpsertJob<'_> {
         }
         shards.extend(new_shards);
         let manifest = base.manifest();
-        Ok(Some(Draft {
+        let mut draft = Draft {
             model: self.shards.builder.model.clone(),
             context: self.source.context().stored(),
             logit_scale: manifest.logit_scale.or_else(|| self.source.known_logit_scale()),
             language: self.shards.builder.language,
-            ..Draft::after(manifest, &progress.change, shards)
-        }))
+            ..Draft::after(manifest, &self.progress.change, shards)
+        };
+        let (progress, documents) = (&self.progress, manifest.documents());
+        self.start.record(&mut draft, || ChangeOutcome {
+            kept: progress.kept(),
+            ..unpublished(progress.change.clone(), documents, documents)
+        });
+        Ok(Some(draft))
     }
 
     /// Looks again at what the passes so far have relied on, in a generation that is current in place of `before`.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use dyad_index::manifest::Change;
 
 use super::metadata::Changed;
+use super::outcome::KeptRecords;
 use super::passages::{Lengths, documents_of};
 use super::staged::key_hash;
 use crate::draft::{CompleteShard, DraftShard};
@@ -50,6 +51,14 @@ impl UpsertProgress {
     /// Documents that were indexed, those that keep their vectors where they are not among them.
     pub(super) fn spooled(&self) -> u64 {
         self.shards.iter().map(|shard| shard.keys.len() as u64).sum()
+    }
+
+    /// Records whose documents the index had.
+    pub(super) fn kept(&self) -> KeptRecords {
+        KeptRecords {
+            metadata: self.changed.keys().cloned().collect(),
+            documents: self.relied_on.clone(),
+        }
     }
 
     pub(super) fn new_shards(&self) -> Vec<DraftShard> {

@@ -1,4 +1,4 @@
-//! `dyad-indexer append`, `upsert`, `delete`, `merge`, `purge` and `gc`: arguments in, a report out.
+//! `dyad-indexer append`, `upsert`, `merge`, `purge` and `gc`: arguments in, a report out.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,8 +10,8 @@ use dyad_corpus::KeyLines;
 use dyad_files::space::{boundless, free_space};
 use dyad_index::TextLanguage;
 use dyad_indexer::change::{
-    self, ChangeOutcome, DeleteConfig, MergeCandidates, MergeConfig, MetadataConfig, MissingKeys, Operation,
-    PurgeConfig, UpsertConfig,
+    self, ChangeOutcome, MergeCandidates, MergeConfig, MetadataConfig, MissingKeys, Operation, PurgeConfig,
+    UpsertConfig,
 };
 use dyad_indexer::control::JobControl;
 use dyad_indexer::gc;
@@ -46,24 +46,6 @@ pub(super) struct UpsertArguments {
     metadata_only: bool,
     /// With `--metadata-only`: end with 0 even if no document has some of the keys
     #[arg(long, requires = "metadata_only")]
-    allow_missing: bool,
-    #[command(flatten)]
-    report: ChangeArguments,
-}
-
-#[derive(Debug, clap::Args)]
-pub(super) struct DeleteArguments {
-    /// Directory of the index
-    #[arg(long, value_name = "DIR")]
-    index: PathBuf,
-    /// Keys of the documents, one per line; `-` is standard input
-    #[arg(long, value_name = "FILE")]
-    keys: PathBuf,
-    /// The keys are of documents that were indexed with `--split`: all of their passages are deleted
-    #[arg(long)]
-    passages: bool,
-    /// End with 0 even if no document has some of the keys, as where a deletion is repeated
-    #[arg(long)]
     allow_missing: bool,
     #[command(flatten)]
     report: ChangeArguments,
@@ -252,30 +234,6 @@ fn add(
     report_change(&config.index, &outcome, report, began)
 }
 
-pub(super) fn delete(arguments: &DeleteArguments) -> anyhow::Result<ExitCode> {
-    let (began, cancel) = (Instant::now(), cancel_on_signal()?);
-    let control = JobControl {
-        progress: &ProgressReporter::default(),
-        cancel: &cancel,
-    };
-    let DeleteArguments {
-        index,
-        passages,
-        report,
-        ..
-    } = arguments;
-    let config = DeleteConfig {
-        index,
-        known: None,
-        passages: *passages,
-        named_missing: MissingKeys::NAMED,
-        dry_run: report.dry_run,
-    };
-    let outcome = change::delete_documents(&config, &KeyLines::read(&arguments.keys)?, control)?;
-    report_change(&arguments.index, &outcome, &arguments.report, began)?;
-    exit_for_missing(&outcome, arguments.allow_missing)
-}
-
 pub(super) fn merge(arguments: &MergeArguments) -> anyhow::Result<ExitCode> {
     let (began, cancel) = (Instant::now(), cancel_on_signal()?);
     let control = JobControl {
@@ -344,7 +302,7 @@ pub(super) fn gc(arguments: &GcArguments) -> anyhow::Result<ExitCode> {
 
 /// What was asked for a document that is not there is told by the exit code: the key may be misspelt. All else is done
 /// by then.
-fn exit_for_missing(outcome: &ChangeOutcome, is_allowed: bool) -> anyhow::Result<ExitCode> {
+pub(super) fn exit_for_missing(outcome: &ChangeOutcome, is_allowed: bool) -> anyhow::Result<ExitCode> {
     let ChangeOutcome {
         missing: MissingKeys { total, first },
         ..

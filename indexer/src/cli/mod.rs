@@ -30,6 +30,7 @@ mod bulk;
 mod calibrate;
 mod change;
 mod compare;
+mod delete;
 mod documents;
 mod export;
 mod graph;
@@ -72,7 +73,7 @@ enum IndexerCommand {
     /// embedded again
     Upsert(Box<change::UpsertArguments>),
     /// Delete documents. Earlier generations keep them, so that a rollback brings them back
-    Delete(change::DeleteArguments),
+    Delete(delete::DeleteArguments),
     /// Embed all documents again with another model, and publish them as the next generation while the current one is
     /// served and changed
     Reembed(Box<reembed::ReembedArguments>),
@@ -123,7 +124,7 @@ fn command(arguments: IndexerArguments, follower: Follower) -> anyhow::Result<Ex
         IndexerCommand::Build(arguments) => build::run(*arguments),
         IndexerCommand::Append(arguments) => change::append(&arguments),
         IndexerCommand::Upsert(arguments) => change::upsert(*arguments),
-        IndexerCommand::Delete(arguments) => change::delete(&arguments),
+        IndexerCommand::Delete(arguments) => delete::delete(&arguments),
         IndexerCommand::Reembed(arguments) => reembed::run(*arguments),
         IndexerCommand::Compare(arguments) => compare::run(&arguments),
         IndexerCommand::Calibrate(arguments) => calibrate::run(&arguments),

@@ -5,14 +5,18 @@
 use std::collections::{HashMap, HashSet};
 
 use dyad_command::JobCancellation;
+use dyad_index::lexical::DocumentFilter;
 use dyad_proto::service::HeldBytes;
 use dyad_proto::v1;
 use tokio::sync::oneshot;
 use tonic::Status;
+use xxhash_rust::xxh3::xxh3_64;
 
 use super::given::GivenOrigin;
+use super::remembered::CallTicket;
+use super::rules::CallRules;
 use super::sent::bytes_of;
-use crate::change::{ChangeOutcome, RecordFate};
+use crate::change::{ChangeConditions, ChangeOutcome, RecordFate};
 
 /// Most documents or keys that are made one change of several calls.
 const MOST_RECORDS: usize = 1_024;
@@ -32,6 +36,8 @@ pub(super) enum WantedChange {
     },
     /// Keys of documents to delete.
     Delete(Vec<String>),
+    /// The documents to delete.
+    DeleteMatching(DocumentFilter),
 }
 
 impl WantedChange {
@@ -40,6 +46,7 @@ impl WantedChange {
         match self {
             Self::Upsert(documents) | Self::UpsertVectors { documents, .. } => documents.len(),
             Self::Delete(keys) => keys.len(),
+            Self::DeleteMatching(_) => 1,
         }
     }
 
@@ -51,6 +58,7 @@ impl WantedChange {
                 documents.iter().map(bytes_of).sum::<usize>() + values * size_of::<f32>()
             }
             Self::Delete(keys) => keys.iter().map(String::len).sum(),
+            Self::DeleteMatching(_) => 0,
         }
     }
 
@@ -63,13 +71,14 @@ impl WantedChange {
         }
     }
 
-    /// The key of each document, or each key.
-    fn keys(&self) -> Vec<&str> {
+    /// The key of each document, or each key; none of a filter.
+    pub(super) fn keys(&self) -> Vec<&str> {
         match self {
             Self::Upsert(documents) | Self::UpsertVectors { documents, .. } => {
                 documents.iter().map(|document| document.key.as_str()).collect()
             }
             Self::Delete(keys) => keys.iter().map(String::as_str).collect(),
+            Self::DeleteMatching(_) => Vec::new(),
         }
     }
 }
@@ -78,6 +87,10 @@ impl WantedChange {
 #[derive(Debug)]
 pub(super) struct ChangeCall {
     pub(super) change: WantedChange,
+    /// What it may change.
+    pub(super) rules: CallRules,
+    /// Its name, where it has one.
+    pub(super) ticket: Option<CallTicket>,
     /// The memory that it takes until it is made.
     pub(super) held: HeldBytes,
     /// Cancelled once its client has gone.
@@ -91,6 +104,10 @@ pub(super) struct GatheredCalls {
     pub(super) calls: Vec<ChangeCall>,
     records: usize,
     bytes: usize,
+    /// Hashes of the keys that they change.
+    keys: HashSet<u64>,
+    /// Whether what one of them may change depends on what the index holds.
+    have_rules: bool,
 }
 
 impl GatheredCalls {
@@ -98,6 +115,8 @@ impl GatheredCalls {
         Self {
             records: first.change.records(),
             bytes: first.change.bytes(),
+            keys: hashes_of(&first).collect(),
+            have_rules: !first.rules.are_none(),
             calls: vec![first],
         }
     }
@@ -107,7 +126,8 @@ impl GatheredCalls {
         self.records < MOST_RECORDS && self.bytes < MOST_BYTES
     }
 
-    /// Takes a call in, or gives it back where it is of another kind or too large.
+    /// Takes a call in, or gives it back where it is of another kind or too large, or where what it may change depends
+    /// on what another one of them changes.
     pub(super) fn join(&mut self, call: ChangeCall) -> Option<ChangeCall> {
         let records = self.records + call.change.records();
         let bytes = self.bytes + call.change.bytes();
@@ -115,13 +135,31 @@ impl GatheredCalls {
             .calls
             .first()
             .is_some_and(|first| first.change.is_like(&call.change));
-        if !is_like || records > MOST_RECORDS || bytes > MOST_BYTES {
+        let have_rules = self.have_rules || !call.rules.are_none();
+        let depends = have_rules && hashes_of(&call).any(|hash| self.keys.contains(&hash));
+        if !is_like || depends || records > MOST_RECORDS || bytes > MOST_BYTES {
             return Some(call);
         }
-        (self.records, self.bytes) = (records, bytes);
+        (self.records, self.bytes, self.have_rules) = (records, bytes, have_rules);
+        self.keys.extend(hashes_of(&call));
         self.calls.push(call);
         None
     }
+}
+
+/// Hashes of the keys that a call changes, or expects something of. Two keys with one hash only keep calls apart.
+fn hashes_of(call: &ChangeCall) -> impl Iterator<Item = u64> {
+    let keys = call.change.keys().into_iter().chain(call.rules.expected_keys());
+    keys.map(|key| xxh3_64(key.as_bytes()))
+}
+
+/// What must hold of the documents that these calls change.
+pub(super) fn conditions_of(calls: &[ChangeCall]) -> ChangeConditions<'_> {
+    let mut conditions = ChangeConditions::default();
+    for call in calls {
+        call.rules.add_to(&mut conditions, call.change.keys());
+    }
+    conditions
 }
 
 /// The changes of several calls of one kind as one, in which no key comes twice.
@@ -130,6 +168,7 @@ pub(super) fn joined(changes: &[&WantedChange]) -> WantedChange {
     let mut is_kept = || kept.next().unwrap_or_default();
     let mut joined = match changes.first() {
         None | Some(WantedChange::Delete(_)) => WantedChange::Delete(Vec::new()),
+        Some(WantedChange::DeleteMatching(filter)) => WantedChange::DeleteMatching(filter.clone()),
         Some(WantedChange::Upsert(_)) => WantedChange::Upsert(Vec::new()),
         Some(WantedChange::UpsertVectors { origin, .. }) => WantedChange::UpsertVectors {
             origin: origin.clone(),
@@ -215,6 +254,9 @@ pub(super) fn replies(changes: &[&WantedChange], outcome: &ChangeOutcome) -> Vec
                 },
             }
         }
+        if let WantedChange::DeleteMatching(_) = change {
+            (reply.read, reply.indexed) = (outcome.change.read, outcome.change.indexed);
+        }
         if reply.indexed > 0 {
             reply.generation = outcome.manifest.as_ref().map_or(0, |manifest| manifest.generation);
         }
@@ -260,6 +302,8 @@ mod tests {
     fn call(change: WantedChange) -> ChangeCall {
         ChangeCall {
             change,
+            rules: CallRules::default(),
+            ticket: None,
             held: HeldBytes::default(),
             cancel: JobCancellation::new(),
             reply: oneshot::channel().0,

@@ -22,10 +22,11 @@ use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Extension, Router};
+use dyad_filter::message_json;
 use dyad_index::manifest;
 use dyad_proto::access::{Caller, Needed, Role};
 use dyad_proto::admission::AdmissionLimit;
-use dyad_proto::json::{MessageJson, MessageJsonError};
+use dyad_proto::json::MessageJsonError;
 use dyad_proto::service::json_api::openapi::{JsonRoute, OpenApi};
 use dyad_proto::service::json_api::{self, HttpRefusal, JSON, JsonBounds, JsonCalls};
 use dyad_proto::service::{HttpAccess, Security};
@@ -91,7 +92,7 @@ struct IndexerApp {
 impl IndexRoutes {
     /// The routes. For `dyad_proto::service::serve_http`.
     pub fn router(self) -> Result<Router, MessageJsonError> {
-        let json = MessageJson::new()?;
+        let json = message_json()?;
         let openapi = INDEXER.document(&json).to_string();
         self.service.metrics().add_security(&self.security);
         let cors = self.access.cors();

@@ -6,7 +6,12 @@
 //! | `pending.rs` | documents or keys of a call that is being received |
 //! | `sent.rs` | documents as clients have sent them |
 //! | `given.rs` | vectors that clients have sent with them |
+//! | `remembered.rs` | calls that have a name of their own, made once |
+//! | `recorded.rs` | what a generation records of the calls that made it |
+//! | `rules.rs` | what a call may change |
+//! | `content.rs` | a hash of what a call brings |
 //! | `gathered.rs` | calls that become one change |
+//! | `make.rs` | one change, made |
 //! | `worker.rs` | the thread that makes the changes, one after another |
 //! | `upkeep.rs` | threads that merge shards and remove generations |
 //! | `service.rs` | streams of requests in, one change out |
@@ -14,12 +19,17 @@
 //! | `metrics.rs` | what is counted |
 //! | `status.rs` | errors as gRPC codes |
 
+mod content;
 mod gathered;
 mod given;
 mod http;
+mod make;
 mod metrics;
 mod pending;
 mod received;
+mod recorded;
+mod remembered;
+mod rules;
 mod sent;
 mod service;
 mod status;
@@ -27,7 +37,8 @@ mod upkeep;
 mod worker;
 
 pub use http::IndexRoutes;
+pub use make::ChangeWorkerConfig;
 pub use received::CallLimits;
 pub use service::IndexService;
 pub use upkeep::UpkeepConfig;
-pub use worker::{ChangeWorker, ChangeWorkerConfig};
+pub use worker::ChangeWorker;

@@ -1,12 +1,18 @@
 //! Calls that are being received: documents or keys so far, each checked as it comes.
 
+use dyad_filter::document_filter;
+use dyad_index::lexical::DocumentFilter;
 use dyad_proto::access::Caller;
 use dyad_proto::{v1, validate};
+use prost::Message as _;
 use tonic::Status;
 
+use super::content::content_of;
 use super::gathered::WantedChange;
 use super::given::GivenOrigin;
 use super::received::{CallMemory, ReceivedCall};
+use super::remembered::{CallName, NamedCall};
+use super::rules::CallRules;
 use super::sent::{bytes_of, parse_metadata};
 
 /// What a call has sent to be added or replaced, so far.
@@ -21,12 +27,19 @@ struct SentUpsert {
 
 impl SentUpsert {
     /// Takes a valid message in, for which the call has to hold memory.
-    fn add(&mut self, request: v1::UpsertRequest, received: &mut ReceivedCall) -> Result<(), Status> {
+    fn add(
+        &mut self,
+        request: v1::UpsertRequest,
+        received: &mut ReceivedCall,
+        rules: &mut CallRules,
+    ) -> Result<(), Status> {
         let v1::UpsertRequest {
             documents,
             vectors,
             fingerprint,
             context,
+            expected,
+            request_key: _,
         } = request;
         let origin = (!vectors.is_empty()).then_some(GivenOrigin { fingerprint, context });
         if self.documents.is_empty() {
@@ -37,12 +50,14 @@ impl SentUpsert {
                  than in the first message. Send them as calls of their own",
             ));
         }
+        rules.add_expected(expected, received)?;
         for (number, document) in (self.documents.len()..).zip(&documents) {
             received.hold(bytes_of(document))?;
             // Parsed again when the change is made: what waits is kept as it came.
             parse_metadata(document).map_err(|problem| {
                 Status::invalid_argument(format!("document {number}: `metadata_json`: {problem}"))
             })?;
+            rules.check_sent(number, document)?;
         }
         for vector in &vectors {
             received.hold(size_of_val(vector.values.as_slice()))?;
@@ -67,13 +82,17 @@ impl SentUpsert {
 /// Documents of a call, so far.
 pub(super) struct PendingUpsert {
     sent: SentUpsert,
+    rules: CallRules,
+    name: GivenName,
     pub(super) received: ReceivedCall,
 }
 
 impl PendingUpsert {
-    pub(super) fn begin(memory: &CallMemory) -> Self {
+    pub(super) fn begin(memory: &CallMemory, caller: &Caller) -> Self {
         Self {
+            rules: CallRules::of(caller),
             sent: SentUpsert::default(),
+            name: GivenName::default(),
             received: memory.begin(),
         }
     }
@@ -81,34 +100,49 @@ impl PendingUpsert {
     pub(super) fn add(&mut self, caller: &Caller, request: v1::UpsertRequest) -> Result<(), Status> {
         caller.check_still()?;
         validate::upsert_request(&request)?;
-        self.sent.add(request, &mut self.received)
+        self.name.add(caller, &request.request_key)?;
+        self.sent.add(request, &mut self.received, &mut self.rules)
     }
 
     pub(super) fn into_wanted(self) -> Wanted {
-        Wanted {
-            change: self.sent.into_change(),
-            received: self.received,
-        }
+        Wanted::new(self.sent.into_change(), self.rules, self.name, self.received)
     }
 }
 
-/// Keys of a call, so far.
+/// What a call has sent to be deleted, so far: keys, or one filter.
 pub(super) struct PendingDelete {
     keys: Vec<String>,
+    filter: Option<DocumentFilter>,
+    rules: CallRules,
+    name: GivenName,
     pub(super) received: ReceivedCall,
 }
 
 impl PendingDelete {
-    pub(super) fn begin(memory: &CallMemory) -> Self {
+    pub(super) fn begin(memory: &CallMemory, caller: &Caller) -> Self {
         Self {
             keys: Vec::new(),
+            filter: None,
+            name: GivenName::default(),
+            rules: CallRules::of(caller),
             received: memory.begin(),
         }
     }
 
     pub(super) fn add(&mut self, caller: &Caller, request: v1::DeleteRequest) -> Result<(), Status> {
         caller.check_still()?;
-        validate::fields(&request)?;
+        validate::delete_request(&request)?;
+        self.name.add(caller, &request.request_key)?;
+        if self.filter.is_some() || (request.filter.is_some() && !self.keys.is_empty()) {
+            return Err(Status::invalid_argument(
+                "expected `keys` in every message of a call, or one message with a `filter`, got others next to a `filter`",
+            ));
+        }
+        if let Some(filter) = &request.filter {
+            self.received.hold(filter.encoded_len())?;
+            self.filter = Some(self.rules.restrict(document_filter(filter)));
+        }
+        self.rules.add_expected(request.expected, &mut self.received)?;
         for key in request.keys {
             self.received.hold(key.len())?;
             self.keys.push(key);
@@ -117,15 +151,58 @@ impl PendingDelete {
     }
 
     pub(super) fn into_wanted(self) -> Wanted {
-        Wanted {
-            change: WantedChange::Delete(self.keys),
-            received: self.received,
-        }
+        let change = self
+            .filter
+            .map_or(WantedChange::Delete(self.keys), WantedChange::DeleteMatching);
+        Wanted::new(change, self.rules, self.name, self.received)
     }
 }
 
 /// A change that has been received.
 pub(super) struct Wanted {
     pub(super) change: WantedChange,
+    pub(super) rules: CallRules,
+    /// The call's name, where it has one.
+    pub(super) named: Option<NamedCall>,
     pub(super) received: ReceivedCall,
+}
+
+impl Wanted {
+    fn new(change: WantedChange, rules: CallRules, name: GivenName, received: ReceivedCall) -> Self {
+        let named = name.name.map(|name| NamedCall {
+            content: content_of(&change, rules.expected()),
+            name,
+        });
+        Self {
+            change,
+            rules,
+            named,
+            received,
+        }
+    }
+}
+
+/// The name of a call, as its first message gives it, or does not.
+#[derive(Default)]
+struct GivenName {
+    has_begun: bool,
+    name: Option<CallName>,
+}
+
+impl GivenName {
+    /// Takes the name that a message gives, or none.
+    fn add(&mut self, caller: &Caller, request_key: &str) -> Result<(), Status> {
+        let given = (!request_key.is_empty()).then(|| CallName {
+            caller: caller.key_id().to_owned(),
+            request_key: request_key.to_owned(),
+        });
+        if !self.has_begun {
+            (self.has_begun, self.name) = (true, given);
+        } else if given.is_some() && self.name != given {
+            return Err(Status::invalid_argument(
+                "`request_key`: expected one in the first message of a call, or none, got another one in a later message",
+            ));
+        }
+        Ok(())
+    }
 }

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::vec::IntoIter;
 
 use dyad_corpus::{CorpusProblem, Document, Located, MAX_METADATA_BYTES, Metadata, compact_bytes};
+use dyad_index::lexical::StoredDocument;
 use dyad_proto::v1;
 
 use crate::source::DocumentBatch;
@@ -17,8 +18,9 @@ pub(super) fn bytes_of(document: &v1::Document) -> usize {
         title,
         text,
         metadata_json,
+        etag,
     } = document;
-    key.len() + title.len() + text.len() + metadata_json.len()
+    key.len() + title.len() + text.len() + metadata_json.len() + etag.len()
 }
 
 /// The metadata of a document; none where there are no fields. The error says what was expected and what came.
@@ -34,6 +36,17 @@ pub(super) fn parse_metadata(document: &v1::Document) -> Result<Option<Metadata>
         ));
     }
     Metadata::parse(&document.metadata_json).map_err(|error| format!("expected one JSON object: {error}"))
+}
+
+/// A document as an index would store it, without its text, which no filter looks at.
+pub(super) fn stored_form(document: &v1::Document) -> Result<StoredDocument, String> {
+    let metadata = parse_metadata(document).map_err(|problem| format!("`metadata_json`: {problem}"))?;
+    Ok(StoredDocument {
+        key: document.key.clone(),
+        title: document.title.clone(),
+        text: String::new(),
+        metadata_json: metadata.map_or_else(String::new, |metadata| metadata.as_json().to_owned()),
+    })
 }
 
 /// The documents of one call, each parsed when it is read.

@@ -5,15 +5,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use dyad_proto::access::Caller;
+use dyad_proto::service::deadline::LONGEST;
 use dyad_proto::status::status_name;
 use dyad_proto::v1;
 use dyad_proto::v1::index_server::Index;
 use serde_json::json;
+use tokio::time::timeout_at;
 use tonic::{Code, Request, Response, Status, Streaming};
 
 use super::metrics::IndexerMetrics;
 use super::pending::{PendingDelete, PendingUpsert, Wanted};
 use super::received::{CallLimits, CallMemory, refuse_for_now, refuse_unmade};
+use super::remembered::{BegunCall, CallTicket, NamedCall, RememberedCalls};
 use super::worker::ChangeWorker;
 
 /// The service.
@@ -26,6 +29,16 @@ pub struct IndexService {
     stopping: Arc<AtomicBool>,
     /// Of all calls together.
     memory: CallMemory,
+    /// Calls that have names.
+    remembered: RememberedCalls,
+}
+
+/// What becomes of a call that has a name.
+enum Begun {
+    /// It is to be made.
+    Ticket(CallTicket),
+    /// It was made.
+    Reply(v1::ChangeResponse),
 }
 
 impl IndexService {
@@ -34,6 +47,7 @@ impl IndexService {
     pub fn new(changes: ChangeWorker, name: &str, stopping: Arc<AtomicBool>) -> Self {
         let memory = CallMemory::new(CallLimits::default());
         Self {
+            remembered: changes.remembered().clone(),
             changes,
             name: name.into(),
             stopping,
@@ -61,7 +75,7 @@ impl IndexService {
         request: Request<v1::UpsertRequest>,
     ) -> Result<Response<v1::ChangeResponse>, Status> {
         let (caller, request) = (self.caller(&request)?, request.into_inner());
-        let mut pending = PendingUpsert::begin(&self.memory);
+        let mut pending = PendingUpsert::begin(&self.memory, &caller);
         let wanted = pending.add(&caller, request).map(|()| pending.into_wanted());
         self.make_for(&caller, "Index.Upsert", wanted).await
     }
@@ -72,7 +86,7 @@ impl IndexService {
         request: Request<v1::DeleteRequest>,
     ) -> Result<Response<v1::ChangeResponse>, Status> {
         let (caller, request) = (self.caller(&request)?, request.into_inner());
-        let mut pending = PendingDelete::begin(&self.memory);
+        let mut pending = PendingDelete::begin(&self.memory, &caller);
         let wanted = pending.add(&caller, request).map(|()| pending.into_wanted());
         self.make_for(&caller, "Index.Delete", wanted).await
     }
@@ -120,12 +134,38 @@ impl IndexService {
         )))
     }
 
+    /// Begins a call that has a name: waits for one that has the same name and is under way.
+    async fn begin(&self, call: NamedCall) -> Result<Begun, Status> {
+        let until = tokio::time::Instant::now() + LONGEST;
+        loop {
+            match self.remembered.begin(call.clone())? {
+                BegunCall::New(ticket) => return Ok(Begun::Ticket(ticket)),
+                BegunCall::Made(reply) => return Ok(Begun::Reply(reply)),
+                BegunCall::UnderWay(mut ended) => {
+                    let ended = timeout_at(until, ended.changed()).await;
+                    if ended.is_err() {
+                        let late = "the call with the same `request_key` has not ended. Send this one again later";
+                        return Err(Status::deadline_exceeded(late));
+                    }
+                }
+            }
+        }
+    }
+
     async fn make(&self, wanted: Wanted) -> Result<Response<v1::ChangeResponse>, Status> {
         if self.stopping.load(Ordering::SeqCst) {
             let message = "this server is about to end; nothing was changed. Send the call again, to the next one";
             return Err(refuse_unmade(message.to_owned(), true));
         }
-        let made = self.changes.make(wanted.change, wanted.received.into_held()).await;
+        let mut wanted = wanted;
+        let ticket = match wanted.named.take() {
+            Some(call) => match self.begin(call).await? {
+                Begun::Ticket(ticket) => Some(ticket),
+                Begun::Reply(reply) => return Ok(Response::new(reply)),
+            },
+            None => None,
+        };
+        let made = self.changes.make(wanted, ticket).await;
         let made =
             made.ok_or_else(|| refuse_for_now("too many changes wait for their turn. Try again later".to_owned()))?;
         Ok(Response::new(made?))
@@ -140,7 +180,7 @@ impl Index for IndexService {
     ) -> Result<Response<v1::ChangeResponse>, Status> {
         let (caller, mut requests) = (self.caller(&request)?, request.into_inner());
         let wanted = async {
-            let mut pending = PendingUpsert::begin(&self.memory);
+            let mut pending = PendingUpsert::begin(&self.memory, &caller);
             while let Some(request) = pending.received.next(requests.message()).await? {
                 pending.add(&caller, request)?;
             }
@@ -155,7 +195,7 @@ impl Index for IndexService {
     ) -> Result<Response<v1::ChangeResponse>, Status> {
         let (caller, mut requests) = (self.caller(&request)?, request.into_inner());
         let wanted = async {
-            let mut pending = PendingDelete::begin(&self.memory);
+            let mut pending = PendingDelete::begin(&self.memory, &caller);
             while let Some(request) = pending.received.next(requests.message()).await? {
                 pending.add(&caller, request)?;
             }

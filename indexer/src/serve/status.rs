@@ -28,8 +28,9 @@ pub(super) fn status(error: &Error) -> Status {
         return refuse_for_good(message);
     }
     match error {
-        Error::Contended => Status::aborted(message),
+        Error::Contended | Error::NotAsExpected { .. } => Status::aborted(message),
         Error::Cancelled => Status::cancelled(message),
+        Error::DocumentOfAnother { .. } => Status::permission_denied(message),
         Error::KeysExist { .. } => Status::already_exists(message),
         Error::BelowKept { .. } | Error::BelowTarget { .. } | Error::OtherModel { .. } | Error::ModelChanged { .. } => {
             Status::failed_precondition(message)

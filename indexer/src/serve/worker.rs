@@ -3,34 +3,30 @@
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::time::{Duration, Instant};
 
 use dyad_command::JobCancellation;
-use dyad_corpus::PassageContext;
-use dyad_files::space::free_space;
 use dyad_index::Snapshot;
-use dyad_index::manifest;
-use dyad_proto::service::HeldBytes;
 use dyad_proto::v1;
 use tokio::sync::oneshot;
 use tonic::{Code, Status};
 
-use super::gathered::{ChangeCall, GatheredCalls, WantedChange, joined, replies};
-use super::given::GivenVectors;
+use super::gathered::{ChangeCall, GatheredCalls, WantedChange, conditions_of, joined, replies};
+use super::make::{self, ChangeWorkerConfig, make};
 use super::metrics::IndexerMetrics;
-use super::sent::SentDocuments;
-use super::status::{refused_vector, status};
-use super::upkeep::{Upkeep, UpkeepConfig};
-use crate::change::{ChangeOutcome, DeleteConfig, Operation, Passages, UpsertConfig, delete_documents, upsert_after};
+use super::pending::Wanted;
+use super::recorded::RecordedCalls;
+use super::remembered::{CallTicket, RememberedCalls};
+use super::status::status;
+use super::upkeep::Upkeep;
+use crate::change::{ChangeOutcome, ChangeStart};
 use crate::control::{JobControl, Silent};
 use crate::error::Error;
-use crate::graph_build::CertificateSample;
 use crate::memory::keep_freed_memory;
 use crate::publish::check_model;
-use crate::source::{RemoteConfig, RemoteSource, VectorSource};
+use crate::source::{RemoteSource, VectorSource as _};
 
 /// Calls that may wait for their turn.
 const WAITING: usize = 1_024;
@@ -39,28 +35,12 @@ const SET_ASIDE: usize = 64;
 /// How long a generation is kept open for a change that may follow.
 const KEPT_OPEN: Duration = Duration::from_millis(250);
 
-/// The index, and who embeds what is added.
-#[derive(Debug, Clone)]
-pub struct ChangeWorkerConfig {
-    /// The index's directory.
-    pub index: PathBuf,
-    /// URL of the encoder service; none where all documents come with their vectors.
-    pub encoder: Option<String>,
-    /// How to use it.
-    pub remote: RemoteConfig,
-    /// Threads of the graph's build.
-    pub threads: usize,
-    /// How long the first of several calls waits for others.
-    pub gather: Duration,
-    /// How the index is kept small.
-    pub upkeep: UpkeepConfig,
-}
-
 /// Makes changes on a thread of its own. Clones share it; it ends with the last of them.
 #[derive(Debug, Clone)]
 pub struct ChangeWorker {
     calls: SyncSender<ChangeCall>,
     metrics: Arc<IndexerMetrics>,
+    remembered: RememberedCalls,
 }
 
 /// Cancels a change whose client has gone.
@@ -81,6 +61,7 @@ impl ChangeWorker {
             let source = RemoteSource::connect(url, config.remote.clone(), &JobCancellation::new())?;
             check_model(&config.index, source.model())?;
         }
+        let remembered = RememberedCalls::of_index(&config.index)?;
         let metrics = Arc::new(IndexerMetrics::new());
         let upkeep = Upkeep::start(&config.index, &config.upkeep, config.threads, &metrics)?;
         upkeep.wake();
@@ -96,7 +77,16 @@ impl ChangeWorker {
         std::thread::Builder::new()
             .name("dyad-changes".to_owned())
             .spawn(move || thread.run())?;
-        Ok(Self { calls, metrics })
+        Ok(Self {
+            calls,
+            metrics,
+            remembered,
+        })
+    }
+
+    /// Calls that were made already.
+    pub(super) fn remembered(&self) -> &RememberedCalls {
+        &self.remembered
     }
 
     /// What is counted.
@@ -108,14 +98,16 @@ impl ChangeWorker {
     /// dropped, unless it is made together with others.
     pub(super) async fn make(
         &self,
-        change: WantedChange,
-        held: HeldBytes,
+        wanted: Wanted,
+        ticket: Option<CallTicket>,
     ) -> Option<Result<v1::ChangeResponse, Status>> {
         let (cancel, (reply, made)) = (JobCancellation::new(), oneshot::channel());
         let guard = CancelChangeOnDrop(cancel.clone());
         let call = ChangeCall {
-            change,
-            held,
+            change: wanted.change,
+            rules: wanted.rules,
+            ticket,
+            held: wanted.received.into_held(),
             cancel,
             reply,
         };
@@ -196,6 +188,7 @@ impl ChangeThread {
         let (gone, calls): (Vec<ChangeCall>, Vec<ChangeCall>) =
             gathered.calls.into_iter().partition(|call| call.cancel.is_cancelled());
         drop(gone);
+        let calls = self.without_refused(calls);
         if calls.is_empty() {
             return;
         }
@@ -206,13 +199,35 @@ impl ChangeThread {
                     answer(call, Ok(reply));
                 }
             }
-            Err(status) if calls.len() > 1 && is_of_one_call(&status) => self.make_each(calls),
+            Err(status) if calls.len() > 1 && is_of_one_call(&status, &calls) => self.make_each(calls),
             Err(status) => {
                 for call in calls {
                     answer(call, Err(status.clone()));
                 }
             }
         }
+    }
+
+    /// Answers calls that must not be made on the current generation, and returns the others, which need not be made
+    /// one by one then. What must hold is looked at again when the change is made.
+    fn without_refused(&mut self, calls: Vec<ChangeCall>) -> Vec<ChangeCall> {
+        if calls.iter().all(|call| call.rules.are_none()) {
+            return calls;
+        }
+        // What is wrong with the index is told by the change.
+        let Ok(current) = Snapshot::open_after(&self.config.index, self.known.as_ref()) else {
+            return calls;
+        };
+        let check = |call: &ChangeCall| make::check(&conditions_of(std::slice::from_ref(call)), &call.change, &current);
+        let mut others = Vec::with_capacity(calls.len());
+        for call in calls {
+            match check(&call) {
+                Ok(()) => others.push(call),
+                Err(error) => answer(call, Err(status(&error))),
+            }
+        }
+        self.known = Some(current);
+        others
     }
 
     /// Makes calls one after another, until one fails for what all would fail for.
@@ -249,7 +264,13 @@ impl ChangeThread {
         };
         let changes: Vec<&WantedChange> = calls.iter().map(|call| &call.change).collect();
         let change = joined(&changes);
-        let made = caught(|| make(&self.config, self.known.as_ref(), change, control));
+        let recorder = RecordedCalls(calls);
+        let start = ChangeStart {
+            known: self.known.as_ref(),
+            conditions: conditions_of(calls),
+            recorder: Some(&recorder),
+        };
+        let made = caught(|| make(&self.config, &start, change, control));
         match &made {
             Ok(ChangeOutcome {
                 manifest: Some(manifest),
@@ -272,18 +293,30 @@ impl ChangeThread {
 }
 
 /// Whether a failure may be due to one of several calls.
-fn is_of_one_call(status: &Status) -> bool {
-    !matches!(
-        status.code(),
-        Code::ResourceExhausted | Code::DeadlineExceeded | Code::Aborted
-    )
+fn is_of_one_call(status: &Status, calls: &[ChangeCall]) -> bool {
+    match status.code() {
+        Code::ResourceExhausted | Code::DeadlineExceeded => false,
+        // Others were faster than all of them, or documents are not as one of them expects.
+        Code::Aborted => calls.iter().any(|call| call.rules.expect_documents()),
+        _ => true,
+    }
 }
 
 fn answer(call: ChangeCall, made: Result<v1::ChangeResponse, Status>) {
-    let ChangeCall { reply, held, .. } = call;
+    let ChangeCall {
+        reply,
+        rules,
+        ticket,
+        held,
+        ..
+    } = call;
     drop(held);
+    let told = rules.told(made);
+    if let (Ok(made), Some(ticket)) = (&told, ticket) {
+        ticket.complete(*made);
+    }
     // The client may have gone.
-    let _ = reply.send(made);
+    let _ = reply.send(told);
 }
 
 /// A panic must not end the thread: every later change would be refused.
@@ -296,77 +329,6 @@ fn caught<T>(change: impl FnOnce() -> Result<T, Status>) -> Result<T, Status> {
         tracing::error!(message, "a change panicked");
         Err(status(&Error::Panicked))
     })
-}
-
-fn make(
-    config: &ChangeWorkerConfig,
-    known: Option<&Snapshot>,
-    change: WantedChange,
-    control: JobControl<'_>,
-) -> Result<ChangeOutcome, Status> {
-    let of_error = |error: Error| status(&error);
-    match change {
-        WantedChange::Delete(keys) => {
-            let deleted = DeleteConfig {
-                index: &config.index,
-                known,
-                passages: false,
-                named_missing: usize::MAX,
-                dry_run: false,
-            };
-            delete_documents(&deleted, &keys, control).map_err(of_error)
-        }
-        WantedChange::Upsert(documents) => {
-            let Some(url) = &config.encoder else {
-                let advice = "send `vectors` and `fingerprint`, or start the server with `--encoder URL`";
-                return Err(Status::failed_precondition(format!(
-                    "this server has no encoder service: {advice}"
-                )));
-            };
-            let mut source = encoder_of(config, url, control).map_err(of_error)?;
-            upsert(config, known, documents, &mut source, control).map_err(of_error)
-        }
-        WantedChange::UpsertVectors {
-            origin,
-            documents,
-            vectors,
-        } => {
-            let current = manifest::current(&config.index).map_err(|error| status(&error.into()))?;
-            let mut source = GivenVectors::new(&origin, vectors, &current)?;
-            upsert(config, known, documents, &mut source, control).map_err(|error| refused_vector(&error))
-        }
-    }
-}
-
-/// The encoder service, which embeds documents in the context that the vectors of the index have.
-fn encoder_of(config: &ChangeWorkerConfig, url: &str, control: JobControl<'_>) -> Result<RemoteSource, Error> {
-    let current = manifest::current(&config.index)?;
-    let context = PassageContext::of_stored(current.context.as_deref()).map_err(std::io::Error::other)?;
-    let remote = RemoteConfig {
-        context,
-        ..config.remote.clone()
-    };
-    RemoteSource::connect(url, remote, control.cancel)
-}
-
-fn upsert(
-    config: &ChangeWorkerConfig,
-    known: Option<&Snapshot>,
-    documents: Vec<v1::Document>,
-    source: &mut dyn VectorSource,
-    control: JobControl<'_>,
-) -> Result<ChangeOutcome, Error> {
-    let upserted = UpsertConfig {
-        passages: Passages::None,
-        index: config.index.clone(),
-        operation: Operation::Upsert,
-        sample: CertificateSample::Small,
-        threads: config.threads,
-        queries: None,
-        dry_run: false,
-        free_space,
-    };
-    upsert_after(&upserted, known, &mut SentDocuments::new(documents), source, control)
 }
 
 #[cfg(test)]

@@ -6,6 +6,52 @@ use crate::command_line::{build, dyad_indexer, text};
 use crate::fixture::{Fixture, document};
 
 #[test]
+fn keys_and_filters_say_what_is_deleted() {
+    let fixture = Fixture::new(30);
+    fixture.build().unwrap();
+    let run = |more: &[&str]| run(&fixture, "delete", more);
+    // Every third document has a number.
+    let some = ["--json", "--filter", "number>=21", "--filter", "source=tests"];
+    let dry = json(&run(&[&some[..], &["--dry-run"]].concat()));
+    assert_eq!(
+        (&dry["generation"], &dry["documents_after"]),
+        (&serde_json::Value::Null, &27.into())
+    );
+    let deleted = json(&run(&some));
+    assert_eq!(
+        (&deleted["generation"], &deleted["documents_after"]),
+        (&2.into(), &27.into())
+    );
+    assert_eq!(
+        (&deleted["change"]["read"], &deleted["change"]["indexed"]),
+        (&3.into(), &3.into())
+    );
+    let none = json(&run(&some));
+    assert_eq!(
+        (&none["generation"], &none["change"]["read"]),
+        (&serde_json::Value::Null, &0.into())
+    );
+    let keys = fixture.path("keys");
+    fs_err::write(&keys, "doc-0001\n").unwrap();
+    let files = ["--json", "--keys", keys.to_str().unwrap()];
+    let deleted = json(&run(&[&files[..], &["--key", "doc-0002", "--key", "doc-0004"]].concat()));
+    assert_eq!(
+        (&deleted["change"]["indexed"], &deleted["documents_after"]),
+        (&3.into(), &24.into())
+    );
+    for (wrong, expected) in [
+        (&["--filter", "number"][..], "there is no operator"),
+        (&["--filter", "number=1", "--key", "a"], "cannot be used with"),
+        (&["--filter", "number^=\"\""], "`filter.prefix.prefix`"),
+        (&[], "required"),
+    ] {
+        let output = run(wrong);
+        let told = text(&output.stderr);
+        assert!(output.status.code() == Some(2) && told.contains(expected), "{told}");
+    }
+}
+
+#[test]
 fn changes_say_what_they_did() {
     let fixture = Fixture::new(30);
     assert_eq!(build(&fixture, &["--min-recall", "0.5"]).status.code(), Some(0));

@@ -9,8 +9,8 @@ use dyad_index::verify::verify_current;
 use dyad_index::{ModelRecord, Snapshot};
 use dyad_indexer::Error;
 use dyad_indexer::change::{
-    ChangeOutcome, DeleteConfig, MergeConfig, Operation, Passages, PurgeConfig, ReembedConfig, UpsertConfig,
-    delete_documents, merge, purge, reembed, upsert,
+    ChangeOutcome, ChangeStart, DeleteConfig, MergeConfig, Operation, Passages, PurgeConfig, ReembedConfig,
+    UpsertConfig, delete_documents, merge, purge, reembed, upsert,
 };
 use dyad_indexer::context_error::ContextError;
 use dyad_indexer::control::JobControl;
@@ -245,7 +245,7 @@ impl LateLife {
                 let index = self.fixture.index();
                 let config = DeleteConfig {
                     index: &index,
-                    known: None,
+                    start: &ChangeStart::default(),
                     passages: true,
                     named_missing: dyad_indexer::change::MissingKeys::NAMED,
                     dry_run: false,

@@ -6,7 +6,8 @@ use dyad_corpus::{Document, ReadOptions, Split};
 use dyad_index::Snapshot;
 use dyad_indexer::Error;
 use dyad_indexer::change::{
-    DeleteConfig, Operation, Passages, PurgeConfig, UpsertConfig, delete, delete_documents, passages_of, purge, upsert,
+    ChangeStart, DeleteConfig, Operation, Passages, PurgeConfig, UpsertConfig, delete, delete_documents, passages_of,
+    purge, upsert,
 };
 use dyad_indexer::control::JobControl;
 use dyad_indexer::job::{BuildConfig, build_index};
@@ -240,7 +241,7 @@ fn passages_that_others_change_meanwhile_are_those_of_the_generation_that_is_cha
     });
     let config = DeleteConfig {
         index: &index,
-        known: None,
+        start: &ChangeStart::default(),
         passages: true,
         named_missing: dyad_indexer::change::MissingKeys::NAMED,
         dry_run: false,

@@ -122,12 +122,80 @@ fn documents_are_upserted_and_deleted_as_json() {
         (reply.status, &counts["indexed"], &counts["rejected"]),
         (200, &json!(1), &json!(1))
     );
+    documents_are_deleted_by_filters(&serving);
+    what_is_wrong_is_refused(&serving);
+    assert_eq!(serving.get("/v1/upsert").status, 405);
+    assert_eq!(
+        (
+            serving.get("/livez").body.as_str(),
+            serving.get("/readyz").body.as_str()
+        ),
+        ("ok\n", "ok\n")
+    );
+    let document = serving.get("/v1/openapi.json").json();
+    let request = &document["components"]["schemas"]["UpsertRequest"];
+    assert_eq!(request["required"], json!(["documents"]));
+    assert!(
+        document["components"]["schemas"]["Document"]["properties"]
+            .get("metadata")
+            .is_some()
+    );
+    let metrics = serving.get("/metrics").body;
+    let build = concat!(
+        "dyad_indexer_build_info{version=\"",
+        env!("CARGO_PKG_VERSION"),
+        "\",revision=\""
+    );
+    assert!(metrics.lines().any(|line| line.starts_with(build)), "{metrics}");
+    for line in [
+        "dyad_indexer_calls_total{call=\"Index.Upsert\",status=\"OK\"} 1",
+        "dyad_indexer_changes_total 3",
+        "dyad_indexer_documents_changed_total 4",
+        "dyad_indexer_generation 4",
+        "dyad_indexer_generations 4",
+        "dyad_indexer_documents 18",
+        "dyad_indexer_waiting_calls 0",
+    ] {
+        assert!(metrics.lines().any(|one| one == line), "{line}: {metrics}");
+    }
+}
+
+fn documents_are_deleted_by_filters(serving: &HttpServing) {
+    // By a filter: none yet, then the documents 18 and 15 of the fixture.
+    for (filter, indexed) in [
+        (json!("year>2020"), 0),
+        (json!({"number": {">=": 15}, "source": "tests"}), 2),
+    ] {
+        let reply = serving.post("/v1/delete", &json!({"filter": filter}), "");
+        let counts = reply.json();
+        assert_eq!(
+            (reply.status, &counts["indexed"]),
+            (200, &json!(indexed)),
+            "{}",
+            reply.body
+        );
+    }
+}
+
+fn what_is_wrong_is_refused(serving: &HttpServing) {
     for (path, body, status, expected) in [
         (
             "/v1/delete",
             json!({"keys": []}),
             400,
-            "`keys`: expected 1 to 1024 entries",
+            "`keys`: expected 1 to 1024 entries, or a `filter`",
+        ),
+        (
+            "/v1/delete",
+            json!({"keys": ["a"], "filter": "year>2020"}),
+            400,
+            "expected `keys` or `filter`, got both",
+        ),
+        (
+            "/v1/delete",
+            json!({"filter": {"all": {}}}),
+            400,
+            "`filter.all.filters`",
         ),
         ("/v1/delete", json!({"kys": ["a"]}), 400, "kys"),
         (
@@ -157,40 +225,6 @@ fn documents_are_upserted_and_deleted_as_json() {
             reply.status,
             reply.body
         );
-    }
-    assert_eq!(serving.get("/v1/upsert").status, 405);
-    assert_eq!(
-        (
-            serving.get("/livez").body.as_str(),
-            serving.get("/readyz").body.as_str()
-        ),
-        ("ok\n", "ok\n")
-    );
-    let document = serving.get("/v1/openapi.json").json();
-    let request = &document["components"]["schemas"]["UpsertRequest"];
-    assert_eq!(request["required"], json!(["documents"]));
-    assert!(
-        document["components"]["schemas"]["Document"]["properties"]
-            .get("metadata")
-            .is_some()
-    );
-    let metrics = serving.get("/metrics").body;
-    let build = concat!(
-        "dyad_indexer_build_info{version=\"",
-        env!("CARGO_PKG_VERSION"),
-        "\",revision=\""
-    );
-    assert!(metrics.lines().any(|line| line.starts_with(build)), "{metrics}");
-    for line in [
-        "dyad_indexer_calls_total{call=\"Index.Upsert\",status=\"OK\"} 1",
-        "dyad_indexer_changes_total 2",
-        "dyad_indexer_documents_changed_total 2",
-        "dyad_indexer_generation 3",
-        "dyad_indexer_generations 3",
-        "dyad_indexer_documents 20",
-        "dyad_indexer_waiting_calls 0",
-    ] {
-        assert!(metrics.lines().any(|one| one == line), "{line}: {metrics}");
     }
 }
 

@@ -207,6 +207,7 @@ fn a_call_that_the_end_of_the_server_cuts_short_changes_nothing() {
     sender
         .blocking_send(v1::DeleteRequest {
             keys: vec!["doc-0001".into()],
+            ..v1::DeleteRequest::default()
         })
         .unwrap();
     std::thread::sleep(std::time::Duration::from_millis(300));

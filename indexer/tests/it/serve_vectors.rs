@@ -13,7 +13,7 @@ fn request(fixture: &Fixture, number: usize, values: Vec<f32>) -> v1::UpsertRequ
         documents: vec![message(number)],
         vectors: vec![v1::DocumentVector { values }],
         fingerprint: manifest::current(&fixture.index()).unwrap().model.fingerprint,
-        context: String::new(),
+        ..v1::UpsertRequest::default()
     }
 }
 

@@ -68,11 +68,10 @@ impl KeyRecord {
         if self.concurrency == Some(0) {
             return Err("`concurrency`: expected at least 1, got 0".to_owned());
         }
-        if self.filter.is_some() && self.role != Role::Read {
-            let why = "changes and generations are of whole indexes";
+        if self.filter.is_some() && self.role == Role::Admin {
+            let why = "generations are of whole indexes";
             return Err(format!(
-                "`filter`: expected only with role read, got role {}: {why}",
-                self.role
+                "`filter`: expected only with roles read and write, got role admin: {why}"
             ));
         }
         self.parsed_filter().map(drop)

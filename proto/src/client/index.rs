@@ -35,6 +35,15 @@ impl IndexClient {
     /// nobody else changes these documents. It would bring back what others have deleted since, and undo what they have
     /// replaced.
     pub async fn upsert(&self, documents: &[v1::Document]) -> Result<v1::ChangeResponse, ClientError> {
+        self.upsert_where(documents, &[]).await
+    }
+
+    /// The same where the index holds what is expected, and nothing otherwise.
+    pub async fn upsert_where(
+        &self,
+        documents: &[v1::Document],
+        expected: &[v1::ExpectedDocument],
+    ) -> Result<v1::ChangeResponse, ClientError> {
         fits_in_all(&self.url, documents.iter().map(bytes_of), MAX_CHANGE_BYTES)?;
         let call = || {
             let some = messages(documents, bytes_of, MAX_ENCODE_BYTES);
@@ -42,7 +51,10 @@ impl IndexClient {
                 documents: some.to_vec(),
                 ..v1::UpsertRequest::default()
             });
-            let (mut inner, requests) = (self.inner.clone(), requests.collect::<Vec<_>>());
+            let (mut inner, mut requests) = (self.inner.clone(), requests.collect::<Vec<_>>());
+            if let Some(first) = requests.first_mut() {
+                first.expected = expected.to_vec();
+            }
             let mut request = Request::new(tokio_stream::iter(requests));
             request.set_timeout(self.config.call_timeout);
             async move { inner.upsert(request).await }
@@ -55,12 +67,44 @@ impl IndexClient {
     /// Deletes documents, as one change. Sent again as [`Self::upsert`] is: a call that was made already would delete
     /// what others have added since.
     pub async fn delete(&self, keys: &[String]) -> Result<v1::ChangeResponse, ClientError> {
+        self.delete_where(keys, &[]).await
+    }
+
+    /// The same where the index holds what is expected, and nothing otherwise.
+    pub async fn delete_where(
+        &self,
+        keys: &[String],
+        expected: &[v1::ExpectedDocument],
+    ) -> Result<v1::ChangeResponse, ClientError> {
         fits_in_all(&self.url, keys.iter().map(String::len), MAX_CHANGE_BYTES)?;
         let call = || {
             let some = messages(keys, String::len, MAX_SEARCH_BYTES);
-            let requests = some.into_iter().map(|some| v1::DeleteRequest { keys: some.to_vec() });
-            let (mut inner, requests) = (self.inner.clone(), requests.collect::<Vec<_>>());
+            let requests = some.into_iter().map(|some| v1::DeleteRequest {
+                keys: some.to_vec(),
+                ..v1::DeleteRequest::default()
+            });
+            let (mut inner, mut requests) = (self.inner.clone(), requests.collect::<Vec<_>>());
+            if let Some(first) = requests.first_mut() {
+                first.expected = expected.to_vec();
+            }
             let mut request = Request::new(tokio_stream::iter(requests));
+            request.set_timeout(self.config.call_timeout);
+            async move { inner.delete(request).await }
+        };
+        Ok(retry_unmade(&self.config, &self.url, self.config.call_timeout, call)
+            .await?
+            .into_inner())
+    }
+
+    /// Deletes the documents that match a filter, as one change. Sent again as [`Self::delete`] is.
+    pub async fn delete_matching(&self, filter: &v1::Filter) -> Result<v1::ChangeResponse, ClientError> {
+        let call = || {
+            let message = v1::DeleteRequest {
+                filter: Some(filter.clone()),
+                ..v1::DeleteRequest::default()
+            };
+            let mut inner = self.inner.clone();
+            let mut request = Request::new(tokio_stream::once(message));
             request.set_timeout(self.config.call_timeout);
             async move { inner.delete(request).await }
         };
@@ -77,8 +121,9 @@ fn bytes_of(document: &v1::Document) -> usize {
         title,
         text,
         metadata_json,
+        etag,
     } = document;
-    key.len() + title.len() + text.len() + metadata_json.len()
+    key.len() + title.len() + text.len() + metadata_json.len() + etag.len()
 }
 
 /// Tags and lengths of a document with its four texts.

@@ -105,7 +105,32 @@ pub fn upsert_request(request: &v1::UpsertRequest) -> Result<(), Violations> {
         changed_document(&mut check, &format!("documents[{number}]"), document);
     }
     given_vectors(&mut check, request);
+    expected_documents(&mut check, &request.expected);
     check.done()
+}
+
+/// Checks what is to be deleted.
+pub fn delete_request(request: &v1::DeleteRequest) -> Result<(), Violations> {
+    let mut check = Check::default();
+    request.check_fields(&mut check, "");
+    expected_documents(&mut check, &request.expected);
+    match (&request.filter, request.keys.is_empty()) {
+        (None, false) => {}
+        (Some(filter), true) => filter::check(&mut check, "filter", filter),
+        (Some(_), false) => check.fail("filter", "expected `keys` or `filter`, got both"),
+        (None, true) => {
+            let most = limits::MAX_CHANGED;
+            check.fail("keys", format!("expected 1 to {most} entries, or a `filter`, got none"));
+        }
+    }
+    check.done()
+}
+
+/// What must be in the index for a change to be made.
+fn expected_documents(check: &mut Check, expected: &[v1::ExpectedDocument]) {
+    for (number, document) in expected.iter().enumerate().take(limits::MAX_CHANGED) {
+        document.check_fields(check, &format!("expected[{number}]."));
+    }
 }
 
 /// The vectors of documents to add or replace.
@@ -186,6 +211,33 @@ mod tests {
         let long = "x".repeat(limits::MAX_KEY_BYTES + 1);
         let error = fields(&keys(&[&long])).unwrap_err().to_string();
         assert!(error.contains("`keys[0]`: ") && error.len() < 200, "{error}");
+    }
+
+    #[test]
+    fn a_deletion_has_keys_or_a_filter() {
+        let delete = |keys: &[&str], filter: Option<v1::Filter>| {
+            let keys = keys.iter().map(|key| (*key).to_owned()).collect();
+            let request = v1::DeleteRequest {
+                keys,
+                filter,
+                ..v1::DeleteRequest::default()
+            };
+            delete_request(&request).map_or_else(|violations| violations.to_string(), |()| "fine".into())
+        };
+        let exists = || {
+            let condition = v1::filter::Condition::Exists(v1::FieldExists { field: "a".into() });
+            Some(v1::Filter {
+                condition: Some(condition),
+            })
+        };
+        assert_eq!(
+            (delete(&["a"], None), delete(&[], exists())),
+            ("fine".into(), "fine".into())
+        );
+        assert!(delete(&["a"], exists()).contains("`filter`: expected `keys` or `filter`, got both"));
+        assert!(delete(&[], None).contains("`keys`: expected 1 to 1024 entries, or a `filter`, got none"));
+        assert!(delete(&[" "], None).contains("`keys[0]`"));
+        assert!(delete(&[], Some(v1::Filter::default())).contains("`filter`: expected one of"));
     }
 
     #[test]

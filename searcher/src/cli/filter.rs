@@ -1,9 +1,8 @@
 //! `--filter`.
 
 use clap::Args;
+use dyad_filter::syntax;
 use dyad_proto::v1;
-
-use crate::filter_syntax;
 
 /// Which documents are asked for.
 #[derive(Debug, Args)]
@@ -12,13 +11,13 @@ pub(super) struct FilterOptions {
     /// 'FIELD in VALUE|VALUE' or 'FIELD exists'. A field is `key`, `title` or one of the metadata, nested ones as
     /// `author.name`. If given several times, all must match. VALUE: a number, `true`, `false` or a text; in double
     /// quotes always a text.
-    #[arg(long, value_name = "CONDITION", value_parser = filter_syntax::parse)]
+    #[arg(long, value_name = "CONDITION", value_parser = syntax::parse)]
     filter: Vec<v1::Filter>,
 }
 
 impl FilterOptions {
     /// All conditions together; none where there is none.
     pub(super) fn filter(self) -> Option<v1::Filter> {
-        filter_syntax::all(self.filter)
+        syntax::all(self.filter)
     }
 }

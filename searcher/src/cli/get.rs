@@ -48,6 +48,7 @@ impl Get {
                 title,
                 text,
                 metadata_json,
+                etag: _,
             } in &reply.documents
             {
                 let title = if title.is_empty() {

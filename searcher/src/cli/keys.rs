@@ -6,11 +6,11 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use dyad_command::UsageError;
+use dyad_filter::syntax;
 use dyad_proto::access::{KeyFile, KeyFileError, KeyRecord, NewKey, Role};
 use fs_err::os::unix::fs::OpenOptionsExt as _;
 
 use super::date::date;
-use crate::filter_syntax;
 
 /// Create, list and revoke the API keys of searchers, encoder services and indexer services.
 #[derive(Debug, Args)]
@@ -55,7 +55,7 @@ struct Create {
     indexes: Vec<String>,
     /// Only documents that match exist for its holder, in every call; a condition as `query --filter` takes it. May be
     /// given several times: all must match.
-    #[arg(long = "filter", value_name = "CONDITION", value_parser = filter_syntax::parse)]
+    #[arg(long = "filter", value_name = "CONDITION", value_parser = syntax::parse)]
     filters: Vec<dyad_proto::v1::Filter>,
     /// Calls that its holder may have under way [default: any number].
     #[arg(long, value_name = "N")]
@@ -83,7 +83,7 @@ impl KeysOptions {
                     name,
                     role,
                     indexes,
-                    filter: filter_syntax::all(filters),
+                    filter: syntax::all(filters),
                     concurrency,
                 };
                 let key = KeyFile::change(path, |file| file.create(new)).map_err(|error| match error {

@@ -5,7 +5,6 @@
 //! | `mod.rs` | the plan |
 //! | `defaults.rs` | what an operator has set for requests that leave it open |
 //! | `cost/` | its expected cost |
-//! | `filter.rs` | conversion of a request's filter to that of the index |
 //! | `stored_fields.rs` | which stored fields of a document are wanted |
 //! | `beam.rs` | the dense searches of a request, for one page or for all |
 //! | `recall.rs` | choice of the beam width for a target recall |
@@ -13,12 +12,12 @@
 mod beam;
 mod cost;
 mod defaults;
-mod filter;
 mod recall;
 mod stored_fields;
 
 use std::time::Duration;
 
+use dyad_filter::document_filter;
 use dyad_index::lexical::DocumentFilter;
 use dyad_index::snapshot::{DenseParams, DocumentHit, SearchMode};
 use dyad_index::{Certificate, FusionMethod};
@@ -31,7 +30,6 @@ pub(crate) use beam::WIDER;
 use beam::{Beam, TIE_SLACK};
 pub use cost::{IndexSize, SearchCost};
 pub use defaults::{NamedSearchDefaults, SearchDefaults, ServedSearchDefaults};
-pub(crate) use filter::filter;
 pub use stored_fields::StoredFields;
 
 /// Hits that each ranking gives to the fusion by default.
@@ -138,7 +136,7 @@ impl SearchPlan {
             }),
             rerank_depth: request.rerank_depth as usize,
             rerank_weight: request.rerank_weight,
-            filter: request.filter.as_ref().map(filter),
+            filter: request.filter.as_ref().map(document_filter),
             recall_note,
             tower_time: if fuses { time.mul_f64(TOWER_SHARE) } else { time },
         }

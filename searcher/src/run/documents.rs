@@ -56,9 +56,14 @@ impl Engine {
                     };
                     match snapshot.find(key)?.filter(is_callers) {
                         Some((shard, node)) => {
-                            let document = fields.select(snapshot.document(shard, node)?);
+                            let stored = snapshot.document(shard, node)?;
+                            let etag = stored.etag();
+                            let document = fields.select(stored);
                             budget.take(&document)?;
-                            reply.documents.push(reply_document(document));
+                            reply.documents.push(v1::Document {
+                                etag,
+                                ..reply_document(document)
+                            });
                         }
                         None => reply.missing.push(key.clone()),
                     }

@@ -5,6 +5,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use dyad_filter::document_filter;
 use dyad_index::lexical::DocumentFilter;
 use dyad_index::search::NodeSet;
 use dyad_index::snapshot::Snapshot;
@@ -18,7 +19,7 @@ use super::resources::pool::RequestClass;
 use super::resources::reply_memory::{ReplyBudget, ReplyMemory};
 use super::served::filter_cache::{AllowedNodes, FilterCache, cached_as};
 use crate::error::{Error, Result};
-use crate::plan::{self, IndexSize, SearchCost};
+use crate::plan::{IndexSize, SearchCost};
 
 /// What a call asks for.
 #[derive(Debug)]
@@ -114,7 +115,7 @@ impl Engine {
         let (cancel, guard) = SearchCancellation::with_deadline(Instant::now(), time);
         let filter = caller.restrict(filter).map(|filter| ReadFilter {
             encoded: cached_as(caller, &filter),
-            filter: plan::filter(&filter),
+            filter: document_filter(&filter),
         });
         let answer = cost(size, filter.is_some());
         let documents = ReadDocuments {

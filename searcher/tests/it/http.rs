@@ -38,6 +38,7 @@ pub(crate) fn expected(hit: &v1::Hit) -> Value {
             "title": document.title,
             "text": document.text,
             "metadata": serde_json::from_str::<Value>(&document.metadata_json).unwrap(),
+            "etag": document.etag,
         })),
     });
     for (name, placement) in [("dense", &hit.dense), ("bm25", &hit.bm25)] {
@@ -145,10 +146,12 @@ async fn every_call_gives_over_http_what_it_gives_over_grpc() {
             &json!({"keys": ["doc-07", "none"], "fields": ["thing"]}),
         )
         .await;
-    let document = json!({"key": "doc-07", "title": "", "text": "", "metadata": {"thing": "mountain"}});
+    let etag = got.json["documents"][0]["etag"].as_str().unwrap();
+    assert_eq!(etag.len(), 32);
+    let document = json!({"key": "doc-07", "title": "", "text": "", "metadata": {"thing": "mountain"}, "etag": etag});
     assert_eq!(
-        (got.status, got.json),
-        (200, json!({"documents": [document], "missing": ["none"]}))
+        (got.status, &got.json),
+        (200, &json!({"documents": [document], "missing": ["none"]}))
     );
     let search = json!({"query": "silent metal number 40", "mode": "MODE_BM25", "k": 1});
     let got = http

@@ -60,6 +60,16 @@ impl FieldValue {
     }
 }
 
+impl From<FieldScalar<'_>> for FieldValue {
+    fn from(value: FieldScalar<'_>) -> Self {
+        match value {
+            FieldScalar::Flag(value) => Self::Flag(value),
+            FieldScalar::Number(value) => Self::Number(value),
+            FieldScalar::Text(value) => Self::Text(value.into_owned()),
+        }
+    }
+}
+
 /// The path of a field as users name it: `title`, or a metadata field with or without `metadata.` in front.
 pub(super) fn path(field: &str) -> String {
     if field == TITLE || field.starts_with(METADATA) {
@@ -190,11 +200,7 @@ impl StoredDocument {
         let (wanted, mut first) = (path(field), None);
         each_value(&self.metadata_json, &mut |path, value| {
             if first.is_none() && path == wanted {
-                first = Some(match value {
-                    FieldScalar::Flag(value) => FieldValue::Flag(value),
-                    FieldScalar::Number(value) => FieldValue::Number(value),
-                    FieldScalar::Text(value) => FieldValue::Text(value.into_owned()),
-                });
+                first = Some(value.into());
             }
         });
         first

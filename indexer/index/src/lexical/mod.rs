@@ -21,11 +21,13 @@
 //! | `updates.rs` | metadata that were changed after the shard was built |
 //! | `facts.rs` | titles and metadata as sortable terms |
 //! | `fields_of.rs` | the values of a metadata object by their paths |
+//! | `etag.rs` | a hash of a document's content |
 //! | `exact_number.rs` | numbers as fields have them: doubles, and whole numbers of any size |
 //! | `field_counts.rs` | how many documents have a field |
 //! | `filter.rs` | filters: conditions on fields, and the nodes that match them |
 //! | `column.rs` | which documents have the same value of a field |
 //! | `column_reader.rs` | such columns made of the terms of a text index |
+//! | `filter_matches.rs` | filters of single documents by their stored fields |
 //! | `filter_terms.rs` | the documents of one term, of a range of terms, and of exact numbers |
 //! | `joint_values.rs` | which values of several text indexes are the same |
 //! | `passage_documents.rs` | which passages are of one document |
@@ -48,11 +50,13 @@ mod column;
 mod column_reader;
 mod document_bm25;
 mod document_statistics;
+mod etag;
 mod exact_number;
 mod facts;
 mod field_counts;
 mod fields_of;
 mod filter;
+mod filter_matches;
 mod filter_terms;
 mod joint_values;
 mod lengths;

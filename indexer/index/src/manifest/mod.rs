@@ -25,7 +25,7 @@ pub use pointer::{POINTER, current_generation, manifest_name, parse_pointer, poi
 pub use reader_lock::ReaderLock;
 pub use record::{
     CALIBRATIONS_DIR, CalibrationEntry, Change, DELETIONS_DIR, DeletedEntry, FileEntry, MANIFEST_VERSION, METADATA_DIR,
-    Manifest, MetadataEntry, MinRecall, SHARD_FOLDERS, SHARDS_DIR, ShardEntry, ShardPart,
+    Manifest, MetadataEntry, MinRecall, RecordedCall, SHARD_FOLDERS, SHARDS_DIR, ShardEntry, ShardPart,
 };
 pub use store::{MAX_LOGIT_SCALE, adopt, current, load, next_generation, parse, point_to, publish, remove};
 

@@ -100,6 +100,35 @@ pub struct Change {
     /// change, or of a whole set of embeddings; absent where vectors came from elsewhere.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub truncated: Option<u64>,
+    /// The calls of clients that it was made of, where they have names by which they may be sent again. Earlier
+    /// releases do not look at them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub calls: Vec<RecordedCall>,
+}
+
+/// A call of a client, and what it came to, so that it is told to who sends the call again.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct RecordedCall {
+    /// The id of the API key that it came with; empty where it had none.
+    pub caller: String,
+    /// What the client calls it.
+    pub request_key: String,
+    /// A hash of all that it brought.
+    pub content: String,
+    /// What it came to, as [`Change`] counts it.
+    pub read: u64,
+    /// See [`Change::indexed`].
+    pub indexed: u64,
+    /// See [`Change::unchanged`].
+    pub unchanged: u64,
+    /// See [`Change::superseded`].
+    pub superseded: u64,
+    /// See [`Change::rejected`].
+    pub rejected: u64,
+    /// See [`Change::reused`].
+    pub reused: u64,
+    /// Documents of the index after it; 0 where the caller is not told.
+    pub documents: u64,
 }
 
 impl Change {

@@ -176,8 +176,8 @@ fn what_is_wrong_with_a_file_is_said() {
         ),
         (&with("").replace("read", "root"), "unknown variant `root`"),
         (
-            &with(r#", "filter": {"exists": {"field": "a"}}"#).replace("read", "write"),
-            "expected only with role read, got role write",
+            &with(r#", "filter": {"exists": {"field": "a"}}"#).replace("read", "admin"),
+            "expected only with roles read and write, got role admin",
         ),
     ] {
         fs_err::write(&path, text).unwrap();

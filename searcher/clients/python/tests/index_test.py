@@ -12,6 +12,7 @@ from unittest import mock
 import dyad_client as dyad
 import grpc
 import numpy
+from dyad_client._generated import common_pb2
 from dyad_client.retry import PUSHBACK
 from index_server import BUSY, QUICK, TRY_AGAIN, UNAVAILABLE, documents, serving
 
@@ -43,6 +44,16 @@ class Changes(unittest.TestCase):
             self.assertEqual((index.delete("c").documents, index.delete(["a", "b"]).documents), (2, 0))
             with self.assertRaises(AttributeError):
                 reply.read = 3
+
+    def test_a_filter_says_what_is_deleted(self):
+        recent = (dyad.field("year") > 2024) & ~(dyad.field("lang") == "en")
+        with serving() as (server, target), dyad.Index(target) as index:
+            index.delete_where(recent)
+            [[sent]] = server.calls
+            self.assertEqual((sent.filter, list(sent.keys)), (recent.message, []))
+            with self.assertRaisesRegex(TypeError, "filter"):
+                index.delete_where("year > 2024")
+            self.assertEqual(len(server.calls), 1)
 
     def test_what_is_wrong_is_refused_by_number_key_and_field_before_a_call(self):
         with serving() as (server, target), dyad.Index(target) as index:
@@ -133,20 +144,58 @@ class Changes(unittest.TestCase):
             self.assertEqual(read, dyad.Document("a", "A", "T", {"n": 2**70}, vector=[1.0]))
 
 
+    def test_what_is_expected_of_the_index_is_sent_once(self):
+        with serving() as (server, target), dyad.Index(target) as index:
+            index.upsert(documents(1500), expected={"k1": "e7ag", "new": None})
+            first, second = server.calls[0]
+            self.assertEqual([(one.key, one.etag) for one in first.expected], [("k1", "e7ag"), ("new", "")])
+            self.assertEqual((len(first.documents), len(second.documents), len(second.expected)), (1024, 476, 0))
+            index.delete("k1", expected={"k1": "e7ag"})
+            index.delete_where(dyad.field("n") == 1, expected={"k2": None})
+            self.assertEqual([call[0].expected[0].key for call in server.calls[1:]], ["k1", "k2"])
+            server.calls.clear()
+            for given, said in (
+                ({"expected": ["k1"]}, "`expected`: expected a dict of keys and etags, got list"),
+                ({"expected": {"k1": ""}}, "`expected`: expected the etag of 'k1', got an empty one"),
+                ({"expected": {"k1": 7}}, "`expected`: expected a text, got int"),
+                ({"documents": [], "expected": {"k1": None}}, "`expected`: expected a change with it"),
+                ({"expected": dict.fromkeys(map(str, range(1025)))}, "at most 1024 documents, got 1025"),
+            ):
+                with self.assertRaisesRegex((TypeError, ValueError), said):
+                    index.upsert(**({"documents": documents(1)} | given))
+            self.assertEqual(server.calls, [])
+
+    def test_a_document_of_a_reply_has_its_etag(self):
+        read = dyad.replies.document(common_pb2.Document(key="a", text="A", etag="f00d"))
+        self.assertEqual((read.etag, read), ("f00d", dyad.Document("a", "A")))
+
+
 class Failures(unittest.TestCase):
     """Retries and errors."""
 
-    def test_a_change_is_sent_again_only_where_the_server_says_that_nothing_was_changed(self):
+    def test_a_change_is_sent_again_where_it_was_not_made_or_the_connection_was_lost(self):
         with serving() as (server, target), dyad.Index(target, retry=QUICK, api_key="s3cret") as index:
             server.refusals = [TRY_AGAIN, (UNAVAILABLE, ((PUSHBACK, "0"),))]
             # Several messages, which a server need not read before it refuses.
             self.assertEqual(index.upsert(documents(4000)).read, 4000)
             self.assertEqual((len(server.calls), server.metadata[0]["authorization"]), (3, "Bearer s3cret"))
             unsure = "may have been made"
+            # The connection is lost, and each attempt has the same name.
+            server.calls, server.refusals = [], [(UNAVAILABLE, ())]
+            self.assertEqual(index.upsert(documents(2)).read, 2)
+            self.assertEqual(len(server.calls), 2)
+            server.calls = []
+            index.delete("a", request_key="mine")
+            index.delete_where(dyad.field("n") == 1)
+            index.upsert_all(documents(4), batch=2)
+            keys = [call[0].request_key for call in server.calls]
+            self.assertEqual((keys[0], len(set(keys))), ("mine", 4))
+            self.assertTrue(all(len(key) == 32 for key in keys[1:]), keys)
+            with self.assertRaisesRegex(ValueError, "`request_key`: expected a text, got an empty one"):
+                index.delete("a", request_key="")
             for refusal, kind, said in (
                 ((BUSY, ()), dyad.Busy, None),
                 ((BUSY, ((PUSHBACK, "-1"),)), dyad.Busy, None),
-                ((UNAVAILABLE, ()), dyad.Unavailable, unsure),
                 ((grpc.StatusCode.INTERNAL, ()), dyad.Internal, unsure),
                 ((grpc.StatusCode.ABORTED, ()), dyad.Aborted, None),
                 ((grpc.StatusCode.FAILED_PRECONDITION, ()), dyad.FailedPrecondition, None),
@@ -191,6 +240,9 @@ class RealIndex(unittest.TestCase):
                 self.assertEqual((reply.read, reply.indexed, reply.documents, len(told)), (30, 30, before + 30, 4))
                 again = index.upsert_all(some)
                 self.assertEqual((again.unchanged, again.indexed, again.generation), (30, 0, 0))
+                one = index.delete_where((dyad.field("n") >= 29) & dyad.field("key").startswith("test of the client"))
+                self.assertEqual((one.read, one.indexed, one.documents), (1, 1, before + 29))
+                self.assertEqual(index.upsert(some[29]).indexed, 1)
                 reused = index.upsert(dyad.Document(some[0].key, some[0].text, metadata={"n": -1}))
                 self.assertEqual((reused.indexed, reused.reused), (1, 1))
                 with self.assertRaisesRegex(dyad.InvalidArgument, r"documents\[1\].*key"):

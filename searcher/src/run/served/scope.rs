@@ -3,6 +3,7 @@
 
 use std::sync::{Arc, OnceLock};
 
+use dyad_filter::document_filter;
 use dyad_index::lexical::DocumentFilter;
 use dyad_index::search::NodeSet;
 use dyad_index::snapshot::Snapshot;
@@ -10,7 +11,6 @@ use dyad_proto::access::Caller;
 
 use super::filter_cache::{AllowedNodes, FilterCache, cached_as};
 use crate::error::Result;
-use crate::plan;
 use crate::run::resources::cancellation::SearchCancellation;
 
 /// A caller's documents of one generation.
@@ -26,7 +26,7 @@ impl Scope {
     pub(in crate::run) fn from_caller(caller: &Caller) -> Option<Self> {
         let filter = caller.filter()?;
         Some(Self {
-            filter: plan::filter(filter),
+            filter: document_filter(filter),
             encoded: cached_as(caller, filter),
             allowed: OnceLock::new(),
         })

@@ -48,6 +48,7 @@ use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Extension, Router};
+use dyad_filter::message_json;
 use dyad_proto::access::Caller;
 use dyad_proto::admission::AdmissionLimit;
 use dyad_proto::limits;
@@ -62,7 +63,6 @@ use self::scrape::Scrape;
 use super::{AdminService, SearchService, convert};
 use crate::error::Error;
 use crate::run::{ALL_REPLIES, Engine};
-use crate::short_forms::message_json;
 
 /// Bytes of all requests that are under way at once, as JSON and as what was read of it: 256 MiB.
 const REQUESTS_BYTES: usize = 256 << 20;

@@ -49,12 +49,12 @@ const fn admin(path: &'static str, method: &'static str) -> JsonRoute {
 
 #[cfg(test)]
 mod tests {
+    use dyad_filter::message_json;
     use dyad_proto::rules::RULED_FIELDS;
     use dyad_proto::service::json_api::openapi::INDEX_NAME;
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::short_forms::message_json;
 
     #[test]
     fn the_document_describes_every_field_with_its_comment() {

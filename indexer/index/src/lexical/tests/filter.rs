@@ -10,7 +10,7 @@ use super::filter_oracle::{documents, exactly, passes, shard};
 use crate::language::TextLanguage;
 use crate::lexical::analyzer::Analyzer;
 use crate::lexical::schema::schema;
-use crate::lexical::{DocumentFilter, FieldValue, TextShard, facts};
+use crate::lexical::{DocumentFilter, FieldValue, StoredDocument, TextShard, facts};
 
 const NUMBERS: [&str; 20] = [
     "-3",
@@ -98,6 +98,7 @@ pub(super) fn filter() -> impl Strategy<Value = DocumentFilter> {
 fn a_filter_lets_pass_what_its_definition_does() {
     let documents = documents();
     let (_dir, shard) = shard(&documents);
+    let stored: Vec<StoredDocument> = (0..160).map(|node| shard.document(node).unwrap()).collect();
     let mut runner = proptest::test_runner::TestRunner::deterministic();
     let tried = runner.run(&filter(), |filter| {
         let expected: Vec<u32> = (0u32..)
@@ -106,8 +107,14 @@ fn a_filter_lets_pass_what_its_definition_does() {
             .map(|(node, _)| node)
             .collect();
         let nodes = filter.nodes(&shard, &|| false).unwrap().unwrap();
-        prop_assert_eq!(nodes.iter().collect::<Vec<_>>(), expected);
+        prop_assert_eq!(&nodes.iter().collect::<Vec<_>>(), &expected);
         prop_assert_eq!(nodes.nodes(), documents.len());
+        let by_themselves: Vec<u32> = (0u32..)
+            .zip(&stored)
+            .filter(|(_, document)| filter.matches(document))
+            .map(|(node, _)| node)
+            .collect();
+        prop_assert_eq!(by_themselves, expected);
         Ok(())
     });
     tried.unwrap();

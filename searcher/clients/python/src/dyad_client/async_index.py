@@ -4,17 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable, Sequence
 from types import TracebackType
 from typing import Any, TypeVar
 
 from . import calls
 from .bulk import BATCH, IN_FLIGHT, TIMEOUT, Batch, BulkChange, Progress, awaited_batches, batches
 from .change_call import ChangeCall
-from .changes import Records, deletes, documents_of, keys_of, upserts
+from .changes import (
+    Expected,
+    Records,
+    deletes,
+    documents_of,
+    keys_of,
+    matching,
+    opening_of_delete,
+    opening_of_upsert,
+    upserts,
+)
 from .client import Client
 from .connection import TlsConfig
 from .document import AnyDocument
+from .filters import Filter
 from .replies import ChangeReply
 from .retry import RetryPolicy
 from .tables import documents_of_table
@@ -46,16 +57,36 @@ class AsyncIndex:
         vectors: Iterable[Vector] | None = None,
         fingerprint: str = "",
         context: str = "",
+        expected: Expected | None = None,
+        request_key: str | None = None,
         timeout: float | None = None,
     ) -> ChangeReply:
         """As `Index.upsert`."""
-        messages = upserts(vectors, fingerprint, context).one_call(documents_of(documents))
+        messages = upserts(vectors, fingerprint, context).one_call(
+            documents_of(documents), opening_of_upsert(expected, request_key), expects=bool(expected)
+        )
         return await self._made(self._client.change_call(calls.UPSERT, messages, timeout))
 
-    async def delete(self, keys: str | Iterable[str], *, timeout: float | None = None) -> ChangeReply:
+    async def delete(
+        self, keys: str | Iterable[str],
+        *,
+        expected: Expected | None = None,
+        request_key: str | None = None,
+        timeout: float | None = None,
+    ) -> ChangeReply:
         """As `Index.delete`."""
-        messages = deletes().one_call(keys_of(keys))
+        messages = deletes().one_call(keys_of(keys), opening_of_delete(expected, request_key), expects=bool(expected))
         return await self._made(self._client.change_call(calls.DELETE, messages, timeout))
+
+    async def delete_where(
+        self, filter: Filter,
+        *,
+        expected: Expected | None = None,
+        request_key: str | None = None,
+        timeout: float | None = None,
+    ) -> ChangeReply:
+        """As `Index.delete_where`."""
+        return await self._made(self._client.change_call(calls.DELETE, matching(filter, opening_of_delete(expected, request_key)), timeout))
 
     async def upsert_all(
         self,
@@ -72,7 +103,7 @@ class AsyncIndex:
         """As `Index.upsert_all`, also of documents that are awaited."""
         records = upserts(vectors, fingerprint, context)
         some = documents if isinstance(documents, AsyncIterable) else documents_of(documents)
-        return await self._all(calls.UPSERT, records, some, batch, in_flight, progress, timeout)
+        return await self._all(calls.UPSERT, opening_of_upsert, records, some, batch, in_flight, progress, timeout)
 
     async def upsert_table(
         self,
@@ -93,7 +124,7 @@ class AsyncIndex:
         """As `Index.upsert_table`."""
         documents = documents_of_table(table, key, text, title, metadata, vector)
         records = upserts(None, fingerprint, context)
-        return await self._all(calls.UPSERT, records, documents, batch, in_flight, progress, timeout)
+        return await self._all(calls.UPSERT, opening_of_upsert, records, documents, batch, in_flight, progress, timeout)
 
     async def delete_all(
         self,
@@ -106,7 +137,7 @@ class AsyncIndex:
     ) -> ChangeReply:
         """As `Index.delete_all`, also of keys that are awaited."""
         some = keys if isinstance(keys, AsyncIterable) else keys_of(keys)
-        return await self._all(calls.DELETE, deletes(), some, batch, in_flight, progress, timeout)
+        return await self._all(calls.DELETE, opening_of_delete, deletes(), some, batch, in_flight, progress, timeout)
 
     async def close(self) -> None:
         """Closes the connection; calls that are under way end with `Cancelled`, as do later ones."""
@@ -143,6 +174,7 @@ class AsyncIndex:
     async def _all(
         self,
         call: calls.Call[ChangeReply],
+        opening: Callable[[], bytes],
         records: Records[T],
         given: Iterable[T] | AsyncIterable[T],
         batch: int,
@@ -167,7 +199,7 @@ class AsyncIndex:
                         await end_next()
                     if bulk.failure:
                         break
-                    change = self._client.change_call(call, records.messages(one.records), timeout)
+                    change = self._client.change_call(call, records.messages(one.records, opening()), timeout)
                     bulk.begin(asyncio.ensure_future(self._made(change)), one)
                     # It begins before more is read, which may not await anything.
                     await asyncio.sleep(0)

@@ -70,7 +70,7 @@ class ChangeCall:
             raise self.closed() from error
         except grpc.RpcError as error:
             trailers = list(attempt.trailing_metadata() or ())
-            wait = self._retry.wait_unmade(self._attempts, attempt.code(), trailers)
+            wait = self._retry.wait_named(self._attempts, attempt.code(), trailers)
             if wait is None or wait >= self._deadline.left():
                 target, message = self._connection.target, attempt.details() or ""
                 raise from_change(target, attempt.code(), message, self._attempts, says_when(trailers)) from error

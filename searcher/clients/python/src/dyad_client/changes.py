@@ -6,11 +6,14 @@ Every document is made a message of its own at once: messages of one type are jo
 from __future__ import annotations
 
 import dataclasses
+import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Generic, TypeVar
 
 from ._generated import common_pb2, index_pb2
+from .calls import serialize
 from .document import AnyDocument, Document, document_of
+from .filters import Filter, checked
 from .metadata import metadata_json
 from .vectors import Vector, float32s
 
@@ -69,8 +72,8 @@ class Records(Generic[T]):
         if self._vectors is not None and next(self._vectors, None) is not None:
             raise ValueError(f"`vectors`: expected as many as documents, {self._count}, got more")
 
-    def one_call(self, all_given: Iterable[T]) -> list[bytes]:
-        """The messages of one call that changes all of them at once."""
+    def one_call(self, all_given: Iterable[T], opening: bytes, *, expects: bool) -> list[bytes]:
+        """The messages of one call that changes all of them at once; the first has also what `opening` says."""
         records, size = [], 0
         for given in all_given:
             records.append(self.next(given))
@@ -79,10 +82,12 @@ class Records(Generic[T]):
                 expected = f"at most {CALL_BYTES >> 20} MiB in one call"
                 raise ValueError(f"expected {expected}, got more in the first {len(records)}. `upsert_all` and `delete_all` make several calls")
         self.end()
-        return self.messages(records)
+        if expects and not records:
+            raise ValueError("`expected`: expected a change with it, got none")
+        return self.messages(records, opening)
 
-    def messages(self, records: Iterable[Record]) -> list[bytes]:
-        """The messages of a call with these records."""
+    def messages(self, records: Iterable[Record], opening: bytes) -> list[bytes]:
+        """The messages of a call with these records; the first has also what `opening` says."""
         made: list[bytes] = []
         parts: list[bytes] = []
         size = 0
@@ -94,6 +99,8 @@ class Records(Generic[T]):
             size += len(record.payload)
         if parts:
             made.append(b"".join([*parts, self.ending]))
+        if made:
+            made[0] = opening + made[0]
         return made
 
 
@@ -132,6 +139,50 @@ def deletes() -> Records[str]:
         return Record(key, index_pb2.DeleteRequest(keys=[_text("key", key)]).SerializeToString())
 
     return Records("key", record, b"", None)
+
+
+def matching(filter: Filter, opening: bytes) -> list[bytes]:
+    """The message that deletes what matches."""
+    return [opening + serialize(index_pb2.DeleteRequest(filter=checked(filter).message))]
+
+
+#: The etag that the document with each key must have; None: there must be no such document.
+Expected = Mapping[str, str | None]
+
+
+def opening_of_upsert(expected: Expected | None = None, request_key: str | None = None) -> bytes:
+    """What the first message of a call to upsert has besides documents: what it expects of the index, and the name of the call."""
+    request_key = _request_key(request_key)
+    return index_pb2.UpsertRequest(expected=_expected(expected), request_key=request_key).SerializeToString()
+
+
+def opening_of_delete(expected: Expected | None = None, request_key: str | None = None) -> bytes:
+    """The same of a call to delete."""
+    request_key = _request_key(request_key)
+    return index_pb2.DeleteRequest(expected=_expected(expected), request_key=request_key).SerializeToString()
+
+
+def _request_key(given: str | None) -> str:
+    if given is None:
+        return uuid.uuid4().hex
+    if not _text("request_key", given):
+        raise ValueError("`request_key`: expected a text, got an empty one. None makes one")
+    return given
+
+
+def _expected(expected: Expected | None) -> list[index_pb2.ExpectedDocument]:
+    if expected is None:
+        return []
+    if not isinstance(expected, Mapping):
+        raise TypeError(f"`expected`: expected a dict of keys and etags, got {type(expected).__name__}")
+    if len(expected) > MOST_OF_MESSAGE:
+        raise ValueError(f"`expected`: expected at most {MOST_OF_MESSAGE} documents, got {len(expected)}")
+    made = []
+    for key, etag in expected.items():
+        if etag == "":
+            raise ValueError(f"`expected`: expected the etag of {key!r:.80}, got an empty one. None says that there is no such document")
+        made.append(index_pb2.ExpectedDocument(key=_text("expected", key), etag=_text("expected", "" if etag is None else etag)))
+    return made
 
 
 def documents_of(given: AnyDocument | Iterable[AnyDocument]) -> Iterable[AnyDocument]:

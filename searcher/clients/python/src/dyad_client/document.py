@@ -21,6 +21,8 @@ class Document:
     metadata: dict[str, Any]
     #: In changes only where the client has made it itself; in replies only in those of `scroll(with_vectors=True)`.
     vector: Vector | None = dataclasses.field(repr=False, compare=False)
+    #: Of its content, in replies of `documents`: `Index.upsert(..., expected={key: etag})` replaces the document only as long as it is so.
+    etag: str = dataclasses.field(repr=False, compare=False)
 
     def __init__(
         self,
@@ -29,11 +31,12 @@ class Document:
         title: str = "",
         metadata: Mapping[str, Any] | None = None,
         vector: Vector | None = None,
+        etag: str = "",
     ) -> None:
         if metadata is not None and not isinstance(metadata, Mapping):
             raise TypeError(f"`metadata`: expected a dict, got {type(metadata).__name__}")
         # As dataclasses do it where they are frozen.
-        values = (key, text, title, dict(metadata or {}), vector)
+        values = (key, text, title, dict(metadata or {}), vector, etag)
         for field, value in zip(dataclasses.fields(self), values, strict=True):
             object.__setattr__(self, field.name, value)
 

@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 import concurrent.futures
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 from . import calls
 from .bulk import BATCH, IN_FLIGHT, TIMEOUT, BulkChange, Progress, batches
 from .change_call import ChangeCall
-from .changes import Records, deletes, documents_of, keys_of, upserts
+from .changes import (
+    Expected,
+    Records,
+    deletes,
+    documents_of,
+    keys_of,
+    matching,
+    opening_of_delete,
+    opening_of_upsert,
+    upserts,
+)
 from .client import Client
 from .connection import TlsConfig
 from .document import AnyDocument
+from .filters import Filter
 from .replies import ChangeReply
 from .retry import RetryPolicy
 from .tables import documents_of_table
@@ -24,8 +35,8 @@ T = TypeVar("T")
 class Index(Client):
     """A client of one `dyad-indexer serve`. It may be shared by threads; `close` it, or use it in a `with`.
 
-    Every call may be sent again as it is, where nobody else changes the same documents. It is tried again by itself only where the server
-    says that nothing was changed."""
+    Every call has a name, by which it is made once even where it is sent several times (by servers later than release 0.1): it is tried
+    again by itself where the server says that nothing was changed, and where the connection was lost."""
 
     def __init__(
         self,
@@ -46,18 +57,46 @@ class Index(Client):
         vectors: Iterable[Vector] | None = None,
         fingerprint: str = "",
         context: str = "",
+        expected: Expected | None = None,
+        request_key: str | None = None,
         timeout: float | None = None,
     ) -> ChangeReply:
         """Adds documents, one or some, and replaces those whose keys are there: as one change, of at most 64 MiB.
 
         With `vectors`, one for each document (or with those of the documents themselves), the encoder service is not asked; `fingerprint`
-        is that of the model that made them, and `context` what they are of, where that is more than a document's title."""
-        records = upserts(vectors, fingerprint, context)
-        return self._made(self.change_call(calls.UPSERT, records.one_call(documents_of(documents)), timeout))
+        is that of the model that made them, and `context` what they are of, where that is more than a document's title.
 
-    def delete(self, keys: str | Iterable[str], *, timeout: float | None = None) -> ChangeReply:
-        """Deletes documents, one or some, as one change. Keys that no document has are counted as `rejected`."""
-        return self._made(self.change_call(calls.DELETE, deletes().one_call(keys_of(keys)), timeout))
+        `expected` has the `etag` that documents must have, by their keys, and None where there must be none: where the index differs,
+        nothing is changed, and the error is `Aborted`.
+
+        `request_key` is a name of this call, of at most 128 bytes: where a call of the same name was made, its reply is returned, and
+        nothing is changed. Every call has one that is made for it, so that it can be tried again where the connection was lost."""
+        messages = upserts(vectors, fingerprint, context).one_call(
+            documents_of(documents), opening_of_upsert(expected, request_key), expects=bool(expected)
+        )
+        return self._made(self.change_call(calls.UPSERT, messages, timeout))
+
+    def delete(
+        self, keys: str | Iterable[str],
+        *,
+        expected: Expected | None = None,
+        request_key: str | None = None,
+        timeout: float | None = None,
+    ) -> ChangeReply:
+        """Deletes documents, one or some, as one change. Keys that no document has are counted as `rejected`. `expected` is as for
+        `upsert`."""
+        messages = deletes().one_call(keys_of(keys), opening_of_delete(expected, request_key), expects=bool(expected))
+        return self._made(self.change_call(calls.DELETE, messages, timeout))
+
+    def delete_where(
+        self, filter: Filter,
+        *,
+        expected: Expected | None = None,
+        request_key: str | None = None,
+        timeout: float | None = None,
+    ) -> ChangeReply:
+        """Deletes all documents that match when the change is made, as one change: `index.delete_where(field("year") < 2020)`."""
+        return self._made(self.change_call(calls.DELETE, matching(filter, opening_of_delete(expected, request_key)), timeout))
 
     def upsert_all(
         self,
@@ -77,7 +116,7 @@ class Index(Client):
         `progress` is called after each acknowledged call, with what all of them came to so far. Raises `Unfinished` where a call fails,
         once those that are under way have ended; it says which document to go on from."""
         records = upserts(vectors, fingerprint, context)
-        return self._all(calls.UPSERT, records, documents_of(documents), batch, in_flight, progress, timeout)
+        return self._all(calls.UPSERT, opening_of_upsert, records, documents_of(documents), batch, in_flight, progress, timeout)
 
     def upsert_table(
         self,
@@ -101,7 +140,7 @@ class Index(Client):
         are left out of the metadata; dates become ISO 8601."""
         documents = documents_of_table(table, key, text, title, metadata, vector)
         records = upserts(None, fingerprint, context)
-        return self._all(calls.UPSERT, records, documents, batch, in_flight, progress, timeout)
+        return self._all(calls.UPSERT, opening_of_upsert, records, documents, batch, in_flight, progress, timeout)
 
     def delete_all(
         self,
@@ -113,7 +152,7 @@ class Index(Client):
         timeout: float = TIMEOUT,
     ) -> ChangeReply:
         """As `delete`, of any number of keys, in calls as those of `upsert_all`."""
-        return self._all(calls.DELETE, deletes(), keys_of(keys), batch, in_flight, progress, timeout)
+        return self._all(calls.DELETE, opening_of_delete, deletes(), keys_of(keys), batch, in_flight, progress, timeout)
 
     def _made(self, change: ChangeCall) -> ChangeReply:
         try:
@@ -132,6 +171,7 @@ class Index(Client):
     def _all(
         self,
         call: calls.Call[ChangeReply],
+        opening: Callable[[], bytes],
         records: Records[T],
         given: Iterable[T],
         batch: int,
@@ -158,7 +198,7 @@ class Index(Client):
                         end_next()
                     if bulk.failure:
                         break
-                    change = self.change_call(call, records.messages(one.records), timeout)
+                    change = self.change_call(call, records.messages(one.records, opening()), timeout)
                     future = pool.submit(self._made, change)
                     changes[future] = change
                     bulk.begin(future, one)

@@ -200,9 +200,9 @@ class ChangeReply:
 
     #: The generation that has the change; 0 where nothing had to be changed.
     generation: int
-    #: Documents of the index after the change.
+    #: Documents of the index after the change; 0 where the API key has a filter.
     documents: int
-    #: Documents, or keys, that were sent.
+    #: Documents, or keys, that were sent; of a filter, documents that match.
     read: int
     #: Of these, those that were added, replaced or deleted.
     indexed: int
@@ -228,7 +228,7 @@ def document(message: common_pb2.Document) -> Document:
         metadata = json.loads(message.metadata_json or "{}")
     except ValueError as error:
         raise InvalidReply(f"metadata of `{message.key}`: expected JSON, got other text") from error
-    return Document(message.key, message.text, message.title, metadata if isinstance(metadata, dict) else {})
+    return Document(message.key, message.text, message.title, metadata if isinstance(metadata, dict) else {}, etag=message.etag)
 
 
 def _snippet(message: searcher_pb2.Snippet) -> Snippet:

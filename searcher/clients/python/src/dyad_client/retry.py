@@ -1,8 +1,7 @@
 """Deadlines and retries of a call: which failures are retried, and when.
 
-A deadline covers all attempts. UNAVAILABLE and RESOURCE_EXHAUSTED are retried, and nothing else. Calls that change an index are retried only
-where the server says when, for then it has changed nothing: where a connection was lost it may have made the change, and by the second
-attempt others may have changed the same documents again.
+A deadline covers all attempts. UNAVAILABLE and RESOURCE_EXHAUSTED are retried, and nothing else. Calls that change an index have names
+(`request_key`), by which the server makes each of them once, also where the connection was lost before its reply.
 
 Where a server says in the trailer `grpc-retry-pushback-ms` after which time it accepts a retry, a random wait follows that time, so that
 clients refused together do not come back together.
@@ -60,16 +59,18 @@ class RetryPolicy:
             return None
         return asked / 1000 + draw() * min(self.first_wait * 2.0 ** min(attempt - 1, 60), self.longest_wait)
 
-    def wait_unmade(
+    def wait_named(
         self,
         attempt: int,
         code: grpc.StatusCode,
         trailers: Iterable[tuple[str, str | bytes]] | None,
         draw: Callable[[], float] = random.random,
     ) -> float | None:
-        """The same for a call that changes something; None too where the server does not say that nothing was changed."""
+        """The same for a call that changes something and has a name: None too where the server is full and does not say when it is not. Where
+        a connection was lost, the next attempt is answered as the first one was, if that was made."""
         listed = list(trailers or ())
-        return self.wait(attempt, code, listed, draw) if says_when(listed) else None
+        is_lost = code is grpc.StatusCode.UNAVAILABLE
+        return self.wait(attempt, code, listed, draw) if is_lost or says_when(listed) else None
 
 
 def says_when(trailers: Iterable[tuple[str, str | bytes]]) -> bool:

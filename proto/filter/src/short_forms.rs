@@ -21,7 +21,7 @@ use prost::Name as _;
 use prost_reflect::{DynamicMessage, EnumDescriptor, FieldDescriptor, Kind, MessageDescriptor};
 use serde_json::{Map, Value};
 
-use crate::filter_syntax::{self, FilterOperator};
+use crate::syntax::{self, FilterOperator};
 
 /// What the names of enums' values that say nothing end in.
 const UNSPECIFIED: &str = "UNSPECIFIED";
@@ -29,7 +29,7 @@ const UNSPECIFIED: &str = "UNSPECIFIED";
 const MAX_BYTES: usize = 8 << 10;
 
 /// Messages as JSON, whose requests may have short forms.
-pub(crate) fn message_json() -> Result<MessageJson, MessageJsonError> {
+pub fn message_json() -> Result<MessageJson, MessageJsonError> {
     let short_forms = ShortForms {
         max_bytes: MAX_BYTES,
         expand,
@@ -129,7 +129,7 @@ fn expand_filter(value: &mut Value, filter: &MessageDescriptor, depth: usize) ->
         ));
     }
     let short = match value {
-        Value::String(text) => filter_syntax::parse(text).map_err(|error| format!("`filter`: {error}"))?,
+        Value::String(text) => syntax::parse(text).map_err(|error| format!("`filter`: {error}"))?,
         Value::Array(parts) => {
             for part in parts.iter_mut() {
                 expand_filter(part, filter, depth + 1)?;
@@ -151,7 +151,7 @@ fn expand_filter(value: &mut Value, filter: &MessageDescriptor, depth: usize) ->
             for (field, wanted) in members {
                 add_conditions(&mut conditions, field, wanted)?;
             }
-            filter_syntax::all(conditions).unwrap_or_default()
+            syntax::all(conditions).unwrap_or_default()
         }
         value => return expand_at(value, filter, depth),
     };
@@ -171,7 +171,7 @@ fn add_conditions(conditions: &mut Vec<v1::Filter>, field: &str, wanted: &Value)
     match wanted {
         Value::Object(comparisons) => {
             if comparisons.is_empty() {
-                let operators = filter_syntax::operator_names();
+                let operators = syntax::operator_names();
                 return Err(format!("`filter`: `{field}`: expected {operators}, got nothing"));
             }
             for (operator, operand) in comparisons {
@@ -191,17 +191,17 @@ fn compared(field: &str, operator: &str, operand: &Value) -> Result<v1::Filter, 
         ("in", Value::Array(values)) => {
             let values = values.iter().map(|value| operand_value(&field, value));
             let values = values.collect::<Result<_, _>>()?;
-            Ok(filter_syntax::from_condition(Condition::OneOf(v1::FieldOneOf {
+            Ok(syntax::from_condition(Condition::OneOf(v1::FieldOneOf {
                 field,
                 values,
             })))
         }
         ("exists", Value::Bool(exists)) => {
-            let condition = filter_syntax::from_condition(Condition::Exists(v1::FieldExists { field }));
+            let condition = syntax::from_condition(Condition::Exists(v1::FieldExists { field }));
             Ok(if *exists {
                 condition
             } else {
-                filter_syntax::from_condition(Condition::Not(Box::new(condition)))
+                syntax::from_condition(Condition::Not(Box::new(condition)))
             })
         }
         ("in", got) => Err(format!(
@@ -212,7 +212,7 @@ fn compared(field: &str, operator: &str, operand: &Value) -> Result<v1::Filter, 
         )),
         _ => {
             let operator = FilterOperator::of_symbol(operator).ok_or_else(|| {
-                let operators = filter_syntax::operator_names();
+                let operators = syntax::operator_names();
                 let got = operator.escape_debug();
                 format!("`filter`: `{field}`: expected {operators}, got `{got}`")
             })?;
@@ -232,7 +232,7 @@ fn operand_value(field: &str, operand: &Value) -> Result<v1::FilterValue, String
         Value::Number(number) if matches!(field, "key" | "title") => filter_value::Value::Text(number.to_string()),
         Value::Number(number) => {
             let nearest = number.as_f64().unwrap_or(f64::NAN);
-            filter_syntax::exact_number(&number.to_string(), nearest)
+            syntax::exact_number(&number.to_string(), nearest)
         }
         Value::Null | Value::Array(_) | Value::Object(_) => {
             return Err(format!(
@@ -283,7 +283,7 @@ mod tests {
 
     #[test]
     fn short_filters_mean_what_the_command_line_means() {
-        let parsed = |text: &str| filter_syntax::parse(text).unwrap();
+        let parsed = |text: &str| syntax::parse(text).unwrap();
         for (short, text) in [
             (json!("lang=en"), "lang=en"),
             (json!({"lang": "en"}), "lang=en"),
@@ -306,7 +306,7 @@ mod tests {
         ] {
             assert_eq!(filter(&short), parsed(text), "{short}");
         }
-        let two = |texts: [&str; 2]| filter_syntax::all(texts.map(parsed).into()).unwrap();
+        let two = |texts: [&str; 2]| syntax::all(texts.map(parsed).into()).unwrap();
         for short in [
             json!({"lang": "en", "year": {">=": 2020}}),
             json!(["lang=en", {"year": {">=": 2020}}]),

@@ -93,7 +93,7 @@ fn wrong(why: &str) -> String {
 }
 
 /// The condition that an argument states.
-pub(crate) fn parse(argument: &str) -> Result<v1::Filter, String> {
+pub fn parse(argument: &str) -> Result<v1::Filter, String> {
     let first = FilterOperator::first_of(argument);
     let is_before_operators = |at: usize| first.is_none_or(|(first, _)| at < first);
     if let Some((field, values)) = argument.split_once(" in ")
@@ -166,7 +166,7 @@ fn begins_with(field: String, value: v1::FilterValue) -> Condition {
 }
 
 /// All conditions together; none where there is none.
-pub(crate) fn all(mut filters: Vec<v1::Filter>) -> Option<v1::Filter> {
+pub fn all(mut filters: Vec<v1::Filter>) -> Option<v1::Filter> {
     match filters.len() {
         0 => None,
         1 => filters.pop(),

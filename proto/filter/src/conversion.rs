@@ -15,13 +15,13 @@ const _: () = {
 
 /// Converts a filter that [`dyad_proto::validate`] has passed, so that its depth is bounded. A condition that is not
 /// there, or has a value that is none, lets nothing pass.
-pub(crate) fn filter(filter: &v1::Filter) -> DocumentFilter {
-    let many = |list: &v1::FilterList| list.filters.iter().map(self::filter).collect();
+pub fn document_filter(filter: &v1::Filter) -> DocumentFilter {
+    let many = |list: &v1::FilterList| list.filters.iter().map(document_filter).collect();
     match &filter.condition {
         None => DocumentFilter::Any(Vec::new()),
         Some(Condition::All(list)) => DocumentFilter::All(many(list)),
         Some(Condition::Any(list)) => DocumentFilter::Any(many(list)),
-        Some(Condition::Not(inner)) => DocumentFilter::Not(Box::new(self::filter(inner))),
+        Some(Condition::Not(inner)) => DocumentFilter::Not(Box::new(document_filter(inner))),
         Some(Condition::Equals(equals)) => DocumentFilter::OneOf {
             field: equals.field.clone(),
             values: equals.value.iter().filter_map(value).collect(),
