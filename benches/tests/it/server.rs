@@ -145,6 +145,27 @@ impl Searcher for Known {
         ))
     }
 
+    async fn scroll_documents(
+        &self,
+        _: Request<v1::ScrollDocumentsRequest>,
+    ) -> Result<Response<v1::ScrollDocumentsResponse>, Status> {
+        Err(Status::unimplemented("nothing is read back here"))
+    }
+
+    async fn count_documents(
+        &self,
+        _: Request<v1::CountDocumentsRequest>,
+    ) -> Result<Response<v1::CountDocumentsResponse>, Status> {
+        Err(Status::unimplemented("nothing is read back here"))
+    }
+
+    async fn list_fields(
+        &self,
+        _: Request<v1::ListFieldsRequest>,
+    ) -> Result<Response<v1::ListFieldsResponse>, Status> {
+        Err(Status::unimplemented("nothing is read back here"))
+    }
+
     async fn explain(&self, _: Request<v1::ExplainRequest>) -> Result<Response<v1::ExplainResponse>, Status> {
         Err(Status::unimplemented("no streams and explanations are asked here"))
     }
