@@ -21,7 +21,12 @@ async fn scroll_prints_a_corpus_of_what_the_index_has() {
     fs_err::write(corpus.path(), &out).unwrap();
     let mut reader = CorpusReader::open(corpus.path(), &ReadOptions::default()).unwrap();
     let read: Vec<Document> = reader.by_ref().map(|one| one.unwrap().value).collect();
-    assert!(reader.warnings().is_empty(), "{:?}", reader.warnings());
+    // Nothing is left unread: the one warning is of a field that has texts and numbers.
+    let warnings = reader.warnings();
+    assert!(
+        warnings.iter().all(|warning| warning.contains("`year`")),
+        "{warnings:?}"
+    );
     let keys: Vec<&String> = read.iter().map(|document| &document.key).collect();
     assert_eq!(keys, expected.keys().collect::<Vec<_>>());
     for Document {
