@@ -159,10 +159,7 @@ impl Searcher for Known {
         Err(Status::unimplemented("nothing is read back here"))
     }
 
-    async fn list_fields(
-        &self,
-        _: Request<v1::ListFieldsRequest>,
-    ) -> Result<Response<v1::ListFieldsResponse>, Status> {
+    async fn list_fields(&self, _: Request<v1::ListFieldsRequest>) -> Result<Response<v1::ListFieldsResponse>, Status> {
         Err(Status::unimplemented("nothing is read back here"))
     }
 

@@ -114,6 +114,24 @@ impl Searcher for Served {
         Err(Status::unimplemented("sample_documents"))
     }
 
+    async fn scroll_documents(
+        &self,
+        _: Request<v1::ScrollDocumentsRequest>,
+    ) -> Result<Response<v1::ScrollDocumentsResponse>, Status> {
+        Err(Status::unimplemented("scroll"))
+    }
+
+    async fn count_documents(
+        &self,
+        _: Request<v1::CountDocumentsRequest>,
+    ) -> Result<Response<v1::CountDocumentsResponse>, Status> {
+        Err(Status::unimplemented("count"))
+    }
+
+    async fn list_fields(&self, _: Request<v1::ListFieldsRequest>) -> Result<Response<v1::ListFieldsResponse>, Status> {
+        Err(Status::unimplemented("fields"))
+    }
+
     async fn explain(&self, _: Request<v1::ExplainRequest>) -> Result<Response<v1::ExplainResponse>, Status> {
         Err(Status::unimplemented("explain"))
     }

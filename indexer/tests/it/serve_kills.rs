@@ -100,7 +100,7 @@ fn write_until_killed(serving: &mut Serving, clients: &mut [OwnDocuments], lives
 }
 
 /// Compares what is stored with what a client was told, and takes over what it was not told of.
-fn check(own: &mut OwnDocuments, pending: Unacknowledged, stored: &BTreeMap<String, String>, seed: u64) {
+fn check(own: &mut OwnDocuments, pending: &Unacknowledged, stored: &BTreeMap<String, String>, seed: u64) {
     let keys = (0..KEYS).map(|at| message(1_000 * (own.number + 1) + at).key);
     for key in keys {
         let found = stored.get(&key);
@@ -135,7 +135,7 @@ fn killed_while_it_writes(seed: u64, kills: usize) {
         let pending = write_until_killed(&mut serving, &mut clients, lives);
         let found = stored(&fixture);
         for (own, pending) in clients.iter_mut().zip(pending) {
-            check(own, pending, &found, seed);
+            check(own, &pending, &found, seed);
         }
         let is_own = |key: &String| clients.iter().any(|own| own.texts.contains_key(key));
         let left: Texts = found.into_iter().filter(|(key, _)| !is_own(key)).collect();

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `serve.rs` | `dyad-searcher serve` |
 //! | `indexes.rs` | `--index`, `--indexes` and `--cache` |
+//! | `search_defaults.rs` | `--search-defaults` |
 //! | `tower.rs` | `--question-tower` and how it runs |
 //! | `learn.rs` | `dyad-searcher learn` |
 //! | `query.rs` | `dyad-searcher query` and `explain` |
@@ -32,6 +33,7 @@ mod learn;
 mod learn_reranking;
 mod query;
 mod scroll;
+mod search_defaults;
 mod serve;
 mod table;
 mod tower;

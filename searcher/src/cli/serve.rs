@@ -15,10 +15,10 @@ use futures_util::FutureExt as _;
 use tokio::net::TcpListener;
 
 use super::indexes::{IndexOptions, ServedChoice};
+use super::search_defaults::SearchDefaultsOptions;
 use super::tower::TowerOptions;
 use crate::memory::{ProcessMemory, ProcessMemoryLimit, Resident, mib};
 use crate::mirrors::Mirrors;
-use crate::plan::{NamedSearchDefaults, ServedSearchDefaults};
 use crate::run::{Engine, EngineConfig, ServedIndex, no_gain, open_files};
 use crate::service::{HTTP_BYTES, RouterConfig, Services, router, serve_some};
 
@@ -87,11 +87,8 @@ pub(super) struct Serve {
     /// `/metrics`. 0: none are.
     #[arg(long, value_name = "SHARE", default_value_t = 0.01)]
     live_recall_share: f64,
-    /// Parameters of searches that leave them open, such as `ef=64,fusion-depth=200,dense-weight=0.6` (also
-    /// `target-recall` in place of `ef`, and `document-weight`), of all indexes, or of one by its name before a colon:
-    /// `wiki:ef=64`. May be given several times.
-    #[arg(long, value_name = "[NAME:]PARAMETERS")]
-    search_defaults: Vec<NamedSearchDefaults>,
+    #[command(flatten)]
+    search_defaults: SearchDefaultsOptions,
     /// Connections at once; more queue until one ends.
     #[arg(long, default_value_t = ServerConfig::default().connections)]
     max_connections: usize,
@@ -223,12 +220,8 @@ impl Serve {
             generation: self.generation,
             memory: self.memory(),
             live_recall_share: self.live_recall_share.clamp(0.0, 1.0),
-            search_defaults: self.defaults(),
+            search_defaults: self.search_defaults.defaults(),
         }
-    }
-
-    fn defaults(&self) -> ServedSearchDefaults {
-        ServedSearchDefaults::new(self.search_defaults.iter().cloned())
     }
 
     fn server_config(&self, security: &Security, engine: &Engine) -> ServerConfig {
@@ -245,15 +238,7 @@ impl Serve {
     /// What is to be served.
     fn choose(&self) -> anyhow::Result<ServedChoice> {
         let chosen = self.indexes.choose()?;
-        let is_served = |name: &str| chosen.paths.iter().any(|index| *index.name == *name);
-        if let Some(name) = self.defaults().names().find(|name| !is_served(name)) {
-            let served: Vec<&str> = chosen.paths.iter().map(|index| &*index.name).collect();
-            let served = served.join("`, `");
-            return Err(UsageError(format!(
-                "--search-defaults: expected an index of `{served}`, got `{name}`"
-            ))
-            .into());
-        }
+        self.search_defaults.check(&chosen)?;
         if self.generation.is_none() {
             chosen.check()?;
         }
