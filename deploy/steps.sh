@@ -48,8 +48,11 @@ step() {
 begin_beside() {
   beside_log=$(mktemp)
   beside_times=$(mktemp)
+  # A process group of its own, which can be ended as a whole.
+  set -m
   keep_times "$1" "$beside_times" >"$beside_log" 2>&1 &
   beside=$!
+  set +m
 }
 
 # keep_times FUNCTION FILE: runs a function of steps, and writes their times into a file.
@@ -70,11 +73,12 @@ end_beside() {
   if ((status != 0)); then exit "$status"; fi
 }
 
-# stop_beside: for a trap on EXIT; ends what still runs beside a step that has failed.
+# stop_beside: for a trap on EXIT; ends what still runs beside a step that has failed, and prints what it printed.
 stop_beside() {
   if [[ -n ${beside:-} ]]; then
-    pkill -P "$beside" || true
-    kill "$beside" 2>/dev/null || true
+    kill -- "-$beside" 2>/dev/null || true
+    wait "$beside" 2>/dev/null || true
+    cat "$beside_log"
     rm -f "$beside_log" "$beside_times"
   fi
 }

@@ -2,10 +2,19 @@
 
 import pathlib
 import subprocess
+import tempfile
 import unittest
 
 STEPS = pathlib.Path(__file__).resolve().parents[1] / "steps.sh"
 BEGIN = f"set -euo pipefail; source {STEPS}; trap stop_beside EXIT; "
+
+
+def is_running(pid):
+    """Whether a process is there, and no zombie."""
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0] != "Z"
+    except FileNotFoundError:
+        return False
 
 
 def run(script):
@@ -31,9 +40,14 @@ class StepsTest(unittest.TestCase):
         self.assertIn('step "second" failed with exit code 7', done.stdout)
         self.assertNotIn("not-reached", done.stdout)
 
-    def test_a_failure_in_front_ends_what_runs_beside(self):
-        done = run("row() { step second sleep 50; }\nbegin_beside row\nsleep 0.3; step first false\nend_beside")
-        self.assertEqual(done.returncode, 1, done.stdout)
+    def test_a_failure_in_front_ends_what_runs_beside_with_its_children(self):
+        with tempfile.TemporaryDirectory() as folder:
+            pid_file = pathlib.Path(folder) / "pid"
+            child = f"sleep 50 & echo \\$! >{pid_file}; echo of-the-row; wait"
+            done = run(f'row() {{ step second bash -c "{child}"; }}\nbegin_beside row\nsleep 0.5; step first false\nend_beside')
+            self.assertEqual(done.returncode, 1, done.stdout)
+            self.assertIn("of-the-row", done.stdout)
+            self.assertFalse(is_running(int(pid_file.read_text())), "the child of the child has ended")
 
 
 if __name__ == "__main__":

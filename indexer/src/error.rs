@@ -78,13 +78,13 @@ pub enum Error {
         first: Vec<String>,
     },
     /// A document that is to be replaced is one that does not exist for who replaces it.
-    #[error("the document `{}` is none that this API key may replace; nothing was changed. Take another key for it", key.escape_debug())]
+    #[error("this API key may not replace the document `{}`; nothing was changed. Use another key for yours", key.escape_debug())]
     DocumentOfAnother {
         /// Its key.
         key: String,
     },
     /// Documents are not as the caller expects them.
-    #[error("{total} documents are not as `expected` says, such as `{}`; nothing was changed. Read them before another attempt", first.join("`, `"))]
+    #[error("documents that are not as `expected` says: {total}, such as `{}`; nothing was changed. Read them before another attempt", first.join("`, `"))]
     NotAsExpected {
         /// How many.
         total: usize,

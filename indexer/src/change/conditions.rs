@@ -9,6 +9,7 @@ use dyad_index::manifest::RecordedCall;
 use rayon::prelude::*;
 
 use super::outcome::ChangeOutcome;
+use super::passages::split_passage_key;
 use crate::draft::Draft;
 use crate::error::Error;
 
@@ -110,12 +111,17 @@ impl<'a> ChangeConditions<'a> {
         Ok(exists.then_some((shard, node)))
     }
 
-    /// Refuses to replace documents that do not exist for who replaces them: those with the keys of the change, and
-    /// passages of the documents with these keys.
+    /// Refuses to replace documents that do not exist for who replaces them: those with the keys of the change,
+    /// passages of the documents with these keys, and documents of which a key could be a passage, which could not be
+    /// replaced by their owners from then on.
     pub fn check_replaced(&self, base: &Snapshot) -> Result<(), Error> {
         let is_anothers = |(key, filter): (&&str, &&DocumentFilter)| -> Result<bool, Error> {
             let passages = base.passages(key, 0)?.into_iter().map(|(shard, node, _)| (shard, node));
-            for (shard, node) in base.find(key)?.into_iter().chain(passages) {
+            let whole = match split_passage_key(key) {
+                Some((document, _)) => base.find(document)?,
+                None => None,
+            };
+            for (shard, node) in base.find(key)?.into_iter().chain(whole).chain(passages) {
                 if !filter.matches(&base.document(shard, node)?) {
                     return Ok(true);
                 }

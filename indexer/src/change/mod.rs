@@ -78,6 +78,7 @@ pub(crate) use merge_policy::SMALL_SHARDS;
 pub use merge_policy::{MergeCandidates, select_mergeable};
 pub use metadata::{MetadataConfig, update_metadata};
 pub use outcome::{ChangeOutcome, KeptRecords, MissingKeys, RecordFate};
+pub(crate) use passages::documents_of;
 pub use passages::{Passages, passages_of};
 pub use purge::{PurgeConfig, Purged, purge};
 pub use question_sample::embed_questions;

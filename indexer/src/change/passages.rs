@@ -118,7 +118,7 @@ pub(super) fn split_passage_key(key: &str) -> Option<(&str, u64)> {
 }
 
 /// A key, and that of the document of which it may be a passage.
-pub(super) fn documents_of(key: &str) -> impl Iterator<Item = &str> {
+pub(crate) fn documents_of(key: &str) -> impl Iterator<Item = &str> {
     std::iter::once(key).chain(split_passage_key(key).map(|(document, _)| document))
 }
 

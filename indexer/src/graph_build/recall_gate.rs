@@ -15,7 +15,7 @@ use crate::error::Error;
 pub const EF_SWEEP: [usize; 11] = [16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512];
 
 /// Beam widths of a small sample.
-const SMALL_SWEEP: [usize; 5] = [16, 32, 64, 128, 256];
+const SMALL_SWEEP: [usize; 5] = [16, 32, 64, 128, 512];
 
 /// How thoroughly a graph is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -203,7 +203,7 @@ mod tests {
         assert_eq!(gate(100).widths().get(5..8), Some([96, 100, 128].as_slice()));
         assert_eq!(RecallGate::default().widths(), EF_SWEEP);
         let small = gate(100).with_sample(CertificateSample::Small);
-        assert_eq!(small.widths(), [16, 32, 64, 100, 128, 256]);
+        assert_eq!(small.widths(), [16, 32, 64, 100, 128, 512]);
     }
 
     #[test]

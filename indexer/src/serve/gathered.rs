@@ -16,7 +16,7 @@ use super::given::GivenOrigin;
 use super::remembered::CallTicket;
 use super::rules::CallRules;
 use super::sent::bytes_of;
-use crate::change::{ChangeConditions, ChangeOutcome, RecordFate};
+use crate::change::{ChangeConditions, ChangeOutcome, RecordFate, documents_of};
 
 /// Most documents or keys that are made one change of several calls.
 const MOST_RECORDS: usize = 1_024;
@@ -147,10 +147,11 @@ impl GatheredCalls {
     }
 }
 
-/// Hashes of the keys that a call changes, or expects something of. Two keys with one hash only keep calls apart.
+/// Hashes of the keys that a call changes, or expects something of, and of the documents of which these may be
+/// passages. Two keys with one hash only keep calls apart.
 fn hashes_of(call: &ChangeCall) -> impl Iterator<Item = u64> {
     let keys = call.change.keys().into_iter().chain(call.rules.expected_keys());
-    keys.map(|key| xxh3_64(key.as_bytes()))
+    keys.flat_map(documents_of).map(|key| xxh3_64(key.as_bytes()))
 }
 
 /// What must hold of the documents that these calls change.

@@ -135,7 +135,7 @@ impl PendingDelete {
         self.name.add(caller, &request.request_key)?;
         if self.filter.is_some() || (request.filter.is_some() && !self.keys.is_empty()) {
             return Err(Status::invalid_argument(
-                "expected `keys` in every message of a call, or one message with a `filter`, got others next to a `filter`",
+                "expected `keys` in every message of a call, or one message with a `filter`, got a `filter` with keys or with other messages",
             ));
         }
         if let Some(filter) = &request.filter {
@@ -200,7 +200,7 @@ impl GivenName {
             (self.has_begun, self.name) = (true, given);
         } else if given.is_some() && self.name != given {
             return Err(Status::invalid_argument(
-                "`request_key`: expected one in the first message of a call, or none, got another one in a later message",
+                "`request_key`: expected one in the first message of a call, or none, got one that differs in a later message",
             ));
         }
         Ok(())

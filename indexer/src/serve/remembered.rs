@@ -14,6 +14,8 @@ use tonic::Status;
 const KEPT_FOR: Duration = Duration::from_hours(1);
 /// Most calls that are remembered: `UpsertRequest.request_key` tells clients of both.
 const MOST_CALLS: usize = 16_384;
+/// Most generations of which the recorded calls are read.
+const MOST_GENERATIONS: usize = 1_024;
 
 /// Who has made a call, and what it is called.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -49,6 +51,8 @@ struct CallsByName {
     calls: HashMap<CallName, RememberedCall>,
     /// Those that were made, oldest first.
     made: VecDeque<(Instant, CallName)>,
+    /// The newest generation that was there when the recorded calls were read.
+    newest: Option<u64>,
 }
 
 /// The calls that one server remembers. Clones share them.
@@ -77,23 +81,58 @@ impl RememberedCalls {
     /// Those that the generations of an index have recorded.
     pub(super) fn of_index(index: &Path) -> Result<Self, dyad_index::Error> {
         let remembered = Self::default();
-        let now = SystemTime::now();
-        for generation in manifest::generations(index)? {
-            // Removed meanwhile, or damaged: the current one is opened, and what is wrong with it is told, elsewhere.
-            let Ok(recorded) = manifest::load(index, generation) else {
-                continue;
-            };
-            let created = UNIX_EPOCH + Duration::from_secs(recorded.created_unix_s);
-            let age = now.duration_since(created).unwrap_or_default();
-            let Some(at) = Instant::now().checked_sub(age) else {
-                continue;
-            };
-            for call in recorded.change.into_iter().flat_map(|change| change.calls) {
-                let (call, reply) = read(call, generation);
-                remembered.lock().add(call, reply, at);
-            }
-        }
+        remembered.follow(index)?;
         Ok(remembered)
+    }
+
+    /// Takes over what has been recorded since this was called last: by another server of the same index too, from
+    /// which a client may have turned to this one.
+    pub(super) fn follow(&self, index: &Path) -> Result<(), dyad_index::Error> {
+        let after = self.lock().newest;
+        if manifest::current_generation(index)? == after {
+            return Ok(());
+        }
+        let generations = manifest::generations(index)?;
+        let now = SystemTime::now();
+        let mut recorded = Vec::new();
+        for generation in generations.iter().rev().copied().take(MOST_GENERATIONS) {
+            if Some(generation) <= after || recorded.len() >= MOST_CALLS {
+                break;
+            }
+            // Removed meanwhile, or damaged: the current one is opened, and what is wrong with it is told, elsewhere.
+            let Ok(manifest) = manifest::load(index, generation) else {
+                continue;
+            };
+            let created = UNIX_EPOCH + Duration::from_secs(manifest.created_unix_s);
+            let age = now.duration_since(created).unwrap_or_default();
+            if age > KEPT_FOR {
+                break;
+            }
+            let Some(at) = Instant::now().checked_sub(age) else {
+                break;
+            };
+            let calls = manifest.change.into_iter().flat_map(|change| change.calls);
+            recorded.extend(calls.map(|call| (at, read(call, generation))));
+        }
+        let mut remembered = self.lock();
+        for (at, (call, reply)) in recorded.into_iter().rev() {
+            remembered.add(call, reply, at);
+        }
+        remembered.newest = generations.last().copied().max(after);
+        Ok(())
+    }
+
+    /// The reply to a call of this name and content that was made.
+    pub(super) fn reply_to(&self, call: &NamedCall) -> Option<v1::ChangeResponse> {
+        let remembered = self.lock();
+        let known = remembered
+            .calls
+            .get(&call.name)
+            .filter(|known| known.content == call.content)?;
+        match &known.state {
+            CallState::Made(reply) => Some(*reply),
+            CallState::UnderWay(_) => None,
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, CallsByName> {
@@ -107,8 +146,7 @@ impl RememberedCalls {
         if let Some(known) = remembered.calls.get(&call.name) {
             if known.content != call.content {
                 return Err(Status::invalid_argument(
-                    "`request_key`: expected another one for another change, got that of a call which has brought something else; nothing \
-                     was changed",
+                    "`request_key`: expected a new one, got that of a call with other content; nothing was changed",
                 ));
             }
             return Ok(match &known.state {
@@ -132,6 +170,11 @@ impl RememberedCalls {
 
 impl CallsByName {
     fn add(&mut self, call: NamedCall, reply: v1::ChangeResponse, at: Instant) {
+        // This server's own calls are read again from what it has recorded.
+        let is_made = |known: &RememberedCall| matches!(known.state, CallState::Made(_));
+        if self.calls.get(&call.name).is_some_and(is_made) {
+            return;
+        }
         self.made.push_back((at, call.name.clone()));
         let made = RememberedCall {
             content: call.content,

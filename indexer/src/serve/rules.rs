@@ -119,9 +119,13 @@ fn without_places(status: Status) -> Status {
         Code::ResourceExhausted => "the server has no room for the change; nothing was changed",
         Code::DeadlineExceeded => "the documents were not embedded in time; nothing was changed. Send them again later",
         Code::Internal | Code::Unknown | Code::DataLoss | Code::NotFound => {
-            "the change failed; nothing was changed. The log of the server says why"
+            "the change failed. The log of the server says why; look at the documents before you send it again"
         }
-        // Of the call itself, or of the model of the index.
+        Code::FailedPrecondition => {
+            "the vectors do not fit the index: it is of another model or context than `fingerprint` and `context` say, or the encoder \
+             service has another model, or no shard would keep its recall; nothing was changed. Ask the operator"
+        }
+        // Of the call itself.
         _ => return status,
     };
     let metadata = status.metadata().clone();

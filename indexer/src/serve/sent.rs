@@ -20,7 +20,7 @@ pub(super) fn bytes_of(document: &v1::Document) -> usize {
         metadata_json,
         etag,
     } = document;
-    key.len() + title.len() + text.len() + metadata_json.len() + etag.len()
+    key.len() + title.len() + text.len() + metadata_json.len() + etag.as_ref().map_or(0, String::len)
 }
 
 /// The metadata of a document; none where there are no fields. The error says what was expected and what came.

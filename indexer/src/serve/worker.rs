@@ -73,6 +73,7 @@ impl ChangeWorker {
             known: None,
             upkeep,
             metrics: Arc::clone(&metrics),
+            remembered: remembered.clone(),
         };
         std::thread::Builder::new()
             .name("dyad-changes".to_owned())
@@ -132,6 +133,7 @@ struct ChangeThread {
     known: Option<Snapshot>,
     upkeep: Upkeep,
     metrics: Arc<IndexerMetrics>,
+    remembered: RememberedCalls,
 }
 
 impl ChangeThread {
@@ -188,6 +190,7 @@ impl ChangeThread {
         let (gone, calls): (Vec<ChangeCall>, Vec<ChangeCall>) =
             gathered.calls.into_iter().partition(|call| call.cancel.is_cancelled());
         drop(gone);
+        let calls = self.without_made(calls);
         let calls = self.without_refused(calls);
         if calls.is_empty() {
             return;
@@ -208,6 +211,25 @@ impl ChangeThread {
         }
     }
 
+    /// Answers calls that another server of the same index has made under their names, and returns the others.
+    fn without_made(&self, calls: Vec<ChangeCall>) -> Vec<ChangeCall> {
+        if calls.iter().all(|call| call.ticket.is_none()) {
+            return calls;
+        }
+        if let Err(error) = self.remembered.follow(&self.config.index) {
+            tracing::warn!(%error, "what other servers have recorded of their calls cannot be read");
+        }
+        let mut others = Vec::with_capacity(calls.len());
+        for call in calls {
+            let ticket = call.ticket.as_ref();
+            match ticket.and_then(|ticket| self.remembered.reply_to(&ticket.call)) {
+                Some(reply) => answer(call, Ok(reply)),
+                None => others.push(call),
+            }
+        }
+        others
+    }
+
     /// Answers calls that must not be made on the current generation, and returns the others, which need not be made
     /// one by one then. What must hold is looked at again when the change is made.
     fn without_refused(&mut self, calls: Vec<ChangeCall>) -> Vec<ChangeCall> {
@@ -218,12 +240,15 @@ impl ChangeThread {
         let Ok(current) = Snapshot::open_after(&self.config.index, self.known.as_ref()) else {
             return calls;
         };
-        let check = |call: &ChangeCall| make::check(&conditions_of(std::slice::from_ref(call)), &call.change, &current);
+        let check = |call: &ChangeCall| {
+            let conditions = conditions_of(std::slice::from_ref(call));
+            caught(|| make::check(&conditions, &call.change, &current).map_err(|error| status(&error)))
+        };
         let mut others = Vec::with_capacity(calls.len());
         for call in calls {
             match check(&call) {
                 Ok(()) => others.push(call),
-                Err(error) => answer(call, Err(status(&error))),
+                Err(refused) => answer(call, Err(refused)),
             }
         }
         self.known = Some(current);

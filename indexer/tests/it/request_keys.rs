@@ -38,6 +38,7 @@ fn a_call_that_was_made_is_answered_again_also_by_another_server() {
     fixture.build().unwrap();
     let index = fixture.index();
     let serving = serve_with(index.to_str().unwrap(), &OPTIONS);
+    let next = serve_with(index.to_str().unwrap(), &OPTIONS);
     let first = upsert(&serving, vec![named("x", &[3, 30, 31])]).unwrap();
     assert_eq!((first.generation, first.indexed, first.unchanged), (2, 2, 1));
     // Others delete what it has added; sent again it does not bring that back.
@@ -45,6 +46,9 @@ fn a_call_that_was_made_is_answered_again_also_by_another_server() {
     // However it is divided into messages.
     let divided = vec![named("x", &[3]), named("", &[30, 31])];
     assert_eq!(upsert(&serving, divided).unwrap(), first);
+    // By a server that had started before it was made.
+    assert_eq!(upsert(&next, vec![named("x", &[3, 30, 31])]).unwrap(), first);
+    drop(next);
     let refused = upsert(&serving, vec![named("x", &[3, 30])]).unwrap_err();
     assert!(
         refused.code() == Code::InvalidArgument && refused.message().contains("`request_key`"),

@@ -99,7 +99,7 @@ pub(crate) fn message(number: usize) -> v1::Document {
         title: made.title,
         text: made.text,
         metadata_json,
-        etag: String::new(),
+        etag: None,
     }
 }
 

@@ -125,6 +125,12 @@ fn a_key_with_a_filter_writes_only_what_exists_for_it() {
         Code::PermissionDenied,
     );
     assert!(told.contains("document 1") && told.contains("filter"), "{told}");
+    // What looks like a passage of another's document would keep that from being replaced.
+    let passage = v1::Document {
+        key: "doc-0030#0".to_owned(),
+        ..owned(31, "b", "mine")
+    };
+    refused(tenants.upsert(&b, &[passage]), Code::PermissionDenied);
     // A document of nobody, with a text of its own and with new metadata alone.
     for text in ["another", &message(3).text] {
         refused(tenants.upsert(&a, &[owned(3, "a", text)]), Code::PermissionDenied);

@@ -123,7 +123,7 @@ fn bytes_of(document: &v1::Document) -> usize {
         metadata_json,
         etag,
     } = document;
-    key.len() + title.len() + text.len() + metadata_json.len() + etag.len()
+    key.len() + title.len() + text.len() + metadata_json.len() + etag.as_ref().map_or(0, String::len)
 }
 
 /// Tags and lengths of a document with its four texts.

@@ -225,8 +225,8 @@ mod tests {
             serde_json::from_str::<Value>(&json).unwrap(),
             serde_json::json!({
                 "documents": [
-                    {"key": "k", "title": "", "text": "", "metadata": {"a": [1, {"b": null}]}, "etag": ""},
-                    {"key": "l", "title": "", "text": "", "metadata": null, "etag": ""},
+                    {"key": "k", "title": "", "text": "", "metadata": {"a": [1, {"b": null}]}},
+                    {"key": "l", "title": "", "text": "", "metadata": null},
                 ],
                 "missing": [],
             })

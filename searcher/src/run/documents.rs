@@ -57,7 +57,7 @@ impl Engine {
                     match snapshot.find(key)?.filter(is_callers) {
                         Some((shard, node)) => {
                             let stored = snapshot.document(shard, node)?;
-                            let etag = stored.etag();
+                            let etag = Some(stored.etag());
                             let document = fields.select(stored);
                             budget.take(&document)?;
                             reply.documents.push(v1::Document {

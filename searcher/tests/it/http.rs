@@ -38,7 +38,6 @@ pub(crate) fn expected(hit: &v1::Hit) -> Value {
             "title": document.title,
             "text": document.text,
             "metadata": serde_json::from_str::<Value>(&document.metadata_json).unwrap(),
-            "etag": document.etag,
         })),
     });
     for (name, placement) in [("dense", &hit.dense), ("bm25", &hit.bm25)] {

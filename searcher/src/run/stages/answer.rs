@@ -160,7 +160,7 @@ pub(in crate::run) fn reply_document(document: StoredDocument) -> v1::Document {
         title,
         text,
         metadata_json,
-        etag: String::new(),
+        etag: None,
     }
 }
 
