@@ -252,7 +252,7 @@ fn a_pattern_names_files_that_are_read_in_order() {
     let usual = ReadOptions::default();
     assert_eq!(keys("*.jsonl*", &usual).unwrap(), ["1", "2", "3"]);
     assert_eq!(keys("[a-c].*", &usual).unwrap(), ["1", "2", "3", "4"]);
-    assert!(matches!(keys("*.html", &usual), Err(Error::NotFound { .. })));
+    assert!(matches!(keys("*.html", &usual), Err(Error::NoMatch { .. })));
     assert!(matches!(keys("*", &usual), Err(Error::UnknownFormat { .. })));
     // Keys are unique over all files, and the message names the earlier one.
     write("d.jsonl", br#"{"_id":"2","text":"again"}"#);
