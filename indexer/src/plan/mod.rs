@@ -14,8 +14,11 @@ use crate::graph_build::calibration::DEEPEST_RANK;
 /// The program itself and the remaining memory of the text index.
 const BASE_BYTES: u64 = 48 << 20;
 /// Tables and pages of a text index that is being written, whatever it holds, and the buffer of its vectors. Measured:
-/// 4.2 MiB (64 shards of 81 abstracts each).
-const SHARD_BYTES: u64 = 5 << 20;
+/// 0.2 MiB (64 shards of nine short texts each).
+const SHARD_BYTES: u64 = 768 << 10;
+/// The table of a shard's terms once it has doubled a few times, at most twice as many bytes as its texts. From there on
+/// it is a small part of the terms.
+const TABLE_BYTES: u64 = 4 << 20;
 /// Part of the memory that terms may take, and the least: a shard's share of it has to hold a few documents.
 const TERMS_SHARE: u64 = 4;
 const LEAST_TERMS: u64 = 24 << 20;
@@ -109,8 +112,11 @@ impl BuildPlan {
             .terms
             .map_or((u64::MAX, 0), |terms| (terms, (texts / 8).min(MERGED_PAGES)));
         let terms = texts.saturating_add(texts / 2).min(limit).saturating_add(pages);
-        self.shards_filled(documents)
+        let shards = self.shards_filled(documents);
+        let tables = shards.saturating_mul(TABLE_BYTES).min(texts.saturating_mul(2));
+        shards
             .saturating_mul(SHARD_BYTES)
+            .saturating_add(tables)
             .saturating_add(terms)
     }
 

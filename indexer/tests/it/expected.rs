@@ -78,7 +78,7 @@ fn a_change_is_made_only_where_documents_are_as_expected() {
         ],
     ));
     assert!(
-        told.contains("3 documents are not as `expected`") && told.contains("`doc-0003`, `doc-0004`, `doc-0030`"),
+        told.contains("not as `expected` says: 3") && told.contains("`doc-0003`, `doc-0004`, `doc-0030`"),
         "{told}"
     );
     assert_eq!(manifest::current(&index).unwrap().generation, 2, "nothing is changed");

@@ -249,7 +249,7 @@ fn many_small_shards_stay_within_what_was_predicted() {
         peak / 1_048_576.0,
         predicted / 1_048_576.0
     );
-    assert!(peak > 100e6 && peak <= predicted, "{out}");
+    assert!(peak <= predicted, "{out}");
     assert!(predicted <= 2.5 * peak, "{out}");
     // What was asked for and what it came to.
     let shards = out
