@@ -9,6 +9,7 @@ use dyad_index::manifest;
 use dyad_proto::validate;
 use dyad_store::{Cache, Mirror, RemoteStore, without_secrets};
 
+use crate::error::Error;
 use crate::mirrors::MirroredIndex;
 use crate::run::IndexPath;
 
@@ -50,13 +51,26 @@ pub(super) struct ServedChoice {
 
 impl ServedChoice {
     /// Looks for the indexes, before models are loaded, which takes seconds. What is mirrored may not be there yet.
-    pub(super) fn check(&self) -> Result<(), dyad_index::Error> {
-        if self.mirrored.is_empty() {
-            for index in &self.paths {
-                manifest::current(&index.path)?;
-            }
+    pub(super) fn check(&self) -> Result<(), Error> {
+        if !self.mirrored.is_empty() {
+            return Ok(());
+        }
+        for index in &self.paths {
+            let current = manifest::current(&index.path).map_err(Error::from);
+            current.map_err(|error| self.error_of(index, error))?;
         }
         Ok(())
+    }
+
+    /// The error of one index, named where there are several.
+    fn error_of(&self, index: &IndexPath, error: Error) -> Error {
+        if self.paths.len() == 1 {
+            return error;
+        }
+        Error::OfIndex {
+            name: index.name.to_string(),
+            error: Box::new(error),
+        }
     }
 }
 

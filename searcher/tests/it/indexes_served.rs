@@ -152,7 +152,7 @@ async fn indexes_are_served_by_name_and_asked_by_name() {
     assert_eq!(admin(&["--index", "wiki-001", "reload"]).await.1, "generation 1 -> 1\n");
     let (_, out, _) = admin(&["status", "--index", "wiki-001"]).await;
     assert!(
-        out.starts_with("index           wiki-001: ") && out.contains("(50 documents)"),
+        out.contains("\nindex           wiki-001: ") && out.contains("(50 documents)"),
         "{out}"
     );
     let (code, _, error) = admin(&["rollback", "--index", "news-001"]).await;
