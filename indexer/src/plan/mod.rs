@@ -16,8 +16,8 @@ const BASE_BYTES: u64 = 48 << 20;
 /// Tables and pages of a text index that is being written, whatever it holds, and the buffer of its vectors. Measured:
 /// 0.2 MiB (64 shards of nine short texts each).
 const SHARD_BYTES: u64 = 768 << 10;
-/// The table of a shard's terms once it has doubled a few times, at most twice as many bytes as its texts. From there on
-/// it is a small part of the terms.
+/// The table of a shard's terms once it has doubled a few times; at most twice as many bytes as its texts. From there
+/// on it is a small part of the terms.
 const TABLE_BYTES: u64 = 4 << 20;
 /// Part of the memory that terms may take, and the least: a shard's share of it has to hold a few documents.
 const TERMS_SHARE: u64 = 4;
