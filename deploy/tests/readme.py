@@ -199,6 +199,10 @@ def run_all(root, binaries, model, folder):
                 if words[0] == "echo" and words[-2] == ">":
                     (folder / words[-1]).write_text(" ".join(words[1:-2]) + "\n")
                     continue
+                if words[0] == "tr":
+                    line = " ".join(word if word in ("<", ">") else shlex.quote(word) for word in words)
+                    subprocess.run(["bash", "-c", line], cwd=folder, check=True, timeout=COMMAND_S)
+                    continue
                 program = PROGRAM.match(words[0])
                 if program:
                     stands_for = STANDS_FOR | {ENCODER: servers.urls.get("dyad-encoder", ENCODER)}
