@@ -349,7 +349,7 @@ fn check_dtype(layout: &Layout, dtype: Dtype) -> Result<(), Error> {
     }
 }
 
-/// The record of a training run, beside the models that it has made.
+/// The record of a training run, in the folder that contains its models.
 pub(crate) const RUN_RECORD: &str = "run.json";
 
 /// The folder's name; of a model that a training has made, with that of its run: `best` and `final` are in every run.

@@ -102,11 +102,8 @@ fn over(mut lower: Table, upper: Table) -> Table {
 
 /// A key that nothing knows is told with those that there are: in the file that is those of stages too.
 fn with_tables_of_stages(reason: String) -> String {
-    let is_of_run = |path: &str| !path.contains('.');
-    if reason
-        .split_once(": unknown field")
-        .is_some_and(|(path, _)| is_of_run(path))
-    {
+    let path = reason.split_once(": unknown field").map(|(path, _)| path);
+    if path.is_some_and(|path| !path.contains('.')) {
         return format!("{reason}, `{}`", OF_STAGES.join("`, `"));
     }
     reason

@@ -106,10 +106,11 @@ impl<'a> KeysView<'a> {
     /// The nodes whose keys are greater than this one, in the order of their keys. A fault if those around the first of
     /// them are out of order.
     pub fn after(&self, key: &str) -> Result<&'a [u32], FormatFault> {
-        let begin = self.sorted.partition_point(|node| self.bytes(*node) <= key.as_bytes());
+        let is_not_after = |node: &u32| self.bytes(*node) <= key.as_bytes();
+        let begin = self.sorted.partition_point(is_not_after);
         let beside = begin.saturating_sub(2)..(begin + 2).min(self.sorted.len());
-        self.check_order(self.sorted.get(beside).unwrap_or(&[]))
-            .map(|()| self.sorted.get(begin..).unwrap_or(&[]))
+        self.check_order(self.sorted.get(beside).unwrap_or(&[]))?;
+        Ok(self.sorted.get(begin..).unwrap_or(&[]))
     }
 
     /// Checks that nodes have keys, each greater than the one before.

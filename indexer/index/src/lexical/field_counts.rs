@@ -54,7 +54,7 @@ struct OpenField {
 }
 
 impl OpenField {
-    /// No field, of so many documents.
+    /// No fields, for this number of documents.
     fn new(documents: usize) -> Self {
         Self {
             path: String::new(),

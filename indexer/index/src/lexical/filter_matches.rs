@@ -27,16 +27,20 @@ impl DocumentFilter {
             Self::Not(filter) => !filter.holds(document),
             Self::Keys(keys) => keys.iter().any(|key| key == document.key),
             Self::Exists { field } => document.has(field),
-            Self::Prefix { field, prefix } => document.any(
-                field,
-                |value| matches!(value, FieldValue::Text(text) if text.as_bytes().starts_with(prefix.as_bytes())),
-            ),
+            Self::Prefix { field, prefix } => document.any(field, |value| begins_with(value, prefix)),
             Self::OneOf { field, values } => document.any(field, |value| values.contains(value)),
             Self::Range { field, min, max } => {
                 let has_end = value(min.as_ref()).or(value(max.as_ref())).is_some();
                 has_end && document.any(field, |value| is_above(value, min) && is_below(value, max))
             }
         }
+    }
+}
+
+fn begins_with(value: &FieldValue, prefix: &str) -> bool {
+    match value {
+        FieldValue::Text(text) => text.as_bytes().starts_with(prefix.as_bytes()),
+        _ => false,
     }
 }
 
@@ -97,7 +101,10 @@ impl<'a> DocumentValues<'a> {
     /// Whether a field has a value, or one inside.
     fn has(&self, field: &str) -> bool {
         let wanted = facts::path(field);
-        let is_inside = |path: &str| path.strip_prefix(&wanted).is_some_and(|rest| rest.starts_with('.'));
-        field == facts::KEY || self.values.iter().any(|(path, _)| *path == wanted || is_inside(path))
+        let is_at_or_inside = |path: &str| {
+            let rest = path.strip_prefix(&wanted);
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        };
+        field == facts::KEY || self.values.iter().any(|(path, _)| is_at_or_inside(path))
     }
 }

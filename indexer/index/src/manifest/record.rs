@@ -106,7 +106,7 @@ pub struct Change {
     pub calls: Vec<RecordedCall>,
 }
 
-/// A call of a client, and what it came to, so that it is told to who sends the call again.
+/// A client's call and its outcome, which is the answer when the client sends the call a second time.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct RecordedCall {
     /// The id of the API key that it came with; empty where it had none.
