@@ -68,7 +68,7 @@ impl ServedChoice {
             return error;
         }
         Error::OfIndex {
-            name: index.name.to_string(),
+            name: index.name.clone(),
             error: Box::new(error),
         }
     }
