@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use dyad_command::{Follower, UsageError};
 use dyad_indexer::plan::ByteSize;
-use dyad_indexer::serve::{CallLimits, ChangeWorker, ChangeWorkerConfig, IndexRoutes, IndexService, UpkeepConfig};
+use dyad_indexer::serve::{
+    CallLimits, ChangeWorker, ChangeWorkerConfig, IndexRoutes, IndexSearchers, IndexService, UpkeepConfig,
+};
 use dyad_indexer::source::RemoteConfig;
 use dyad_proto::access::{Role, ServedIndexes};
 use dyad_proto::client::{ClientConfig, CredentialOptions, Credentials};
@@ -31,6 +33,11 @@ pub(super) struct ServeArguments {
     /// alone
     #[arg(long, value_name = "URL")]
     encoder: Option<String>,
+    /// Searcher that serves the index, http://HOST:PORT of gRPC; may be repeated. Calls with `wait: SEARCHABLE` have
+    /// all of them reload it, and are answered once they serve the change. The API key (`--api-key-file`) needs role
+    /// admin there
+    #[arg(long = "searcher", value_name = "URL")]
+    searchers: Vec<String>,
     /// Address to listen on; port 0 lets the system choose. Who can reach it can change the index
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:7702")]
     listen: String,
@@ -82,7 +89,7 @@ pub(super) struct ServeArguments {
     drain_s: u64,
     #[command(flatten)]
     security: SecurityOptions,
-    /// For the encoder service
+    /// For the encoder service and searchers
     #[command(flatten)]
     credentials: CredentialOptions,
 }
@@ -159,6 +166,7 @@ async fn serve(arguments: ServeArguments, follower: Follower) -> anyhow::Result<
         ..ClientConfig::default()
     };
     let name = name.unwrap_or_else(|| validate::folder_name(index));
+    let searchers = IndexSearchers::new(&arguments.searchers, name, &client)?;
     let config = ChangeWorkerConfig {
         index: index.to_owned(),
         encoder: arguments.encoder,
@@ -188,7 +196,9 @@ async fn serve(arguments: ServeArguments, follower: Follower) -> anyhow::Result<
         silence,
         ..CallLimits::default()
     };
-    let service = IndexService::new(changes, name, Arc::clone(&stopping)).with_limits(limits);
+    let service = IndexService::new(changes, name, Arc::clone(&stopping))
+        .with_limits(limits)
+        .with_searchers(searchers);
     let routes = Routes::new(service::index(service.clone()));
     let health = Health::new().serving::<IndexServer<IndexService>>().await;
     {

@@ -14,6 +14,7 @@
 //! | `make.rs` | one change, made |
 //! | `worker.rs` | the thread that makes the changes, one after another |
 //! | `upkeep.rs` | threads that merge shards and remove generations |
+//! | `searchable.rs` | searchers that are made to serve a change before its reply |
 //! | `service.rs` | streams of requests in, one change out |
 //! | `http.rs` | the same as JSON over HTTP, probes and metrics |
 //! | `metrics.rs` | what is counted |
@@ -30,6 +31,7 @@ mod received;
 mod recorded;
 mod remembered;
 mod rules;
+mod searchable;
 mod sent;
 mod service;
 mod status;
@@ -39,6 +41,7 @@ mod worker;
 pub use http::IndexRoutes;
 pub use make::ChangeWorkerConfig;
 pub use received::CallLimits;
+pub use searchable::IndexSearchers;
 pub use service::IndexService;
 pub use upkeep::UpkeepConfig;
 pub use worker::ChangeWorker;

@@ -40,6 +40,7 @@ impl SentUpsert {
             context,
             expected,
             request_key: _,
+            wait: _,
         } = request;
         let origin = (!vectors.is_empty()).then_some(GivenOrigin { fingerprint, context });
         if self.documents.is_empty() {
@@ -83,7 +84,7 @@ impl SentUpsert {
 pub(super) struct PendingUpsert {
     sent: SentUpsert,
     rules: CallRules,
-    name: GivenName,
+    opening: CallOpening,
     pub(super) received: ReceivedCall,
 }
 
@@ -92,7 +93,7 @@ impl PendingUpsert {
         Self {
             rules: CallRules::of(caller),
             sent: SentUpsert::default(),
-            name: GivenName::default(),
+            opening: CallOpening::default(),
             received: memory.begin(),
         }
     }
@@ -100,12 +101,12 @@ impl PendingUpsert {
     pub(super) fn add(&mut self, caller: &Caller, request: v1::UpsertRequest) -> Result<(), Status> {
         caller.check_still()?;
         validate::upsert_request(&request)?;
-        self.name.add(caller, &request.request_key)?;
+        self.opening.add(caller, &request.request_key, request.wait())?;
         self.sent.add(request, &mut self.received, &mut self.rules)
     }
 
     pub(super) fn into_wanted(self) -> Wanted {
-        Wanted::new(self.sent.into_change(), self.rules, self.name, self.received)
+        Wanted::new(self.sent.into_change(), self.rules, self.opening, self.received)
     }
 }
 
@@ -114,7 +115,7 @@ pub(super) struct PendingDelete {
     keys: Vec<String>,
     filter: Option<DocumentFilter>,
     rules: CallRules,
-    name: GivenName,
+    opening: CallOpening,
     pub(super) received: ReceivedCall,
 }
 
@@ -123,7 +124,7 @@ impl PendingDelete {
         Self {
             keys: Vec::new(),
             filter: None,
-            name: GivenName::default(),
+            opening: CallOpening::default(),
             rules: CallRules::of(caller),
             received: memory.begin(),
         }
@@ -132,7 +133,7 @@ impl PendingDelete {
     pub(super) fn add(&mut self, caller: &Caller, request: v1::DeleteRequest) -> Result<(), Status> {
         caller.check_still()?;
         validate::delete_request(&request)?;
-        self.name.add(caller, &request.request_key)?;
+        self.opening.add(caller, &request.request_key, request.wait())?;
         if self.filter.is_some() || (request.filter.is_some() && !self.keys.is_empty()) {
             return Err(Status::invalid_argument(
                 "expected `keys` in every message of a call, or one message with a `filter`, got a `filter` with keys or with other messages",
@@ -154,7 +155,7 @@ impl PendingDelete {
         let change = self
             .filter
             .map_or(WantedChange::Delete(self.keys), WantedChange::DeleteMatching);
-        Wanted::new(change, self.rules, self.name, self.received)
+        Wanted::new(change, self.rules, self.opening, self.received)
     }
 }
 
@@ -164,12 +165,14 @@ pub(super) struct Wanted {
     pub(super) rules: CallRules,
     /// The call's name, where it has one.
     pub(super) named: Option<NamedCall>,
+    /// Whether the reply waits until searchers serve the change.
+    pub(super) is_to_be_searchable: bool,
     pub(super) received: ReceivedCall,
 }
 
 impl Wanted {
-    fn new(change: WantedChange, rules: CallRules, name: GivenName, received: ReceivedCall) -> Self {
-        let named = name.name.map(|name| NamedCall {
+    fn new(change: WantedChange, rules: CallRules, opening: CallOpening, received: ReceivedCall) -> Self {
+        let named = opening.name.map(|name| NamedCall {
             content: content_of(&change, rules.expected()),
             name,
         });
@@ -177,31 +180,43 @@ impl Wanted {
             change,
             rules,
             named,
+            is_to_be_searchable: opening.wait == v1::Wait::Searchable,
             received,
         }
     }
 }
 
-/// The name of a call, as its first message gives it, or does not.
+/// What the first message of a call says of the call, and no later one otherwise.
 #[derive(Default)]
-struct GivenName {
+struct CallOpening {
     has_begun: bool,
+    /// The name of the call, or none.
     name: Option<CallName>,
+    /// What its reply waits for.
+    wait: v1::Wait,
 }
 
-impl GivenName {
-    /// Takes the name that a message gives, or none.
-    fn add(&mut self, caller: &Caller, request_key: &str) -> Result<(), Status> {
-        let given = (!request_key.is_empty()).then(|| CallName {
+impl CallOpening {
+    /// Takes in what a message says.
+    fn add(&mut self, caller: &Caller, request_key: &str, wait: v1::Wait) -> Result<(), Status> {
+        let name = (!request_key.is_empty()).then(|| CallName {
             caller: caller.key_id().to_owned(),
             request_key: request_key.to_owned(),
         });
         if !self.has_begun {
-            (self.has_begun, self.name) = (true, given);
-        } else if given.is_some() && self.name != given {
-            return Err(Status::invalid_argument(
-                "`request_key`: expected one in the first message of a call, or none, got one that differs in a later message",
-            ));
+            (self.has_begun, self.name, self.wait) = (true, name, wait);
+            return Ok(());
+        }
+        let differs = |field: &str| {
+            Err(Status::invalid_argument(format!(
+                "`{field}`: expected one in the first message of a call, or none, got one that differs in a later message",
+            )))
+        };
+        if name.is_some() && self.name != name {
+            return differs("request_key");
+        }
+        if wait != v1::Wait::Unspecified && self.wait != wait {
+            return differs("wait");
         }
         Ok(())
     }

@@ -222,6 +222,8 @@ pub(super) fn record(call: &NamedCall, reply: v1::ChangeResponse) -> RecordedCal
         superseded,
         rejected,
         reused,
+        // Of the call that is answered, and not of the change.
+        searchable: _,
     } = reply;
     RecordedCall {
         caller: call.name.caller.clone(),
@@ -260,6 +262,7 @@ fn read(call: RecordedCall, generation: u64) -> (NamedCall, v1::ChangeResponse) 
         superseded,
         rejected,
         reused,
+        searchable: None,
     };
     let name = CallName { caller, request_key };
     (NamedCall { name, content }, reply)

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use dyad_proto::access::Caller;
-use dyad_proto::service::deadline::LONGEST;
+use dyad_proto::service::deadline::{LONGEST, timeout, within_deadline};
 use dyad_proto::status::status_name;
 use dyad_proto::v1;
 use dyad_proto::v1::index_server::Index;
@@ -17,6 +17,7 @@ use super::metrics::IndexerMetrics;
 use super::pending::{PendingDelete, PendingUpsert, Wanted};
 use super::received::{CallLimits, CallMemory, refuse_for_now, refuse_unmade};
 use super::remembered::{BegunCall, CallTicket, NamedCall, RememberedCalls};
+use super::searchable::IndexSearchers;
 use super::worker::ChangeWorker;
 
 /// The service.
@@ -31,6 +32,20 @@ pub struct IndexService {
     memory: CallMemory,
     /// Calls that have names.
     remembered: RememberedCalls,
+    /// Made to serve changes whose clients wait for that.
+    searchers: IndexSearchers,
+}
+
+/// The longest that a reply waits until searchers serve its change.
+const LONGEST_SEARCHABLE: Duration = Duration::from_secs(10);
+
+/// Of whom a call is, and what it is.
+struct SentCall {
+    caller: Caller,
+    /// The service's name and the method's.
+    name: &'static str,
+    /// When the caller stops to wait for the reply.
+    deadline: Option<Instant>,
 }
 
 /// What becomes of a call that has a name.
@@ -52,7 +67,14 @@ impl IndexService {
             name: name.into(),
             stopping,
             memory,
+            searchers: IndexSearchers::default(),
         }
+    }
+
+    /// The same service, which has these searchers serve a change where its client waits for that.
+    #[must_use]
+    pub fn with_searchers(self, searchers: IndexSearchers) -> Self {
+        Self { searchers, ..self }
     }
 
     /// The same service with other limits of its calls.
@@ -74,10 +96,10 @@ impl IndexService {
         &self,
         request: Request<v1::UpsertRequest>,
     ) -> Result<Response<v1::ChangeResponse>, Status> {
-        let (caller, request) = (self.caller(&request)?, request.into_inner());
-        let mut pending = PendingUpsert::begin(&self.memory, &caller);
-        let wanted = pending.add(&caller, request).map(|()| pending.into_wanted());
-        self.make_for(&caller, "Index.Upsert", wanted).await
+        let (sent, request) = (self.sent(&request, "Index.Upsert")?, request.into_inner());
+        let mut pending = PendingUpsert::begin(&self.memory, &sent.caller);
+        let wanted = pending.add(&sent.caller, request).map(|()| pending.into_wanted());
+        self.make_for(&sent, wanted).await
     }
 
     /// The same as `Index.Delete` with one message.
@@ -85,22 +107,22 @@ impl IndexService {
         &self,
         request: Request<v1::DeleteRequest>,
     ) -> Result<Response<v1::ChangeResponse>, Status> {
-        let (caller, request) = (self.caller(&request)?, request.into_inner());
-        let mut pending = PendingDelete::begin(&self.memory, &caller);
-        let wanted = pending.add(&caller, request).map(|()| pending.into_wanted());
-        self.make_for(&caller, "Index.Delete", wanted).await
+        let (sent, request) = (self.sent(&request, "Index.Delete")?, request.into_inner());
+        let mut pending = PendingDelete::begin(&self.memory, &sent.caller);
+        let wanted = pending.add(&sent.caller, request).map(|()| pending.into_wanted());
+        self.make_for(&sent, wanted).await
     }
 
     /// Makes a change, and records it.
     async fn make_for(
         &self,
-        caller: &Caller,
-        call: &'static str,
+        sent: &SentCall,
         wanted: Result<Wanted, Status>,
     ) -> Result<Response<v1::ChangeResponse>, Status> {
+        let SentCall { caller, name: call, .. } = sent;
         let began = Instant::now();
         let made = match wanted {
-            Ok(wanted) => self.make(wanted).await,
+            Ok(wanted) => self.make_searchable(wanted, sent.deadline).await,
             Err(status) => Err(status),
         };
         let code = made.as_ref().map_or_else(Status::code, |_| Code::Ok);
@@ -122,11 +144,16 @@ impl IndexService {
         made
     }
 
-    /// The caller of a request, if it may change this index.
-    fn caller<T>(&self, request: &Request<T>) -> Result<Caller, Status> {
+    /// A call, if its caller may change this index.
+    fn sent<T>(&self, request: &Request<T>, name: &'static str) -> Result<SentCall, Status> {
         let caller = Caller::of(request)?;
         if caller.allows_index(&self.name) {
-            return Ok(caller);
+            let time = timeout(request.metadata()).map(within_deadline);
+            return Ok(SentCall {
+                caller,
+                name,
+                deadline: time.map(|time| Instant::now() + time),
+            });
         }
         Err(Status::permission_denied(format!(
             "this API key may not change the index `{}`",
@@ -150,6 +177,29 @@ impl IndexService {
                 }
             }
         }
+    }
+
+    /// Makes a change, and has the searchers serve it where its client waits for that.
+    async fn make_searchable(
+        &self,
+        wanted: Wanted,
+        deadline: Option<Instant>,
+    ) -> Result<Response<v1::ChangeResponse>, Status> {
+        if !wanted.is_to_be_searchable {
+            return self.make(wanted).await;
+        }
+        if self.searchers.is_empty() {
+            return Err(Status::failed_precondition(
+                "`wait`: expected DURABLE, got SEARCHABLE, and this server was given no searcher; nothing was changed. Start it with \
+                 `--searcher http://HOST:PORT`, or wait until `Admin.Status` of the searcher tells the generation",
+            ));
+        }
+        let mut made = self.make(wanted).await?;
+        let longest = Instant::now() + LONGEST_SEARCHABLE;
+        let until = deadline.map_or(longest, |deadline| deadline.min(longest));
+        let made_change = made.get_mut();
+        made_change.searchable = Some(self.searchers.serve(made_change, until.into()).await);
+        Ok(made)
     }
 
     async fn make(&self, wanted: Wanted) -> Result<Response<v1::ChangeResponse>, Status> {
@@ -178,29 +228,29 @@ impl Index for IndexService {
         &self,
         request: Request<Streaming<v1::UpsertRequest>>,
     ) -> Result<Response<v1::ChangeResponse>, Status> {
-        let (caller, mut requests) = (self.caller(&request)?, request.into_inner());
+        let (sent, mut requests) = (self.sent(&request, "Index.Upsert")?, request.into_inner());
         let wanted = async {
-            let mut pending = PendingUpsert::begin(&self.memory, &caller);
+            let mut pending = PendingUpsert::begin(&self.memory, &sent.caller);
             while let Some(request) = pending.received.next(requests.message()).await? {
-                pending.add(&caller, request)?;
+                pending.add(&sent.caller, request)?;
             }
             Ok(pending.into_wanted())
         };
-        self.make_for(&caller, "Index.Upsert", wanted.await).await
+        self.make_for(&sent, wanted.await).await
     }
 
     async fn delete(
         &self,
         request: Request<Streaming<v1::DeleteRequest>>,
     ) -> Result<Response<v1::ChangeResponse>, Status> {
-        let (caller, mut requests) = (self.caller(&request)?, request.into_inner());
+        let (sent, mut requests) = (self.sent(&request, "Index.Delete")?, request.into_inner());
         let wanted = async {
-            let mut pending = PendingDelete::begin(&self.memory, &caller);
+            let mut pending = PendingDelete::begin(&self.memory, &sent.caller);
             while let Some(request) = pending.received.next(requests.message()).await? {
-                pending.add(&caller, request)?;
+                pending.add(&sent.caller, request)?;
             }
             Ok(pending.into_wanted())
         };
-        self.make_for(&caller, "Index.Delete", wanted.await).await
+        self.make_for(&sent, wanted.await).await
     }
 }

@@ -43,6 +43,7 @@ mod reembed;
 mod refusals;
 mod refused_vectors;
 mod request_keys;
+mod searchable;
 mod serve;
 mod serve_http;
 mod serve_kills;

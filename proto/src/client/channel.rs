@@ -17,29 +17,22 @@ pub type ClientConnection = InterceptedService<Channel, ApiKey>;
 /// Connects to `http://` or `https://`, with bounded retries. For callers that encode messages themselves: all others
 /// have a client.
 pub async fn connect(url: &str, config: &ClientConfig) -> Result<ClientConnection, ClientError> {
-    let invalid = |reason: String| ClientError::Url {
-        url: url.to_owned(),
-        reason,
-    };
-    let endpoint = Endpoint::from_shared(url.to_owned()).map_err(|error| invalid(error.to_string()))?;
-    let endpoint = match (endpoint.uri().scheme_str(), endpoint.uri().host()) {
-        (Some("http"), Some(host)) => {
-            if config.credentials.has_api_key() && !is_loopback(host) {
-                tracing::warn!("the API key is sent to `{url}` in plain text. Use https://");
-            }
-            endpoint
+    let endpoint = endpoint_of(url)?;
+    let host = endpoint.uri().host().unwrap_or_default();
+    let endpoint = if endpoint.uri().scheme_str() == Some("https") {
+        let reason = |error: tonic::transport::Error| ClientError::Tls {
+            url: url.to_owned(),
+            reason: chain(&error),
+        };
+        // The timeout of the connection does not hold for the handshake.
+        endpoint
+            .tls_config(config.credentials.tls().timeout(config.connect_timeout))
+            .map_err(reason)?
+    } else {
+        if config.credentials.has_api_key() && !is_loopback(host) {
+            tracing::warn!("the API key is sent to `{url}` in plain text. Use https://");
         }
-        (Some("https"), Some(_)) => {
-            let reason = |error: tonic::transport::Error| ClientError::Tls {
-                url: url.to_owned(),
-                reason: chain(&error),
-            };
-            // The timeout of the connection does not hold for the handshake.
-            endpoint
-                .tls_config(config.credentials.tls().timeout(config.connect_timeout))
-                .map_err(reason)?
-        }
-        _ => return Err(invalid("scheme or host is missing".to_owned())),
+        endpoint
     };
     let endpoint = endpoint
         .connect_timeout(config.connect_timeout)
@@ -60,6 +53,24 @@ pub async fn connect(url: &str, config: &ClientConfig) -> Result<ClientConnectio
         }
     });
     Ok(InterceptedService::new(channel.await?, config.credentials.api_key()))
+}
+
+/// Checks a server's URL, for callers that connect later.
+pub fn check_url(url: &str) -> Result<(), ClientError> {
+    endpoint_of(url).map(drop)
+}
+
+/// The server at `http://HOST:PORT` or `https://HOST:PORT`.
+fn endpoint_of(url: &str) -> Result<Endpoint, ClientError> {
+    let invalid = |reason: String| ClientError::Url {
+        url: url.to_owned(),
+        reason,
+    };
+    let endpoint = Endpoint::from_shared(url.to_owned()).map_err(|error| invalid(error.to_string()))?;
+    match (endpoint.uri().scheme_str(), endpoint.uri().host()) {
+        (Some("http" | "https"), Some(_)) => Ok(endpoint),
+        _ => Err(invalid("scheme or host is missing".to_owned())),
+    }
 }
 
 fn is_loopback(host: &str) -> bool {

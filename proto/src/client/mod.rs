@@ -19,7 +19,7 @@ mod index;
 mod searcher;
 
 pub use backoff::ClientConfig;
-pub use channel::{ClientConnection, connect};
+pub use channel::{ClientConnection, check_url, connect};
 pub use credentials::{ApiKey, CredentialError, CredentialOptions, Credentials};
 pub use encoder::EncoderClient;
 pub use error::ClientError;

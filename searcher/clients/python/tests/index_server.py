@@ -28,6 +28,8 @@ class Server(grpc.GenericRpcHandler):
         self.together, self.wait, self.metadata = None, 0.0, []
         # Calls with one of these keys wait until they are released.
         self.slow, self.release = (), threading.Event()
+        # What each call that waits until its change is searchable is told.
+        self.searchable = []
 
     def service(self, details):
         request = {"Upsert": index_pb2.UpsertRequest, "Delete": index_pb2.DeleteRequest}[details.method.rsplit("/", 1)[1]]
@@ -65,7 +67,9 @@ class Server(grpc.GenericRpcHandler):
             if isinstance(messages[0], index_pb2.DeleteRequest):
                 self.documents = {key: one for key, one in self.documents.items() if key not in keys}
             superseded = len(keys) - len(set(keys))
+            waits = messages[0].wait == index_pb2.WAIT_SEARCHABLE
             return index_pb2.ChangeResponse(
+                searchable=self.searchable.pop(0) if waits else None,
                 generation=self.generation,
                 documents=len(self.documents),
                 read=len(keys),

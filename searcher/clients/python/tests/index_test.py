@@ -210,6 +210,19 @@ class Failures(unittest.TestCase):
                 index.delete("a")
             self.assertNotIn(unsure, str(raised.exception))
 
+    def test_a_change_waits_until_it_is_searchable(self):
+        with serving() as (server, target), dyad.Index(target) as index:
+            self.assertIsNone(index.upsert(documents(1)).searchable)
+            server.searchable = [True, False, True, True, True, False]
+            self.assertIs(index.delete("a", wait="searchable").searchable, True)
+            self.assertIs(index.delete_where(dyad.field("n") == 1, wait="searchable").searchable, False)
+            for searchable in (True, False):
+                reply = index.upsert_all(documents(4), batch=2, in_flight=1, wait="searchable")
+                self.assertIs(reply.searchable, searchable)
+            self.assertEqual(server.searchable, [])
+            with self.assertRaisesRegex(ValueError, "`wait`: expected 'durable' or 'searchable', got 'flushed'"):
+                index.delete("a", wait="flushed")
+
     def test_deadlines_and_closed_clients_end_calls(self):
         with serving() as (server, target), dyad.Index(target, timeout=0.2) as index:
             server.wait = 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable, Sequence
+from functools import partial
 from types import TracebackType
 from typing import Any, TypeVar
 
@@ -14,6 +15,7 @@ from .change_call import ChangeCall
 from .changes import (
     Expected,
     Records,
+    Wait,
     deletes,
     documents_of,
     keys_of,
@@ -59,11 +61,12 @@ class AsyncIndex:
         context: str = "",
         expected: Expected | None = None,
         request_key: str | None = None,
+        wait: Wait = "durable",
         timeout: float | None = None,
     ) -> ChangeReply:
         """As `Index.upsert`."""
         messages = upserts(vectors, fingerprint, context).one_call(
-            documents_of(documents), opening_of_upsert(expected, request_key), expects=bool(expected)
+            documents_of(documents), opening_of_upsert(expected, request_key, wait), expects=bool(expected)
         )
         return await self._made(self._client.change_call(calls.UPSERT, messages, timeout))
 
@@ -72,10 +75,11 @@ class AsyncIndex:
         *,
         expected: Expected | None = None,
         request_key: str | None = None,
+        wait: Wait = "durable",
         timeout: float | None = None,
     ) -> ChangeReply:
         """As `Index.delete`."""
-        messages = deletes().one_call(keys_of(keys), opening_of_delete(expected, request_key), expects=bool(expected))
+        messages = deletes().one_call(keys_of(keys), opening_of_delete(expected, request_key, wait), expects=bool(expected))
         return await self._made(self._client.change_call(calls.DELETE, messages, timeout))
 
     async def delete_where(
@@ -83,10 +87,11 @@ class AsyncIndex:
         *,
         expected: Expected | None = None,
         request_key: str | None = None,
+        wait: Wait = "durable",
         timeout: float | None = None,
     ) -> ChangeReply:
         """As `Index.delete_where`."""
-        return await self._made(self._client.change_call(calls.DELETE, matching(filter, opening_of_delete(expected, request_key)), timeout))
+        return await self._made(self._client.change_call(calls.DELETE, matching(filter, opening_of_delete(expected, request_key, wait)), timeout))
 
     async def upsert_all(
         self,
@@ -98,12 +103,13 @@ class AsyncIndex:
         batch: int = BATCH,
         in_flight: int = IN_FLIGHT,
         progress: Progress | None = None,
+        wait: Wait = "durable",
         timeout: float = TIMEOUT,
     ) -> ChangeReply:
         """As `Index.upsert_all`, also of documents that are awaited."""
         records = upserts(vectors, fingerprint, context)
         some = documents if isinstance(documents, AsyncIterable) else documents_of(documents)
-        return await self._all(calls.UPSERT, opening_of_upsert, records, some, batch, in_flight, progress, timeout)
+        return await self._all(calls.UPSERT, partial(opening_of_upsert, wait=wait), records, some, batch, in_flight, progress, timeout)
 
     async def upsert_table(
         self,
@@ -119,12 +125,13 @@ class AsyncIndex:
         batch: int = BATCH,
         in_flight: int = IN_FLIGHT,
         progress: Progress | None = None,
+        wait: Wait = "durable",
         timeout: float = TIMEOUT,
     ) -> ChangeReply:
         """As `Index.upsert_table`."""
         documents = documents_of_table(table, key, text, title, metadata, vector)
         records = upserts(None, fingerprint, context)
-        return await self._all(calls.UPSERT, opening_of_upsert, records, documents, batch, in_flight, progress, timeout)
+        return await self._all(calls.UPSERT, partial(opening_of_upsert, wait=wait), records, documents, batch, in_flight, progress, timeout)
 
     async def delete_all(
         self,
@@ -133,11 +140,12 @@ class AsyncIndex:
         batch: int = BATCH,
         in_flight: int = IN_FLIGHT,
         progress: Progress | None = None,
+        wait: Wait = "durable",
         timeout: float = TIMEOUT,
     ) -> ChangeReply:
         """As `Index.delete_all`, also of keys that are awaited."""
         some = keys if isinstance(keys, AsyncIterable) else keys_of(keys)
-        return await self._all(calls.DELETE, opening_of_delete, deletes(), some, batch, in_flight, progress, timeout)
+        return await self._all(calls.DELETE, partial(opening_of_delete, wait=wait), deletes(), some, batch, in_flight, progress, timeout)
 
     async def close(self) -> None:
         """Closes the connection; calls that are under way end with `Cancelled`, as do later ones."""

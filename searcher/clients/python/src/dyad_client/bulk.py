@@ -142,6 +142,9 @@ class BulkChange(Generic[C]):
         for name in ("read", "indexed", "unchanged", "superseded", "rejected", "reused"):
             setattr(self._total, name, getattr(self._total, name) + getattr(message, name))
         self._total.generation, self._total.documents = generation, message.documents
+        if message.HasField("searchable"):
+            earlier = not self._total.HasField("searchable") or self._total.searchable
+            self._total.searchable = earlier and message.searchable
         if self._progress is not None:
             self._progress(self.reply())
 

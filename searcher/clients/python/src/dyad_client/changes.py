@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Generic, TypeVar
+from typing import Generic, Literal, TypeVar
 
 from ._generated import common_pb2, index_pb2
 from .calls import serialize
@@ -150,16 +150,31 @@ def matching(filter: Filter, opening: bytes) -> list[bytes]:
 Expected = Mapping[str, str | None]
 
 
-def opening_of_upsert(expected: Expected | None = None, request_key: str | None = None) -> bytes:
-    """What the first message of a call to upsert has besides documents: what it expects of the index, and the name of the call."""
-    request_key = _request_key(request_key)
-    return index_pb2.UpsertRequest(expected=_expected(expected), request_key=request_key).SerializeToString()
+#: What the reply of a change waits for: that it is on disk, or that searchers serve it, too.
+Wait = Literal["durable", "searchable"]
 
 
-def opening_of_delete(expected: Expected | None = None, request_key: str | None = None) -> bytes:
+def opening_of_upsert(expected: Expected | None = None, request_key: str | None = None, wait: Wait = "durable") -> bytes:
+    """What the first message of a call to upsert has besides documents: what it expects of the index, the name of the call, and what its
+    reply waits for."""
+    return index_pb2.UpsertRequest(
+        expected=_expected(expected), request_key=_request_key(request_key), wait=_wait(wait)
+    ).SerializeToString()
+
+
+def opening_of_delete(expected: Expected | None = None, request_key: str | None = None, wait: Wait = "durable") -> bytes:
     """The same of a call to delete."""
-    request_key = _request_key(request_key)
-    return index_pb2.DeleteRequest(expected=_expected(expected), request_key=request_key).SerializeToString()
+    return index_pb2.DeleteRequest(
+        expected=_expected(expected), request_key=_request_key(request_key), wait=_wait(wait)
+    ).SerializeToString()
+
+
+def _wait(given: str) -> index_pb2.Wait:
+    # A server of an earlier release does not know the field: the default leaves it out.
+    values = {"durable": index_pb2.WAIT_UNSPECIFIED, "searchable": index_pb2.WAIT_SEARCHABLE}
+    if given not in values:
+        raise ValueError(f"`wait`: expected 'durable' or 'searchable', got {given!r:.80}")
+    return values[given]
 
 
 def _request_key(given: str | None) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import concurrent.futures
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 from . import calls
@@ -12,6 +13,7 @@ from .change_call import ChangeCall
 from .changes import (
     Expected,
     Records,
+    Wait,
     deletes,
     documents_of,
     keys_of,
@@ -59,6 +61,7 @@ class Index(Client):
         context: str = "",
         expected: Expected | None = None,
         request_key: str | None = None,
+        wait: Wait = "durable",
         timeout: float | None = None,
     ) -> ChangeReply:
         """Adds documents, one or some, and replaces those whose keys are there: as one change, of at most 64 MiB.
@@ -70,9 +73,12 @@ class Index(Client):
         nothing is changed, and the error is `Aborted`.
 
         `request_key` is a name of this call, of at most 128 bytes: where a call of the same name was made, its reply is returned, and
-        nothing is changed. Every call has one that is made for it, so that it can be tried again where the connection was lost."""
+        nothing is changed. Every call has one that is made for it, so that it can be tried again where the connection was lost.
+
+        With `wait="searchable"` the reply comes once the searchers that the server knows (`dyad-indexer serve --searcher`) serve the
+        change, too: its `searchable` says whether they do."""
         messages = upserts(vectors, fingerprint, context).one_call(
-            documents_of(documents), opening_of_upsert(expected, request_key), expects=bool(expected)
+            documents_of(documents), opening_of_upsert(expected, request_key, wait), expects=bool(expected)
         )
         return self._made(self.change_call(calls.UPSERT, messages, timeout))
 
@@ -81,11 +87,12 @@ class Index(Client):
         *,
         expected: Expected | None = None,
         request_key: str | None = None,
+        wait: Wait = "durable",
         timeout: float | None = None,
     ) -> ChangeReply:
-        """Deletes documents, one or some, as one change. Keys that no document has are counted as `rejected`. `expected` is as for
-        `upsert`."""
-        messages = deletes().one_call(keys_of(keys), opening_of_delete(expected, request_key), expects=bool(expected))
+        """Deletes documents, one or some, as one change. Keys that no document has are counted as `rejected`. `expected` and
+        `wait` are as for `upsert`."""
+        messages = deletes().one_call(keys_of(keys), opening_of_delete(expected, request_key, wait), expects=bool(expected))
         return self._made(self.change_call(calls.DELETE, messages, timeout))
 
     def delete_where(
@@ -93,10 +100,11 @@ class Index(Client):
         *,
         expected: Expected | None = None,
         request_key: str | None = None,
+        wait: Wait = "durable",
         timeout: float | None = None,
     ) -> ChangeReply:
         """Deletes all documents that match when the change is made, as one change: `index.delete_where(field("year") < 2020)`."""
-        return self._made(self.change_call(calls.DELETE, matching(filter, opening_of_delete(expected, request_key)), timeout))
+        return self._made(self.change_call(calls.DELETE, matching(filter, opening_of_delete(expected, request_key, wait)), timeout))
 
     def upsert_all(
         self,
@@ -108,15 +116,16 @@ class Index(Client):
         batch: int = BATCH,
         in_flight: int = IN_FLIGHT,
         progress: Progress | None = None,
+        wait: Wait = "durable",
         timeout: float = TIMEOUT,
     ) -> ChangeReply:
         """As `upsert`, of any number of documents: in calls of `batch` documents (and at most 16 MiB), `in_flight` of them at once. Of
-        several documents with one key the last counts. `timeout` is for each call, which may wait for others.
+        several documents with one key the last counts. `timeout` and `wait` are for each call, which may wait for others.
 
         `progress` is called after each acknowledged call, with what all of them came to so far. Raises `Unfinished` where a call fails,
         once those that are under way have ended; it says which document to go on from."""
         records = upserts(vectors, fingerprint, context)
-        return self._all(calls.UPSERT, opening_of_upsert, records, documents_of(documents), batch, in_flight, progress, timeout)
+        return self._all(calls.UPSERT, partial(opening_of_upsert, wait=wait), records, documents_of(documents), batch, in_flight, progress, timeout)
 
     def upsert_table(
         self,
@@ -132,6 +141,7 @@ class Index(Client):
         batch: int = BATCH,
         in_flight: int = IN_FLIGHT,
         progress: Progress | None = None,
+        wait: Wait = "durable",
         timeout: float = TIMEOUT,
     ) -> ChangeReply:
         """As `upsert_all`, of the rows of a data frame of pandas or polars, or of a table, record batches or a reader of pyarrow.
@@ -140,7 +150,7 @@ class Index(Client):
         are left out of the metadata; dates become ISO 8601."""
         documents = documents_of_table(table, key, text, title, metadata, vector)
         records = upserts(None, fingerprint, context)
-        return self._all(calls.UPSERT, opening_of_upsert, records, documents, batch, in_flight, progress, timeout)
+        return self._all(calls.UPSERT, partial(opening_of_upsert, wait=wait), records, documents, batch, in_flight, progress, timeout)
 
     def delete_all(
         self,
@@ -149,10 +159,11 @@ class Index(Client):
         batch: int = BATCH,
         in_flight: int = IN_FLIGHT,
         progress: Progress | None = None,
+        wait: Wait = "durable",
         timeout: float = TIMEOUT,
     ) -> ChangeReply:
         """As `delete`, of any number of keys, in calls as those of `upsert_all`."""
-        return self._all(calls.DELETE, opening_of_delete, deletes(), keys_of(keys), batch, in_flight, progress, timeout)
+        return self._all(calls.DELETE, partial(opening_of_delete, wait=wait), deletes(), keys_of(keys), batch, in_flight, progress, timeout)
 
     def _made(self, change: ChangeCall) -> ChangeReply:
         try:

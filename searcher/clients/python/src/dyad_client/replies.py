@@ -214,6 +214,8 @@ class ChangeReply:
     rejected: int
     #: Documents that kept their vectors, because only their metadata have changed.
     reused: int
+    #: Whether the server's searchers serve the change; None where the call did not wait for that (`wait="searchable"`).
+    searchable: bool | None
     message: index_pb2.ChangeResponse = dataclasses.field(repr=False)
 
 
@@ -353,5 +355,6 @@ def change(message: index_pb2.ChangeResponse) -> ChangeReply:
         message.superseded,
         message.rejected,
         message.reused,
+        message.searchable if message.HasField("searchable") else None,
         message,
     )
