@@ -1,22 +1,20 @@
-"""What the tests of the page need: a searcher, a browser, and a page that watches itself."""
+"""What the tests of the page need: a searcher, an indexer, a browser, and a page that watches itself."""
 
 import contextlib
 import importlib.resources
 import json
-import os
 import pathlib
-import re
 import struct
 import subprocess
 import tempfile
-import time
 import unittest
 
 import hostile
 from build_index import built
 from playwright.sync_api import expect, sync_playwright
+from programs import free_port, serving
 
-START_S, COMMAND_S, WAIT_MS = 60, 120, 30_000
+COMMAND_S, WAIT_MS = 120, 30_000
 FLAGS = """--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking
     --disable-component-update --disable-sync""".split()
 QUESTION = "which planet spins backwards"
@@ -49,42 +47,47 @@ def metadata(at):
 
 
 @contextlib.contextmanager
-def searcher():
-    """A searcher; its addresses of gRPC and HTTP."""
+def indexer(folder, port, page):
+    """An encoder service, and an indexer that serves changes of one index for those who have a key."""
+    binaries = SETTINGS["binaries"]
+    with serving(binaries, folder, "dyad-encoder", "--model", SETTINGS["model"]) as encoder:
+        options = ("--index", "changing=changing", "--encoder", f"http://{encoder['listening']}", "--keys", "keys.json")
+        with serving(binaries, folder, "dyad-indexer", *options, "--http", f"127.0.0.1:{port}", "--cors-origin", page):
+            yield
+
+
+@contextlib.contextmanager
+def servers():
+    """A searcher, and an indexer of one of its indexes; sets where they are."""
     with tempfile.TemporaryDirectory() as scratch:
         folder = pathlib.Path(scratch)
         lines = pathlib.Path("deploy/quickstart/corpus.jsonl").read_text().splitlines()
         facts = [json.loads(line) | {"metadata": metadata(at)} for at, line in enumerate(lines)]
-        for name, documents, *more in (("quickstart", facts, "--shards", "2"), ("hostile", hostile.corpus())):
+        for name, documents, *more in (("quickstart", facts, "--shards", "2"), ("hostile", hostile.corpus()), ("changing", facts)):
             built(SETTINGS["binaries"], SETTINGS["model"], folder / name, documents, *more)
         by_vectors(folder, "vectors")
         (folder / "keys.txt").write_text("p003\np007\n")
         delete = [SETTINGS["binaries"] / "dyad-indexer", "delete", "--index", "quickstart", "--keys", "keys.txt"]
         subprocess.run(delete, cwd=folder, check=True, timeout=COMMAND_S, capture_output=True)
-        indexes = [word for name in ("quickstart", "hostile", "vectors") for word in ("--index", f"{name}={name}")]
+        create = [SETTINGS["binaries"] / "dyad-searcher", "keys", "create", "--name", "page", "--role", "write", "--out", "write.key"]
+        subprocess.run(create, cwd=folder, check=True, timeout=COMMAND_S, capture_output=True)
+        indexes = [word for name in ("quickstart", "hostile", "vectors", "changing") for word in ("--index", f"{name}={name}")]
         towers = ["--question-tower", SETTINGS["model"], "--question-tower", "none"]
-        command = [SETTINGS["binaries"] / "dyad-searcher", "serve", *indexes, *towers, "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0"]
-        running = subprocess.Popen(command, cwd=folder, env=os.environ | {"RUST_LOG": "warn"}, stdout=subprocess.PIPE, text=True)
-        try:
-            addresses, end = {}, time.monotonic() + START_S
-            for line in running.stdout:
-                if said := re.match(r"(listening|HTTP) on (?:.* )?(\S+)$", line):
-                    addresses[said[1]] = said[2]
-                if len(addresses) == 2 or time.monotonic() > end:
-                    break
-            yield addresses["listening"], f"http://{addresses['HTTP']}/"
-        finally:
-            running.terminate()
-            running.wait(START_S)
-            running.stdout.close()
+        port = free_port()
+        SETTINGS.update(indexer=f"http://127.0.0.1:{port}", write_key=(folder / "write.key").read_text().strip())
+        options = [*indexes, *towers, "--watch", "1", "--indexer", f"changing={SETTINGS['indexer']}"]
+        with serving(SETTINGS["binaries"], folder, "dyad-searcher", *options, "--http", "127.0.0.1:0") as addresses:
+            SETTINGS.update(grpc=addresses["listening"], url=f"http://{addresses['HTTP']}/")
+            with indexer(folder, port, SETTINGS["url"].rstrip("/")):
+                yield
 
 
 @contextlib.contextmanager
 def prepared():
     """One searcher and one browser for all tests."""
-    with searcher() as (grpc, url), sync_playwright() as playwright:
+    with servers(), sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=SETTINGS["chromium"], args=FLAGS, headless=True)
-        SETTINGS.update(grpc=grpc, url=url, browser=browser)
+        SETTINGS.update(browser=browser)
         try:
             yield
         finally:
@@ -107,7 +110,8 @@ class PageTest(unittest.TestCase):
         page.on(
             "console", lambda said: said.type in ("error", "warning") and "status of 4" not in said.text and self.errors.append(said.text)
         )
-        page.on("request", lambda request: request.url.startswith((SETTINGS["url"], "data:")) or self.elsewhere.append(request.url))
+        own = (SETTINGS["url"], SETTINGS["indexer"], "data:")
+        page.on("request", lambda request: request.url.startswith(own) or self.elsewhere.append(request.url))
         page.add_init_script(
             "window.violations = []; addEventListener('securitypolicyviolation', (event) => violations.push(event.violatedDirective + ' ' + event.blockedURI))"
         )

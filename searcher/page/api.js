@@ -68,17 +68,16 @@ async function refusal(response) {
 }
 
 /** Whole numbers that a number of JavaScript would round stay as they are written, where the browser can. */
-function withAllDigits(_, value, context) {
+export function withAllDigits(_, value, context) {
   const isRounded = typeof value === "number" && /^-?[0-9]+$/.test(context?.source ?? "") && !Number.isSafeInteger(value);
   return isRounded && JSON.rawJSON ? JSON.rawJSON(context.source) : value;
 }
 
-/** The reply of a route: GET, or POST where there is a body. Throws `Refused`, or the `AbortError` of its signal. */
-export async function ask(path, body = undefined, signal = undefined) {
-  const started = performance.now();
+/** The reply of a server: to GET, or POST where there is a body. Throws `Refused`, or the `AbortError` of the signal. */
+export async function exchange(url, { body, key: given, signal, unreachable }) {
   const headers = new Headers();
-  if (key()) {
-    headers.set("Authorization", `Bearer ${key()}`);
+  if (given) {
+    headers.set("Authorization", `Bearer ${given}`);
   }
   if (body !== undefined) {
     headers.set("Content-Type", "application/json");
@@ -86,7 +85,7 @@ export async function ask(path, body = undefined, signal = undefined) {
   const deadline = AbortSignal.timeout(DEADLINE_MS);
   let response;
   try {
-    response = await fetch(path, {
+    response = await fetch(url, {
       method: body === undefined ? "GET" : "POST",
       headers,
       body: body === undefined ? undefined : JSON.stringify(body),
@@ -94,24 +93,35 @@ export async function ask(path, body = undefined, signal = undefined) {
       signal: signal ? AbortSignal.any([signal, deadline]) : deadline,
     });
     if (response.ok) {
-      const answer = JSON.parse(await response.text(), withAllDigits);
-      note(path, started, answer);
-      return answer;
+      return JSON.parse(await response.text(), withAllDigits);
     }
   } catch (error) {
     if (error.name === "AbortError") {
       throw error;
     }
     const late = error.name === "TimeoutError";
-    throw new Refused(late ? `no answer within ${DEADLINE_MS / 1000} s` : "the searcher cannot be reached. Is it running?");
+    throw new Refused(late ? `no answer within ${DEADLINE_MS / 1000} s` : unreachable);
   }
-  const refused = await refusal(response);
-  note(path, started, null);
-  if (response.status === 401) {
-    const detail = key() ? "The searcher does not know this API key." : "This searcher wants an API key.";
-    window.dispatchEvent(new CustomEvent("key-wanted", { detail }));
+  throw await refusal(response);
+}
+
+/** The reply of a route of the searcher, as of `exchange`. */
+export async function ask(path, body = undefined, signal = undefined) {
+  const started = performance.now();
+  try {
+    const answer = await exchange(path, { body, key: key(), signal, unreachable: "the searcher cannot be reached. Is it running?" });
+    note(path, started, answer);
+    return answer;
+  } catch (error) {
+    if (error.code > 0) {
+      note(path, started, null);
+    }
+    if (error.code === 401) {
+      const detail = key() ? "The searcher does not know this API key." : "This searcher wants an API key.";
+      window.dispatchEvent(new CustomEvent("key-wanted", { detail }));
+    }
+    throw error;
   }
-  throw refused;
 }
 
 let described = null;

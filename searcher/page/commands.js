@@ -5,7 +5,7 @@ import { announce, byId, el, fill } from "./dom.js";
 import { pythonFilter } from "./operators.js";
 import { HIDDEN, hex, pythonLiteral as python } from "./python.js";
 import { RANKINGS, copiedRequest } from "./request.js";
-import { grpcAddress, isAddressGiven } from "./settings.js";
+import { grpcAddress } from "./settings.js";
 import { read } from "./state.js";
 
 /** JSON in one line, in letters that can be seen. */
@@ -86,13 +86,9 @@ async function copy(text) {
 }
 
 /** What is to be known of a command. */
-function hint(kind, { request, of }) {
+function hint({ request, of }) {
   const ranking = RANKINGS.find(({ mode }) => mode === request.mode)?.label;
-  const one = of > 1 && `This page asks for each ranking; the command asks for ${ranking}.`;
-  const port = kind !== "curl" && !isAddressGiven();
-  const address =
-    port && "Port 7700 is that of gRPC unless the searcher was started with another one (--listen): the settings take its address.";
-  return [one, address].filter(Boolean).join(" ");
+  return of > 1 ? `This page asks for each ranking; the command asks for ${ranking}.` : "";
 }
 
 /** The dialog with the commands; `hasTower` says how the shown search is answered. */
@@ -104,7 +100,7 @@ export function commandDialog(hasTower) {
     try {
       const copied = copiedRequest(read(), hasTower());
       text = MAKERS[kind](copied.request);
-      about = hint(kind, copied);
+      about = hint(copied);
     } catch (error) {
       text = `The filter cannot be written: ${error.message}`;
     }

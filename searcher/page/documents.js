@@ -1,10 +1,12 @@
 // Two dialogs: a document with all its fields, and why it is, or is not, among the hits.
 
 import { ask } from "./api.js";
+import { editorDialog } from "./editor.js";
 import { byId, count, el, fill, message, name, pairs, printable, cut, prose, some, table } from "./dom.js";
 import { paths } from "./metadata.js";
+import { indexerOf } from "./places.js";
 import { searchOf } from "./request.js";
-import { go, link } from "./state.js";
+import { go, link, read } from "./state.js";
 
 const SHOWN = 20_000;
 const VALUE = 2000;
@@ -99,11 +101,22 @@ function showExplanation(reply, mode) {
   ];
 }
 
-/** The dialogs of a state; the returned function shows another one. */
-export function documentDialogs(indexes) {
-  const [box, body, heading, other] = ["document", "document-body", "document-heading", "document-other"].map(byId);
+/** The dialogs of a state; the returned function shows another one. `changed` is called after a change of the index. */
+export function documentDialogs(indexes, changed) {
+  const [box, body, heading, other, add] = ["document", "document-body", "document-heading", "document-other", "add-document"].map(byId);
   let shown = "";
   let running = null;
+  const shownIndex = (state) => indexes().find((one) => (state.index ? one.name === state.index : one.is_default));
+  /** Where the shown index is changed; none where nobody has said. */
+  const placeOf = (state) => {
+    const indexer = indexerOf(shownIndex(state)?.name ?? "");
+    return indexer && { indexer, index: state.index };
+  };
+  const edit = editorDialog(() => {
+    shown = "";
+    changed();
+  });
+  add.addEventListener("click", () => edit(placeOf(read())));
   box.addEventListener("close", () => {
     running?.abort();
     shown = "";
@@ -134,8 +147,22 @@ export function documentDialogs(indexes) {
       }
     }
   };
+  const documentOf = async (state, signal) => {
+    const index = state.index ? { index: state.index } : {};
+    return (await ask("v1/documents", { keys: [state.doc], ...index }, signal)).documents[0] ?? null;
+  };
+  /** The document, and a button for changes where it can be changed. */
+  const showStored = (stored, place) => {
+    const editor = stored && place && el("button", { type: "button", click: () => edit(place, stored) }, "Edit");
+    other.querySelector("button")?.remove();
+    if (editor) {
+      other.append(editor);
+    }
+    return stored ? showDocument(stored) : message("warning", "The index has no document with this key.");
+  };
 
   return (state) => {
+    add.hidden = !placeOf(state);
     const key = state.doc || state.explain;
     if (!key) {
       if (box.open) {
@@ -148,7 +175,6 @@ export function documentDialogs(indexes) {
       return;
     }
     shown = now;
-    const index = state.index ? { index: state.index } : {};
     fill(heading, state.doc ? "Document" : "Explanation");
     fill(byId("document-key"), el("code", {}, name(key, 4096)));
     const hasQuestion = Boolean(state.q.trim());
@@ -164,14 +190,13 @@ export function documentDialogs(indexes) {
     }
     if (state.doc) {
       load(
-        (signal) => ask("v1/documents", { keys: [key], ...index }, signal),
-        (reply) =>
-          reply.documents.length ? showDocument(reply.documents[0]) : message("warning", "The index has no document with this key."),
+        (signal) => documentOf(state, signal),
+        (stored) => showStored(stored, placeOf(state)),
       );
     } else if (!hasQuestion) {
       fill(body, message("note", "An explanation is of a question: search for something first."));
     } else {
-      const one = indexes().find((one) => (state.index ? one.name === state.index : one.is_default));
+      const one = shownIndex(state);
       const chosen = state.mode === "dense" || state.mode === "bm25" ? state.mode : "hybrid";
       const mode = (one?.has_question_tower ?? true) ? chosen : "bm25";
       load(

@@ -4,6 +4,7 @@ import { Refused, ask } from "./api.js";
 import { commandDialog } from "./commands.js";
 import { documentDialogs } from "./documents.js";
 import { byId, count, el, fill, message, prose, some } from "./dom.js";
+import { learnPlaces } from "./places.js";
 import { qualityTab } from "./quality.js";
 import { recallTab } from "./recall.js";
 import { searchTab } from "./search.js";
@@ -21,7 +22,18 @@ const actions = {
   open: (key) => go({ doc: key, explain: "" }),
   explain: (key) => go({ explain: key, doc: "" }),
 };
-const parts = [searchTab(indexes, actions), documentDialogs(indexes), recallTab(indexes), qualityTab(indexes), statusTab(indexes)];
+/** After a change of an index: its numbers, the hits and the document are asked for again. */
+function changed() {
+  window.dispatchEvent(new Event("index-changed"));
+  load();
+}
+const parts = [
+  searchTab(indexes, actions),
+  documentDialogs(indexes, changed),
+  recallTab(indexes),
+  qualityTab(indexes),
+  statusTab(indexes),
+];
 commandDialog(() => shownIndex(read())?.has_question_tower ?? true);
 settingsDialog({
   // With another key, all is asked again.
@@ -84,6 +96,7 @@ async function load() {
     go({}, true);
   } else {
     started = true;
+    await learnPlaces();
     onState(show);
     start();
   }

@@ -207,6 +207,8 @@ export function searchTab(indexes, actions) {
     fill(byId("notes"), message("error", prose(sentence(error.message), 1000), " ", again));
   };
 
+  // What was changed is asked for again.
+  window.addEventListener("index-changed", () => (asked = ""));
   return show;
 }
 

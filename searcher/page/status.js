@@ -3,7 +3,9 @@
 import { ask, onRequest, requests } from "./api.js";
 import { byId, bytes, count, el, fill, message, name, pairs, prose, quantile, some, table } from "./dom.js";
 import { stages } from "./facts.js";
+import { indexerOf } from "./places.js";
 import { plot } from "./plot.js";
+import { grpcAddress } from "./settings.js";
 import { traffic } from "./traffic.js";
 
 const SHARDS = 100;
@@ -65,6 +67,8 @@ function about(status) {
       model("Question tower", status.question_model, status.index_model?.fingerprint),
       status.reranker && model("Cross encoder", status.reranker),
       ["Searcher", `version ${status.version}, revision ${status.revision}`],
+      ["gRPC", el("code", {}, name(grpcAddress()))],
+      ["Changes", indexerOf(status.name) && el("code", {}, name(indexerOf(status.name)))],
     ]),
   );
 }

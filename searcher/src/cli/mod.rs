@@ -31,10 +31,12 @@ mod judged_answers;
 mod keys;
 mod learn;
 mod learn_reranking;
+mod page_indexers;
 mod query;
 mod scroll;
 mod search_defaults;
 mod serve;
+mod served_log;
 mod table;
 mod tower;
 

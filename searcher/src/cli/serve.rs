@@ -10,20 +10,18 @@ use clap::Args;
 use dyad_command::{Follower, UsageError};
 use dyad_proto::access::{Role, ServedIndexes};
 use dyad_proto::service::{self, CorsOrigin, HttpConfig, MAX_REQUESTS_BYTES, Security, SecurityOptions, ServerConfig};
-use dyad_proto::v1;
 use futures_util::FutureExt as _;
 use tokio::net::TcpListener;
 
 use super::indexes::{IndexOptions, ServedChoice};
+use super::page_indexers::PageIndexerOptions;
 use super::search_defaults::SearchDefaultsOptions;
+use super::served_log::log_served;
 use super::tower::TowerOptions;
-use crate::memory::{ProcessMemory, ProcessMemoryLimit, Resident, mib};
+use crate::memory::{ProcessMemory, ProcessMemoryLimit, Resident};
 use crate::mirrors::Mirrors;
-use crate::run::{Engine, EngineConfig, ServedIndex, no_gain, open_files};
-use crate::service::{HTTP_BYTES, RouterConfig, Services, router, serve_some};
-
-/// Indexes that are logged one by one.
-const LOGGED: usize = 10;
+use crate::run::{Engine, EngineConfig, open_files};
+use crate::service::{HTTP_BYTES, PagePlaces, RouterConfig, Services, router, serve_some};
 
 /// Serve one or several indexes over gRPC, and over HTTP where asked to.
 #[derive(Debug, Args)]
@@ -47,6 +45,8 @@ pub(super) struct Serve {
     /// given several times; without it none but the server's own
     #[arg(long = "cors-origin", value_name = "ORIGIN", requires = "http")]
     cors_origins: Vec<CorsOrigin>,
+    #[command(flatten)]
+    page_indexers: PageIndexerOptions,
     /// Serve `Admin` at this address, and not at that of `--listen`. Without it `Admin` is served at `--listen` where
     /// that is a loopback address, and nowhere else.
     #[arg(long, value_name = "HOST:PORT")]
@@ -110,10 +110,9 @@ pub(super) struct Serve {
 
 impl Serve {
     pub(super) async fn run(self, follower: Follower) -> anyhow::Result<ExitCode> {
-        let ServedChoice {
-            paths: indexes,
-            mirrored,
-        } = self.choose()?;
+        let chosen = self.choose()?;
+        let indexers = self.page_indexers.origins(&chosen)?;
+        let (indexes, mirrored) = (chosen.paths, chosen.mirrored);
         // The port first, so that a port in use is reported before a model is loaded.
         let listeners = self.listeners().await?;
         let names = indexes.iter().map(|index| index.name.clone()).collect();
@@ -142,7 +141,7 @@ impl Serve {
         open_files::raise_limit();
         let engine = Engine::open_all(indexes, towers, self.engine_config())?;
         let engine = Arc::new(engine.with_reranker(reranker).with_mirrors(mirrors));
-        log(&engine);
+        log_served(&engine);
         engine.warm_up().await;
         // With the golden question's vector, to compare later ones with.
         _ = engine.check_readiness().await;
@@ -159,6 +158,8 @@ impl Serve {
             configured.set_slow_threshold(now.slow_threshold());
         });
         let (drain, lame_duck) = (Duration::from_secs(self.drain_s), Duration::from_secs(self.lame_duck_s));
+        let grpc_port = Some(listener.local_addr()?.port());
+        let places = PagePlaces { grpc_port, indexers };
         let config = self.server_config(&security, &engine);
         let services = services(&listener, admin_listener.is_some())?;
         let grpc = serve_some(
@@ -183,6 +184,7 @@ impl Serve {
                 origins: self.cors_origins,
                 requests,
                 stopping,
+                places,
             };
             let routes = router(Arc::clone(&engine), routes)?;
             let config = HttpConfig {
@@ -326,65 +328,4 @@ fn services(listener: &TcpListener, has_admin_listener: bool) -> anyhow::Result<
     }
     tracing::info!("`Admin` is not served: `--listen` is no loopback address, and there is no `--admin-listen`");
     Ok(Services::Searcher)
-}
-
-/// Logs what is served: of a few indexes each.
-fn log(engine: &Engine) {
-    for index in engine.indexes().take(LOGGED) {
-        let snapshot = index.snapshot();
-        tracing::info!(
-            index = %snapshot.index().display(),
-            name = index.name(),
-            generation = snapshot.manifest().generation,
-            documents = snapshot.len(),
-            shards = snapshot.shards().len(),
-            model = %snapshot.manifest().model.name,
-            fingerprint = %snapshot.manifest().model.fingerprint,
-            "serving"
-        );
-    }
-    if let Some(reranker) = engine.reranker() {
-        let v1::ModelInfo { name, fingerprint, .. } = reranker.model();
-        tracing::info!(model = %name, %fingerprint, "reranking");
-        engine
-            .indexes()
-            .take(LOGGED)
-            .for_each(|index| warn_of_reranker(engine, index));
-    }
-    let documents: usize = engine.indexes().map(|index| index.snapshot().len()).sum();
-    let kernels = dyad_index::kernels::kernels().name;
-    tracing::info!(
-        indexes = engine.indexes().len(),
-        documents,
-        kernels,
-        "all indexes are open"
-    );
-    let (limit, need) = engine.memory();
-    let told = limit.map_or_else(|| "none".to_owned(), ToString::to_string);
-    tracing::info!(limit = told, needed = %need, "memory");
-    if let Some(limit) = limit
-        && need.total().saturating_add(limit.others) > limit.bytes
-    {
-        let others = mib(limit.others);
-        tracing::warn!(
-            "others hold {others} of the memory now: pages of graphs and codes will be read from disk again and again"
-        );
-    }
-}
-
-/// Warns where it is not known that the cross encoder helps, or known that it does not.
-fn warn_of_reranker(engine: &Engine, index: &ServedIndex) {
-    let snapshot = index.snapshot();
-    match engine.reranking(&snapshot) {
-        None => tracing::warn!(
-            name = index.name(),
-            "what the cross encoder brings this index was never measured: `dyad-searcher learn --index {} --reranker ... --data \
-             BEIR_DIR` does, by judged questions",
-            snapshot.index().display()
-        ),
-        Some(measured) if measured.gain() <= 0.0 => {
-            tracing::warn!(name = index.name(), "{}", no_gain(&measured));
-        }
-        Some(_) => {}
-    }
 }

@@ -29,7 +29,7 @@ use tonic::service::Routes;
 use crate::run::Engine;
 
 pub use admin::AdminService;
-pub use http::{HTTP_BYTES, RouterConfig, router};
+pub use http::{HTTP_BYTES, PagePlaces, RouterConfig, router};
 pub use search::SearchService;
 
 /// Services of one listener.

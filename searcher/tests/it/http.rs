@@ -162,6 +162,72 @@ async fn every_call_gives_over_http_what_it_gives_over_grpc() {
     assert_eq!((got.status, &got.json["openapi"]), (200, &json!("3.1.0")));
 }
 
+/// What a reply lacks of what its schema requires, with the paths of the fields; counts what was there.
+fn missing(document: &Value, schema: &Value, reply: &Value, path: &str, found: &mut usize) -> Vec<String> {
+    let schema = match schema["$ref"].as_str() {
+        Some(reference) => document.pointer(reference.trim_start_matches('#')).unwrap(),
+        None => schema,
+    };
+    if let Some(items) = reply.as_array() {
+        let each = items.iter();
+        return each
+            .flat_map(|item| missing(document, &schema["items"], item, path, found))
+            .collect();
+    }
+    let mut lacks = Vec::new();
+    for name in schema["required"].as_array().into_iter().flatten() {
+        match reply.get(name.as_str().unwrap()) {
+            Some(_) => *found += 1,
+            None => lacks.push(format!("{path}.{name}")),
+        }
+    }
+    for (name, value) in reply.as_object().into_iter().flatten() {
+        let inner = &schema["properties"][name];
+        lacks.extend(missing(document, inner, value, &format!("{path}.{name}"), found));
+    }
+    lacks
+}
+
+#[tokio::test]
+async fn replies_have_all_that_the_openapi_document_requires_of_them() {
+    let server = searcher().await;
+    let http = over(&server).await;
+    let document = http.send("GET", "/v1/openapi.json", "", "").await.json;
+    let search = json!({"query": "silent metal number 40", "k": 2});
+    let mut found = 0;
+    for (path, body) in [
+        ("/v1/search", search.clone()),
+        (
+            "/v1/search",
+            json!({"query": "silent metal number 40", "mode": "MODE_COMPARE"}),
+        ),
+        ("/v1/search/batch", json!({"requests": [search]})),
+        ("/v1/documents", json!({"keys": ["doc-07"]})),
+        ("/v1/documents/sample", json!({"count": 1})),
+        ("/v1/scroll", json!({"page_size": 2})),
+        ("/v1/count", json!({})),
+        ("/v1/explain", json!({"key": "doc-40", "search": search})),
+    ] {
+        let reply = http.post(path, &body).await;
+        assert_eq!(reply.status, 200, "{path}");
+        let schema = &document["paths"][path]["post"]["responses"]["200"]["content"]["application/json"]["schema"];
+        assert_eq!(missing(&document, schema, &reply.json, path, &mut found), [""; 0]);
+    }
+    for path in ["/v1/status", "/v1/indexes", "/v1/fields"] {
+        let reply = http.send("GET", path, "", "").await;
+        let schema = &document["paths"][path]["get"]["responses"]["200"]["content"]["application/json"]["schema"];
+        assert_eq!(missing(&document, schema, &reply.json, path, &mut found), [""; 0]);
+    }
+    let refused = http.post("/v1/search", &json!({"k": 0})).await.json;
+    let error = &document["components"]["schemas"]["Error"];
+    assert_eq!(missing(&document, error, &refused, "error", &mut found), [""; 0]);
+    assert!(found > 200, "{found}");
+    // What a client sends is as free as before.
+    let schemas = &document["components"]["schemas"];
+    assert_eq!(schemas["SearchRequest"].get("required"), None);
+    assert_eq!(schemas["GetDocumentsRequest"]["required"], json!(["keys"]));
+}
+
 #[tokio::test]
 async fn the_status_comes_as_json_with_the_certificate() {
     let server = searcher().await;

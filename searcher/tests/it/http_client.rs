@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use dyad_proto::service::{self, HttpConfig, Security};
 use dyad_searcher::Engine;
-use dyad_searcher::service::RouterConfig;
+use dyad_searcher::service::{PagePlaces, RouterConfig};
 use serde_json::Value;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -45,6 +45,10 @@ pub(crate) async fn over_secured(engine: Arc<Engine>, config: HttpConfig, securi
         origins: vec!["https://app.example".parse().unwrap()],
         requests: REQUESTS,
         stopping: Arc::default(),
+        places: PagePlaces {
+            grpc_port: Some(7700),
+            indexers: [("main".to_owned(), "https://indexer.example:7712".to_owned())].into(),
+        },
     };
     let routes = dyad_searcher::service::router(engine, routes).unwrap();
     tokio::spawn(service::serve_http(listener, routes, shutdown, config));

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use serde_json::json;
+
 use crate::fixture::searcher;
 use crate::http_client::over_engine;
 
@@ -14,11 +16,12 @@ async fn the_page_and_its_files_come_with_headers_that_forbid_all_else() {
         ("/page/page.css", "text/css; charset=utf-8"),
         ("/page/main.js", "text/javascript; charset=utf-8"),
         ("/page/icon.svg", "image/svg+xml"),
+        ("/page/places.json", "application/json"),
     ] {
         let reply = http.send("GET", path, "", "").await;
         assert_eq!(reply.status, 200, "{path}");
-        let policy = "content-security-policy: default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
-                      img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+        let policy = "content-security-policy: default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self' \
+                      https://indexer.example:7712; img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
         for line in [
             policy,
             &format!("content-type: {kind}"),
@@ -39,6 +42,9 @@ async fn the_page_and_its_files_come_with_headers_that_forbid_all_else() {
         let other = http.send("GET", path, "If-None-Match: \"0\"\r\n", "").await;
         assert_eq!(other.status, 200, "{path}");
     }
+    let places = http.send("GET", "/page/places.json", "", "").await.json;
+    let indexers = json!({"main": "https://indexer.example:7712"});
+    assert_eq!(places, json!({"grpc_port": 7700, "indexers": indexers}));
     for path in [
         "/page/",
         "/page/none.js",

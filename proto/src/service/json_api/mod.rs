@@ -8,11 +8,13 @@
 //! | `off_runtime.rs` | work that takes long, on threads for computing |
 //! | `refusal.rs` | errors as JSON |
 //! | [`openapi`] | the OpenAPI document, made of the `.proto` files |
+//! | `schema_rules.rs` | what validation asks of requests, in that document |
 
 mod bounds;
 mod off_runtime;
 pub mod openapi;
 mod refusal;
+mod schema_rules;
 
 use std::future::Future;
 use std::sync::Arc;

@@ -7,9 +7,9 @@ use prost_reflect::{
 };
 use serde_json::{Map, Value, json};
 
+use super::schema_rules::{add_rules, text_rules};
 use crate::json::{AS_TEXT, MessageJson};
-use crate::rules::{STATUS_REQUEST_INDEX, field_rules};
-use crate::v1::FieldRules;
+use crate::rules::STATUS_REQUEST_INDEX;
 
 /// A route that is a method of gRPC.
 #[derive(Debug, Clone, Copy)]
@@ -67,102 +67,27 @@ const ERRORS: [(&str, &str); 10] = [
 /// The names of indexes, and none for the default one, as a pattern.
 pub const INDEX_NAME: &str = "^([A-Za-z0-9_-][A-Za-z0-9._-]*)?$";
 
-/// Adds what validation asks of a message's fields beyond their types.
-fn add_rules(message: &MessageDescriptor, schema: &mut Value) {
-    let mut required = Vec::new();
-    for field in message.fields() {
-        let Some(rules) = field_rules(message.name(), field.name()) else {
-            continue;
-        };
-        if rules.required {
-            required.push(field.name().to_owned());
-        }
-        let property = &mut schema["properties"][field.name()];
-        if field.is_list() {
-            add_to(property, &list_rules(&rules));
-            if field.kind() == Kind::String {
-                add_to(&mut property["items"], &text_rules(&rules));
-            }
-        } else if field.kind() == Kind::String {
-            add_to(property, &text_rules(&rules));
-        } else {
-            add_to(property, &number_rules(&rules));
-        }
-        // Of an enum it may depend on other fields, as its comment says: clients should not send it of themselves.
-        if let (Some(default), false) = (rules.default, matches!(field.kind(), Kind::Enum(_))) {
-            property["default"] = json!(default);
-        }
-    }
-    if !required.is_empty() {
-        schema["required"] = json!(required);
-    }
-}
-
-/// Adds the keywords of one schema to another.
-fn add_to(schema: &mut Value, keywords: &Value) {
-    if let (Value::Object(schema), Value::Object(keywords)) = (schema, keywords) {
-        schema.extend(keywords.clone());
-    }
-}
-
-/// The rules of a list's entries together.
-fn list_rules(rules: &FieldRules) -> Value {
-    let mut keywords = json!({"minItems": u32::from(rules.required)});
-    if let Some(most) = rules.max_items {
-        keywords["maxItems"] = json!(most);
-    }
-    if rules.unique {
-        keywords["uniqueItems"] = json!(true);
-    }
-    keywords
-}
-
-/// The rules of a text.
-fn text_rules(rules: &FieldRules) -> Value {
-    let mut keywords = json!({});
-    if let Some(most) = rules.max_bytes {
-        keywords["maxLength"] = json!(most);
-    }
-    if rules.not_blank {
-        (keywords["minLength"], keywords["pattern"]) = (json!(1), json!("\\S"));
-    }
-    if rules.index_name {
-        keywords["pattern"] = json!(INDEX_NAME);
-    }
-    keywords
-}
-
-/// The rules of a number.
-fn number_rules(rules: &FieldRules) -> Value {
-    let mut keywords = json!({});
-    let (least, most) = if rules.exclusive {
-        ("exclusiveMinimum", "exclusiveMaximum")
-    } else {
-        ("minimum", "maximum")
-    };
-    if let Some(minimum) = rules.minimum {
-        let takes_zero = rules.zero_or().is_some() || rules.default.is_some();
-        keywords[least] = if takes_zero { json!(0) } else { shortest(minimum) };
-    }
-    if let Some(maximum) = rules.maximum {
-        keywords[most] = shortest(maximum);
-    }
-    keywords
-}
-
-/// A number, without a fraction where it is whole.
-fn shortest(number: f64) -> Value {
-    if number.fract() == 0.0 {
-        json!(number as i64)
-    } else {
-        json!(number)
-    }
+/// The fields that a reply always has: all but those that may be absent, and values that come as they were stored.
+fn always_written(message: &MessageDescriptor) -> Value {
+    let is_written = |field: &FieldDescriptor| !field.supports_presence() && !field.name().ends_with(AS_TEXT);
+    message
+        .fields()
+        .filter(is_written)
+        .map(|field| field.name().to_owned())
+        .collect()
 }
 
 impl OpenApi {
     /// The document.
     pub fn document(&self, json: &MessageJson) -> Value {
-        let mut schemas = Schemas::default();
+        let inputs = self.routes.iter().filter_map(|route| method_of(json, route));
+        let mut schemas = Schemas {
+            sent: inputs.fold(BTreeSet::new(), |mut sent, method| {
+                add_message(&mut sent, &method.input());
+                sent
+            }),
+            ..Schemas::default()
+        };
         let mut paths = Map::new();
         for route in self.routes {
             let Some(method) = method_of(json, route) else { continue };
@@ -188,8 +113,19 @@ impl OpenApi {
                 "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
             },
             "paths": paths,
-            "components": {"schemas": schemas.schemas},
+            "components": {"schemas": schemas.by_name},
         })
+    }
+}
+
+/// Adds the names of a message and of all messages in it.
+fn add_message(names: &mut BTreeSet<String>, message: &MessageDescriptor) {
+    if names.insert(message.name().to_owned()) {
+        for field in message.fields() {
+            if let Kind::Message(inner) = field.kind() {
+                add_message(names, &inner);
+            }
+        }
     }
 }
 
@@ -270,20 +206,24 @@ fn comment(file: &FileDescriptor, path: &[i32]) -> String {
 /// Schemas by name, of the messages and enums that were referred to.
 #[derive(Default)]
 struct Schemas {
-    schemas: Map<String, Value>,
+    by_name: Map<String, Value>,
     begun: BTreeSet<String>,
+    /// Messages that clients send, or that are parts of those.
+    sent: BTreeSet<String>,
 }
 
 impl Schemas {
     /// The schema of errors.
     fn add_error(&mut self) {
-        let error = object(&json!({
+        let mut error = object(&json!({
             "code": {"type": "integer", "description": "The HTTP status."},
             "status": {"type": "string", "description": "The name of the gRPC code."},
             "message": {"type": "string", "description": "What is wrong: field, expected, got."},
         }));
-        self.schemas
-            .insert("Error".to_owned(), object(&json!({ "error": error })));
+        error["required"] = json!(["code", "status", "message"]);
+        let mut schema = object(&json!({ "error": error }));
+        schema["required"] = json!(["error"]);
+        self.by_name.insert("Error".to_owned(), schema);
     }
 
     /// A reference to a message, whose schema is there afterwards.
@@ -291,7 +231,7 @@ impl Schemas {
         let name = message.name().to_owned();
         if self.begun.insert(name.clone()) {
             let schema = self.message(message);
-            self.schemas.insert(name.clone(), schema);
+            self.by_name.insert(name.clone(), schema);
         }
         json!({ "$ref": format!("#/components/schemas/{name}") })
     }
@@ -319,7 +259,11 @@ impl Schemas {
         if message.fields().len() > 0 && message.fields().all(|field| field.containing_oneof().is_some()) {
             (schema["minProperties"], schema["maxProperties"]) = (json!(1), json!(1));
         }
-        add_rules(message, &mut schema);
+        if self.sent.contains(message.name()) {
+            add_rules(message, &mut schema);
+        } else {
+            schema["required"] = always_written(message);
+        }
         schema
     }
 
@@ -355,7 +299,7 @@ impl Schemas {
                     .values()
                     .map(|value| format!("- `{}`: {}", value.name(), of(value.path()))),
             );
-            self.schemas.insert(
+            self.by_name.insert(
                 name.clone(),
                 json!({"type": "string", "enum": values, "description": lines.join("\n")}),
             );

@@ -59,6 +59,7 @@ use dyad_proto::v1::admin_server::Admin as _;
 use dyad_proto::v1::searcher_server::Searcher as _;
 
 use self::app::SearcherApp;
+pub use self::page::PagePlaces;
 use self::scrape::Scrape;
 use super::{AdminService, SearchService, convert};
 use crate::error::Error;
@@ -96,6 +97,8 @@ pub struct RouterConfig {
     pub requests: usize,
     /// Once it is set, `/readyz` says that the server is about to stop.
     pub stopping: Arc<AtomicBool>,
+    /// What the page is told of other programs.
+    pub places: PagePlaces,
 }
 
 /// The routes around an engine. For `dyad_proto::service::serve_http`.
@@ -106,6 +109,7 @@ pub fn router(engine: Arc<Engine>, config: RouterConfig) -> Result<Router, Error
         origins,
         requests,
         stopping,
+        places,
     } = config;
     let service = SearchService::new(Arc::clone(&engine));
     let admin = AdminService::new(Arc::clone(&engine));
@@ -133,7 +137,11 @@ pub fn router(engine: Arc<Engine>, config: RouterConfig) -> Result<Router, Error
         openapi,
         scrape,
     };
-    let routes = page::routes()
+    let page = page::routes(&places).map_err(|error| {
+        tracing::error!(%error, "the origin of an indexer cannot be told to browsers");
+        Error::Internal
+    })?;
+    let routes = page
         .route("/v1/search", post(search))
         .route("/v1/search/batch", post(search_batch))
         .route("/v1/documents", post(documents))

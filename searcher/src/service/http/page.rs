@@ -1,10 +1,14 @@
 //! The page at `/`: plain HTML, CSS and JavaScript from `searcher/page`, which is part of the program.
 //!
-//! It is only files: what it shows, it asks of the routes of `/v1` as any other client. The headers forbid it scripts
-//! and styles of its own text, and requests to elsewhere, so that markup that slipped through could do nothing.
+//! It is only files, and the addresses of other programs: what it shows, it asks of the routes of `/v1` as any other
+//! client, and what it changes, of the indexers that it was told of. The headers forbid it scripts and styles of its
+//! own text, and requests to elsewhere, so that markup that slipped through could do nothing.
+
+use std::collections::BTreeMap;
 
 use axum::Router;
 use axum::body::Bytes;
+use axum::http::header::InvalidHeaderValue;
 use axum::http::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, IF_NONE_MATCH, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
 };
@@ -12,6 +16,8 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use crc32c::crc32c;
+use dyad_proto::service::json_api::JSON;
+use serde_json::json;
 
 const HTML: &str = "text/html; charset=utf-8";
 const CSS: &str = "text/css; charset=utf-8";
@@ -34,10 +40,12 @@ files! {
     "/page/icon.svg", "icon.svg", IMAGE;
     "/page/main.js", "main.js", SCRIPT;
     "/page/api.js", "api.js", SCRIPT;
+    "/page/changes.js", "changes.js", SCRIPT;
     "/page/columns.js", "columns.js", SCRIPT;
     "/page/commands.js", "commands.js", SCRIPT;
     "/page/documents.js", "documents.js", SCRIPT;
     "/page/dom.js", "dom.js", SCRIPT;
+    "/page/editor.js", "editor.js", SCRIPT;
     "/page/facts.js", "facts.js", SCRIPT;
     "/page/fields.js", "fields.js", SCRIPT;
     "/page/filters.js", "filters.js", SCRIPT;
@@ -48,6 +56,7 @@ files! {
     "/page/options.js", "options.js", SCRIPT;
     "/page/pages.js", "pages.js", SCRIPT;
     "/page/parallel.js", "parallel.js", SCRIPT;
+    "/page/places.js", "places.js", SCRIPT;
     "/page/plot.js", "plot.js", SCRIPT;
     "/page/python.js", "python.js", SCRIPT;
     "/page/quality.js", "quality.js", SCRIPT;
@@ -62,12 +71,35 @@ files! {
     "/page/traffic.js", "traffic.js", SCRIPT;
 }
 
-const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; \
-                      base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'";
+/// Where the places are told that are not the searcher's own.
+const PLACES: &str = "/page/places.json";
 
-/// Headers of every file.
-const HEADERS: [(HeaderName, &str); 5] = [
-    (CONTENT_SECURITY_POLICY, POLICY),
+/// What the page is told of other programs.
+#[derive(Debug, Clone, Default)]
+pub struct PagePlaces {
+    /// The port of gRPC on this machine.
+    pub grpc_port: Option<u16>,
+    /// Origins of `dyad-indexer serve --http`, as browsers reach them, by the names of the indexes that they change.
+    pub indexers: BTreeMap<String, String>,
+}
+
+impl PagePlaces {
+    /// The page's policy: requests go to its own server, and to these indexers.
+    fn policy(&self) -> String {
+        let mut connected = "'self'".to_owned();
+        for origin in self.indexers.values() {
+            connected.push(' ');
+            connected.push_str(origin);
+        }
+        format!(
+            "default-src 'none'; script-src 'self'; style-src 'self'; connect-src {connected}; img-src 'self' data:; \
+             base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
+        )
+    }
+}
+
+/// Headers of every file, next to the policy.
+const HEADERS: [(HeaderName, &str); 4] = [
     (X_CONTENT_TYPE_OPTIONS, "nosniff"),
     (REFERRER_POLICY, "no-referrer"),
     (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
@@ -77,38 +109,58 @@ const HEADERS: [(HeaderName, &str); 5] = [
 
 /// Whether a path is one of the page's.
 pub(super) fn has(path: &str) -> bool {
-    FILES.iter().any(|(known, ..)| *known == path)
+    path == PLACES || FILES.iter().any(|(known, ..)| *known == path)
 }
 
-/// The routes of the page.
-pub(super) fn routes<S: Clone + Send + Sync + 'static>() -> Router<S> {
-    FILES.iter().fold(Router::new(), |router, (path, kind, bytes)| {
-        let tag = format!("\"{:08x}-{}\"", crc32c(bytes), bytes.len());
-        router.route(
-            path,
-            get(move |headers: HeaderMap| async move { reply(&headers, kind, bytes, &tag) }),
-        )
-    })
+/// A file of the page, with its headers.
+#[derive(Debug, Clone)]
+struct PageFile {
+    kind: HeaderValue,
+    bytes: Bytes,
+    /// A hash of its content.
+    tag: HeaderValue,
+    policy: HeaderValue,
 }
 
-fn reply(headers: &HeaderMap, kind: &'static str, bytes: &'static [u8], tag: &str) -> Response {
-    let is_known = headers
-        .get(IF_NONE_MATCH)
-        .is_some_and(|known| known.as_bytes() == tag.as_bytes());
-    let mut response = if is_known {
-        StatusCode::NOT_MODIFIED.into_response()
-    } else {
-        Bytes::from_static(bytes).into_response()
-    };
-    let headers = response.headers_mut();
-    for (name, value) in HEADERS {
-        headers.insert(name, HeaderValue::from_static(value));
+impl PageFile {
+    fn new(kind: HeaderValue, bytes: Bytes, policy: &HeaderValue) -> Result<Self, InvalidHeaderValue> {
+        Ok(Self {
+            kind,
+            tag: HeaderValue::from_str(&format!("\"{:08x}-{}\"", crc32c(&bytes), bytes.len()))?,
+            bytes,
+            policy: policy.clone(),
+        })
     }
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
-    if let Ok(tag) = HeaderValue::from_str(tag) {
-        headers.insert(ETAG, tag);
+
+    fn reply(self, asked: &HeaderMap) -> Response {
+        let is_known = asked.get(IF_NONE_MATCH) == Some(&self.tag);
+        let mut response = if is_known {
+            StatusCode::NOT_MODIFIED.into_response()
+        } else {
+            self.bytes.into_response()
+        };
+        let headers = response.headers_mut();
+        for (name, value) in HEADERS {
+            headers.insert(name, HeaderValue::from_static(value));
+        }
+        headers.insert(CONTENT_SECURITY_POLICY, self.policy);
+        headers.insert(CONTENT_TYPE, self.kind);
+        headers.insert(ETAG, self.tag);
+        response
     }
-    response
+}
+
+/// The routes of the page. Fails where an origin is no text of a header.
+pub(super) fn routes<S: Clone + Send + Sync + 'static>(places: &PagePlaces) -> Result<Router<S>, InvalidHeaderValue> {
+    let policy = HeaderValue::from_str(&places.policy())?;
+    let mut router = Router::new();
+    for (path, kind, bytes) in FILES {
+        let file = PageFile::new(HeaderValue::from_static(kind), Bytes::from_static(bytes), &policy)?;
+        router = router.route(path, get(|asked: HeaderMap| async move { file.reply(&asked) }));
+    }
+    let told = json!({"grpc_port": places.grpc_port, "indexers": places.indexers}).to_string();
+    let file = PageFile::new(JSON, told.into(), &policy)?;
+    Ok(router.route(PLACES, get(|asked: HeaderMap| async move { file.reply(&asked) })))
 }
 
 #[cfg(test)]

@@ -1,0 +1,38 @@
+"""Programs of a build that serve, for the tests of those who call them."""
+
+import contextlib
+import os
+import re
+import socket
+import subprocess
+import time
+
+START_S = 60
+
+
+def free_port():
+    """A port for a server whose address another one is told before it starts."""
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
+
+
+@contextlib.contextmanager
+def serving(binaries, folder, name, *options):
+    """A program that serves at ports of the system's choice, with the addresses that it prints: `listening`, and `HTTP` where it has `--http`."""
+    command = [binaries / name, "serve", *options, "--listen", "127.0.0.1:0"]
+    running = subprocess.Popen(command, cwd=folder, env=os.environ | {"RUST_LOG": "warn"}, stdout=subprocess.PIPE, text=True)
+    try:
+        addresses, wanted, end = {}, 2 if "--http" in options else 1, time.monotonic() + START_S
+        for line in running.stdout:
+            if said := re.match(r"(listening|HTTP) on (?:.* )?(\S+)$", line):
+                addresses[said[1]] = said[2]
+            if len(addresses) == wanted or time.monotonic() > end:
+                break
+        if len(addresses) < wanted:
+            raise SystemExit(f"{name}: expected its addresses within {START_S} s, got {addresses}")
+        yield addresses
+    finally:
+        running.terminate()
+        running.wait(START_S)
+        running.stdout.close()
