@@ -19,6 +19,7 @@ use dyad_proto::service::{self, CorsOrigin, Health, HttpAccess, HttpConfig, Secu
 use dyad_proto::v1::index_server::IndexServer;
 use dyad_proto::validate;
 use futures_util::FutureExt as _;
+use tokio::net::TcpListener;
 use tonic::service::Routes;
 
 use super::documents;
@@ -65,7 +66,8 @@ pub(super) struct ServeArguments {
     /// nothing
     #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=600))]
     silence_s: u64,
-    /// How long a call waits for others that can be made together with it, in milliseconds: they share one generation
+    /// How long a call waits for others that can be made together with it, in milliseconds: they share one generation.
+    /// A client that makes one call after another does not wait
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(0..=10_000))]
     gather_ms: u64,
     /// Whether shards are merged: by tiers, so that there are few of each size, or never
@@ -140,6 +142,16 @@ pub(super) fn run(arguments: ServeArguments, follower: Follower) -> anyhow::Resu
     runtime.block_on(serve(arguments, follower))
 }
 
+/// Says where it listens, for people and for programs that let the system choose the ports.
+fn print_addresses(grpc: &TcpListener, http: Option<&TcpListener>) -> std::io::Result<()> {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "listening on {}", grpc.local_addr()?)?;
+    if let Some(listener) = http {
+        writeln!(out, "HTTP on {}", listener.local_addr()?)?;
+    }
+    out.flush()
+}
+
 async fn serve(arguments: ServeArguments, follower: Follower) -> anyhow::Result<ExitCode> {
     // The port first, so that a port in use is reported before anything is opened.
     let listener = service::bind(&arguments.listen).await?;
@@ -201,14 +213,7 @@ async fn serve(arguments: ServeArguments, follower: Follower) -> anyhow::Result<
         .with_searchers(searchers);
     let routes = Routes::new(service::index(service.clone()));
     let health = Health::new().serving::<IndexServer<IndexService>>().await;
-    {
-        let mut out = std::io::stdout().lock();
-        writeln!(out, "listening on {}", listener.local_addr()?)?;
-        if let Some(listener) = &http_listener {
-            writeln!(out, "HTTP on {}", listener.local_addr()?)?;
-        }
-        out.flush()?;
-    }
+    print_addresses(&listener, http_listener.as_ref())?;
     let lame_duck = Duration::from_secs(arguments.lame_duck_s);
     let drain = Duration::from_secs(arguments.drain_s);
     // Both servers end at the same signal and have the same time to drain.

@@ -70,6 +70,7 @@ impl ChangeWorker {
             config,
             received,
             set_aside: VecDeque::new(),
+            expects_others: true,
             known: None,
             upkeep,
             metrics: Arc::clone(&metrics),
@@ -128,6 +129,8 @@ struct ChangeThread {
     received: Receiver<ChangeCall>,
     /// Calls that came before others were made, and are of another kind.
     set_aside: VecDeque<ChangeCall>,
+    /// Whether calls come together at present. A client that makes one call after another would wait for nobody.
+    expects_others: bool,
     /// Opening all shards would be most of the work of a small change. It is not kept for long: `gc` and `purge` leave
     /// an open generation.
     known: Option<Snapshot>,
@@ -155,6 +158,11 @@ impl ChangeThread {
         if let Some(call) = self.set_aside.pop_front() {
             return Ok(call);
         }
+        if let Ok(call) = self.received.try_recv() {
+            // It came while the change before was made.
+            self.expects_others = true;
+            return Ok(call);
+        }
         match &self.known {
             Some(_) => self.received.recv_timeout(KEPT_OPEN),
             None => self.received.recv().map_err(RecvTimeoutError::from),
@@ -169,7 +177,12 @@ impl ChangeThread {
                 self.set_aside.push_back(other);
             }
         }
-        let until = Instant::now() + self.config.gather;
+        let longest = if self.expects_others {
+            self.config.gather
+        } else {
+            Duration::ZERO
+        };
+        let until = Instant::now() + longest;
         while gathered.has_room() && self.set_aside.len() < SET_ASIDE {
             let left = until.saturating_duration_since(Instant::now());
             let Ok(call) = self.received.recv_timeout(left) else {
@@ -179,6 +192,7 @@ impl ChangeThread {
                 self.set_aside.push_back(other);
             }
         }
+        self.expects_others = gathered.calls.len() > 1 || !self.set_aside.is_empty();
         gathered
     }
 
