@@ -15,7 +15,7 @@ command -v npm >/dev/null || {
 if [[ $(cat "$folder/packages" 2>/dev/null) != "${packages[*]}" ]]; then
   rm -rf "$folder"
   mkdir -p "$folder"
-  timeout 300 npm install --prefix "$folder" --no-audit --no-fund "${packages[@]}" >&2 || {
+  timeout 300 npm install --prefix "$folder" --ignore-scripts --no-audit --no-fund "${packages[@]}" >&2 || {
     echo "npm could not fetch ${packages[*]}" >&2
     exit 1
   }

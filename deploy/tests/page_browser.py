@@ -24,12 +24,17 @@ LAPTOP, MOBILE = {"width": 1280, "height": 800}, {"width": 390, "height": 844}
 SETTINGS = {}
 
 
-def api(path, body=None):
-    """A reply of the searcher, by curl's way."""
+def text_of(path, body=None):
+    """The text of a reply of the searcher, by curl's way."""
     command = ["curl", "--fail-with-body", "-s", SETTINGS["url"] + path]
     if body is not None:
         command += ["-H", "Content-Type: application/json", "-d", json.dumps(body)]
-    return json.loads(subprocess.run(command, check=True, timeout=COMMAND_S, capture_output=True).stdout)
+    return subprocess.run(command, check=True, timeout=COMMAND_S, capture_output=True, text=True).stdout
+
+
+def api(path, body=None):
+    """The same, read."""
+    return json.loads(text_of(path, body))
 
 
 def by_vectors(folder, name):

@@ -5,7 +5,7 @@ import os
 import re
 import socket
 import subprocess
-import time
+import threading
 
 START_S = 60
 
@@ -22,17 +22,24 @@ def serving(binaries, folder, name, *options):
     """A program that serves at ports of the system's choice, with the addresses that it prints: `listening`, and `HTTP` where it has `--http`."""
     command = [binaries / name, "serve", *options, "--listen", "127.0.0.1:0"]
     running = subprocess.Popen(command, cwd=folder, env=os.environ | {"RUST_LOG": "warn"}, stdout=subprocess.PIPE, text=True)
+    # A program that says nothing is ended, which ends its output.
+    watchdog = threading.Timer(START_S, running.kill)
+    watchdog.start()
     try:
-        addresses, wanted, end = {}, 2 if "--http" in options else 1, time.monotonic() + START_S
-        for line in running.stdout:
+        addresses, wanted = {}, 2 if "--http" in options else 1
+        while len(addresses) < wanted and (line := running.stdout.readline()):
             if said := re.match(r"(listening|HTTP) on (?:.* )?(\S+)$", line):
                 addresses[said[1]] = said[2]
-            if len(addresses) == wanted or time.monotonic() > end:
-                break
+        watchdog.cancel()
         if len(addresses) < wanted:
             raise SystemExit(f"{name}: expected its addresses within {START_S} s, got {addresses}")
         yield addresses
     finally:
+        watchdog.cancel()
         running.terminate()
-        running.wait(START_S)
+        try:
+            running.wait(START_S)
+        except subprocess.TimeoutExpired:
+            running.kill()
+            running.wait()
         running.stdout.close()

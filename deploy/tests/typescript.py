@@ -40,7 +40,8 @@ def blocks():
 def main():
     """Ends with an error where something does not work."""
     binaries, model, packages = (pathlib.Path(argument).resolve() for argument in sys.argv[1:])
-    commands, program = blocks()
+    # By its path: npx would fetch a package of that name.
+    commands, program, compiler = *blocks(), "node_modules/.bin/tsc"
     with tempfile.TemporaryDirectory() as scratch:
         folder = pathlib.Path(scratch)
         lines = pathlib.Path("deploy/quickstart/corpus.jsonl").read_text().splitlines()
@@ -62,9 +63,9 @@ def main():
             (folder / "node_modules").symlink_to(packages / "node_modules")
             for command in commands.splitlines():
                 if command.startswith("npx"):
-                    run(folder, *command.split())
+                    run(folder, "npx", "--no-install", *command.split()[1:])
             (folder / "program.ts").write_text(program)
-            run(folder, "npx", "tsc")
+            run(folder, compiler)
             printed = run(folder, "node", "out/program.js")
             if "okapi true" not in printed or "n7 " not in printed:
                 raise SystemExit(f"{README}: expected that the program finds what it has written, got\n{printed}")
@@ -76,7 +77,7 @@ def main():
                 if right not in program:
                     raise SystemExit(f"{README}: expected `{right}` in the program")
                 (folder / "program.ts").write_text(program.replace(right, wrong, 1))
-                run(folder, "npx", "tsc", "--noEmit", fails=True)
+                run(folder, compiler, "--noEmit", fails=True)
             print(f"TypeScript: checked, run, and three wrong requests refused by the compiler\n{printed}", end="")
 
 

@@ -68,12 +68,12 @@ async function refusal(response) {
 }
 
 /** Whole numbers that a number of JavaScript would round stay as they are written, where the browser can. */
-export function withAllDigits(_, value, context) {
+function withAllDigits(_, value, context) {
   const isRounded = typeof value === "number" && /^-?[0-9]+$/.test(context?.source ?? "") && !Number.isSafeInteger(value);
   return isRounded && JSON.rawJSON ? JSON.rawJSON(context.source) : value;
 }
 
-/** The reply of a server: to GET, or POST where there is a body. Throws `Refused`, or the `AbortError` of the signal. */
+/** The text of a server's reply: to GET, or POST where there is a body of JSON. Throws `Refused`, or the `AbortError` of the signal. */
 export async function exchange(url, { body, key: given, signal, unreachable }) {
   const headers = new Headers();
   if (given) {
@@ -88,12 +88,12 @@ export async function exchange(url, { body, key: given, signal, unreachable }) {
     response = await fetch(url, {
       method: body === undefined ? "GET" : "POST",
       headers,
-      body: body === undefined ? undefined : JSON.stringify(body),
+      body,
       cache: "no-store",
       signal: signal ? AbortSignal.any([signal, deadline]) : deadline,
     });
     if (response.ok) {
-      return JSON.parse(await response.text(), withAllDigits);
+      return await response.text();
     }
   } catch (error) {
     if (error.name === "AbortError") {
@@ -107,11 +107,18 @@ export async function exchange(url, { body, key: given, signal, unreachable }) {
 
 /** The reply of a route of the searcher, as of `exchange`. */
 export async function ask(path, body = undefined, signal = undefined) {
+  return (await askForText(path, body, signal)).reply;
+}
+
+/** The same, with the text of the reply. */
+export async function askForText(path, body = undefined, signal = undefined) {
   const started = performance.now();
+  const sent = body === undefined ? undefined : JSON.stringify(body);
   try {
-    const answer = await exchange(path, { body, key: key(), signal, unreachable: "the searcher cannot be reached. Is it running?" });
-    note(path, started, answer);
-    return answer;
+    const text = await exchange(path, { body: sent, key: key(), signal, unreachable: "the searcher cannot be reached. Is it running?" });
+    const reply = JSON.parse(text, withAllDigits);
+    note(path, started, reply);
+    return { reply, text };
   } catch (error) {
     if (error.code > 0) {
       note(path, started, null);

@@ -1,8 +1,9 @@
 // Two dialogs: a document with all its fields, and why it is, or is not, among the hits.
 
-import { ask } from "./api.js";
+import { ask, askForText } from "./api.js";
 import { editorDialog } from "./editor.js";
 import { byId, count, el, fill, message, name, pairs, printable, cut, prose, some, table } from "./dom.js";
+import { textAt } from "./member_text.js";
 import { paths } from "./metadata.js";
 import { indexerOf } from "./places.js";
 import { searchOf } from "./request.js";
@@ -149,7 +150,9 @@ export function documentDialogs(indexes, changed) {
   };
   const documentOf = async (state, signal) => {
     const index = state.index ? { index: state.index } : {};
-    return (await ask("v1/documents", { keys: [state.doc], ...index }, signal)).documents[0] ?? null;
+    const { reply, text } = await askForText("v1/documents", { keys: [state.doc], ...index }, signal);
+    const stored = reply.documents[0];
+    return stored ? { ...stored, metadataText: textAt(text, ["documents", null, "metadata"]) } : null;
   };
   /** The document, and a button for changes where it can be changed. */
   const showStored = (stored, place) => {

@@ -12,6 +12,7 @@ import { settingsDialog } from "./settings.js";
 import { go, link, onState, read, start } from "./state.js";
 import { statusTab } from "./status.js";
 
+const PLACES_MS = 2000;
 const TABS = { search: "Search", recall: "Recall", quality: "Quality", status: "Status" };
 
 let listed = [];
@@ -96,7 +97,8 @@ async function load() {
     go({}, true);
   } else {
     started = true;
-    await learnPlaces();
+    // The page does not wait for long for what it can do without.
+    await Promise.race([learnPlaces(), new Promise((resolve) => setTimeout(resolve, PLACES_MS))]);
     onState(show);
     start();
   }

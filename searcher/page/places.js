@@ -1,13 +1,12 @@
 // Where the other programs are that the searcher was told of: gRPC, and the indexers that change its indexes.
 
-let told = { grpc_port: null, indexers: {} };
+import { ask } from "./api.js";
+
+let told = {};
 
 /** Asks the searcher; the page does without what it does not hear. */
 export async function learnPlaces() {
-  const response = await fetch("page/places.json", { cache: "no-store" }).catch(() => null);
-  if (response?.ok) {
-    told = await response.json();
-  }
+  told = await ask("page/places.json").catch(() => ({}));
 }
 
 /** The port of gRPC; the usual one where the searcher does not say. */
@@ -17,5 +16,6 @@ export function grpcPort() {
 
 /** Where an index is changed; none where nobody has said. */
 export function indexerOf(index) {
-  return Object.hasOwn(told.indexers, index) ? told.indexers[index] : null;
+  const indexers = told.indexers ?? {};
+  return Object.hasOwn(indexers, index) ? indexers[index] : null;
 }

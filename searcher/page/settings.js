@@ -1,7 +1,6 @@
-// The settings: the keys for requests and for changes, and the address of gRPC for commands. They are kept until the tab is closed.
+// The settings: the key for requests, and the address of gRPC for commands. Both are kept until the tab is closed.
 
 import { key, setKey } from "./api.js";
-import { setWriteKey, writeKey } from "./changes.js";
 import { byId } from "./dom.js";
 import { grpcPort } from "./places.js";
 
@@ -23,11 +22,9 @@ export function grpcAddress() {
 /** The dialog; `changed` is called after another key was given, and `refused` where it was closed without one that was wanted. */
 export function settingsDialog({ changed, refused }) {
   const [box, form, keyField, address, why] = ["settings", "settings-form", "api-key", "grpc-address", "settings-why"].map(byId);
-  const writeField = byId("write-key");
   let saved = false;
   const open = (reason) => {
     keyField.value = key();
-    writeField.value = writeKey();
     address.value = given();
     address.placeholder = grpcAddress();
     why.textContent = reason;
@@ -52,7 +49,6 @@ export function settingsDialog({ changed, refused }) {
     const other = keyField.value.trim() !== key();
     saved = other;
     setKey(keyField.value.trim());
-    setWriteKey(writeField.value.trim());
     try {
       sessionStorage.setItem(ADDRESS, address.value.trim());
     } catch {

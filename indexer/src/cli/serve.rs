@@ -1,7 +1,7 @@
 //! `dyad-indexer serve`: changes of an index over gRPC.
 
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,7 +10,7 @@ use std::time::Duration;
 use dyad_command::{Follower, UsageError};
 use dyad_indexer::plan::ByteSize;
 use dyad_indexer::serve::{
-    CallLimits, ChangeWorker, ChangeWorkerConfig, IndexRoutes, IndexSearchers, IndexService, UpkeepConfig,
+    CallLimits, ChangeWorker, ChangeWorkerConfig, GatherWindow, IndexRoutes, IndexSearchers, IndexService, UpkeepConfig,
 };
 use dyad_indexer::source::RemoteConfig;
 use dyad_proto::access::{Role, ServedIndexes};
@@ -34,11 +34,14 @@ pub(super) struct ServeArguments {
     /// alone
     #[arg(long, value_name = "URL")]
     encoder: Option<String>,
-    /// Searcher that serves the index, http://HOST:PORT of gRPC; may be repeated. Calls with `wait: SEARCHABLE` have
-    /// all of them reload it, and are answered once they serve the change. The API key (`--api-key-file`) needs role
-    /// admin there
+    /// `Admin` of a searcher that serves the index, http://HOST:PORT of its `--admin-listen`, or of `--listen` where it
+    /// has none; may be repeated. Calls with `wait: SEARCHABLE` have all of them reload the index, and are answered
+    /// once they serve the change
     #[arg(long = "searcher", value_name = "URL")]
     searchers: Vec<String>,
+    /// File of the API key for searchers, with role admin there [default: the key for the encoder service]
+    #[arg(long, value_name = "FILE", requires = "searchers")]
+    searcher_api_key_file: Option<PathBuf>,
     /// Address to listen on; port 0 lets the system choose. Who can reach it can change the index
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:7702")]
     listen: String,
@@ -66,10 +69,10 @@ pub(super) struct ServeArguments {
     /// nothing
     #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=600))]
     silence_s: u64,
-    /// How long a call waits for others that can be made together with it, in milliseconds: they share one generation.
-    /// A client that makes one call after another does not wait
-    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(0..=10_000))]
-    gather_ms: u64,
+    /// How long a call waits for others that can be made together with it, in milliseconds: they share one generation
+    /// [default: 5, and 0 where calls come one after another]
+    #[arg(long, value_parser = clap::value_parser!(u64).range(0..=10_000))]
+    gather_ms: Option<u64>,
     /// Whether shards are merged: by tiers, so that there are few of each size, or never
     #[arg(long, value_enum, default_value_t = MergeMode::Tiers)]
     merge: MergeMode,
@@ -91,9 +94,52 @@ pub(super) struct ServeArguments {
     drain_s: u64,
     #[command(flatten)]
     security: SecurityOptions,
-    /// For the encoder service and searchers
+    /// For the encoder service; all but the API key for searchers too
     #[command(flatten)]
     credentials: CredentialOptions,
+}
+
+impl ServeArguments {
+    /// How other services are called, with the API key of this file.
+    fn client(&self, api_key_file: Option<&PathBuf>) -> anyhow::Result<ClientConfig> {
+        let credentials = CredentialOptions {
+            api_key_file: api_key_file.cloned(),
+            ..self.credentials.clone()
+        };
+        Ok(ClientConfig {
+            call_timeout: Duration::from_secs(self.timeout_s),
+            credentials: Credentials::open(&credentials)?,
+            ..ClientConfig::default()
+        })
+    }
+
+    /// The searchers that serve changes before their replies are sent.
+    fn searchers(&self, index: &str) -> anyhow::Result<IndexSearchers> {
+        let of_encoder = self.credentials.api_key_file.as_ref();
+        let client = self.client(self.searcher_api_key_file.as_ref().or(of_encoder))?;
+        Ok(IndexSearchers::new(&self.searchers, index, &client)?)
+    }
+
+    /// How changes of an index are made.
+    fn worker_config(&self, index: &Path) -> anyhow::Result<ChangeWorkerConfig> {
+        let always = |ms| GatherWindow::Always(Duration::from_millis(ms));
+        Ok(ChangeWorkerConfig {
+            index: index.to_owned(),
+            encoder: self.encoder.clone(),
+            remote: RemoteConfig {
+                client: self.client(self.credentials.api_key_file.as_ref())?,
+                ..RemoteConfig::default()
+            },
+            threads: documents::thread_count(self.threads)?,
+            gather: self.gather_ms.map_or(GatherWindow::WhereCallsComeTogether, always),
+            upkeep: UpkeepConfig {
+                merge: self.merge == MergeMode::Tiers,
+                keep: self.keep.0,
+                max_documents: self.merge_documents,
+                memory: self.merge_memory.map(|ByteSize(bytes)| bytes),
+            },
+        })
+    }
 }
 
 /// Whether shards are merged.
@@ -168,33 +214,11 @@ async fn serve(arguments: ServeArguments, follower: Follower) -> anyhow::Result<
     let http = http_listener.iter().map(|listener| (listener, "--http"));
     let listeners: Vec<_> = std::iter::once((&listener, "--listen")).chain(http).collect();
     let security = Security::open_for(&arguments.security, &listeners, Some(&served))?;
-    let credentials = Credentials::open(&arguments.credentials)?;
     let signal = dyad_command::shutdown_signal();
     follower.spawn(&[], |_: &ServeArguments| ());
-    let call_timeout = Duration::from_secs(arguments.timeout_s);
-    let client = ClientConfig {
-        call_timeout,
-        credentials,
-        ..ClientConfig::default()
-    };
     let name = name.unwrap_or_else(|| validate::folder_name(index));
-    let searchers = IndexSearchers::new(&arguments.searchers, name, &client)?;
-    let config = ChangeWorkerConfig {
-        index: index.to_owned(),
-        encoder: arguments.encoder,
-        remote: RemoteConfig {
-            client,
-            ..RemoteConfig::default()
-        },
-        threads: documents::thread_count(arguments.threads)?,
-        gather: Duration::from_millis(arguments.gather_ms),
-        upkeep: UpkeepConfig {
-            merge: arguments.merge == MergeMode::Tiers,
-            keep: arguments.keep.0,
-            max_documents: arguments.merge_documents,
-            memory: arguments.merge_memory.map(|ByteSize(bytes)| bytes),
-        },
-    };
+    let searchers = arguments.searchers(name)?;
+    let config = arguments.worker_config(index)?;
     let changes = tokio::task::spawn_blocking(move || ChangeWorker::start(config)).await??;
     let stopping = Arc::new(AtomicBool::new(false));
     let told = Arc::clone(&stopping);
@@ -210,9 +234,10 @@ async fn serve(arguments: ServeArguments, follower: Follower) -> anyhow::Result<
     };
     let service = IndexService::new(changes, name, Arc::clone(&stopping))
         .with_limits(limits)
-        .with_searchers(searchers);
+        .with_searchers(searchers.clone());
     let routes = Routes::new(service::index(service.clone()));
     let health = Health::new().serving::<IndexServer<IndexService>>().await;
+    tokio::spawn(async move { searchers.check().await });
     print_addresses(&listener, http_listener.as_ref())?;
     let lame_duck = Duration::from_secs(arguments.lame_duck_s);
     let drain = Duration::from_secs(arguments.drain_s);

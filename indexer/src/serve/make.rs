@@ -23,6 +23,27 @@ use crate::error::Error;
 use crate::graph_build::CertificateSample;
 use crate::source::{RemoteConfig, RemoteSource, VectorSource};
 
+/// How long a call waits for others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GatherWindow {
+    /// Always as long.
+    Always(Duration),
+    /// For some milliseconds, and not at all where calls come one after another: a client that makes one call after
+    /// another would wait for nobody.
+    WhereCallsComeTogether,
+}
+
+impl GatherWindow {
+    /// The time that a call waits, where calls have come together lately or not.
+    pub(super) fn time(self, come_together: bool) -> Duration {
+        match (self, come_together) {
+            (Self::Always(time), _) => time,
+            (Self::WhereCallsComeTogether, true) => Duration::from_millis(5),
+            (Self::WhereCallsComeTogether, false) => Duration::ZERO,
+        }
+    }
+}
+
 /// The index, and who embeds what is added.
 #[derive(Debug, Clone)]
 pub struct ChangeWorkerConfig {
@@ -34,8 +55,8 @@ pub struct ChangeWorkerConfig {
     pub remote: RemoteConfig,
     /// Threads of the graph's build.
     pub threads: usize,
-    /// How long the first of several calls waits for others.
-    pub gather: Duration,
+    /// How long a call waits for others that can be made together with it.
+    pub gather: GatherWindow,
     /// How the index is kept small.
     pub upkeep: UpkeepConfig,
 }

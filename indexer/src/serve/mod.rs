@@ -39,7 +39,7 @@ mod upkeep;
 mod worker;
 
 pub use http::IndexRoutes;
-pub use make::ChangeWorkerConfig;
+pub use make::{ChangeWorkerConfig, GatherWindow};
 pub use received::CallLimits;
 pub use searchable::IndexSearchers;
 pub use service::IndexService;

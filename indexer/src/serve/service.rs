@@ -44,8 +44,8 @@ struct SentCall {
     caller: Caller,
     /// The service's name and the method's.
     name: &'static str,
-    /// When the caller stops to wait for the reply.
-    deadline: Option<Instant>,
+    /// When the reply has to be sent.
+    deadline: Instant,
 }
 
 /// What becomes of a call that has a name.
@@ -113,22 +113,34 @@ impl IndexService {
         self.make_for(&sent, wanted).await
     }
 
-    /// Makes a change, and records it.
+    /// Makes a change and records it; where its client waits for that, its searchers serve it then.
     async fn make_for(
         &self,
         sent: &SentCall,
         wanted: Result<Wanted, Status>,
     ) -> Result<Response<v1::ChangeResponse>, Status> {
-        let SentCall { caller, name: call, .. } = sent;
+        let is_to_be_searchable = wanted.as_ref().is_ok_and(|wanted| wanted.is_to_be_searchable);
         let began = Instant::now();
         let made = match wanted {
-            Ok(wanted) => self.make_searchable(wanted, sent.deadline).await,
+            Ok(_) if is_to_be_searchable && self.searchers.is_empty() => Err(without_searchers()),
+            Ok(wanted) => self.make(wanted).await,
             Err(status) => Err(status),
         };
+        self.record(sent, began, &made);
+        let mut made = made?;
+        if is_to_be_searchable {
+            let is_served = self.serve(made.get_ref(), sent.deadline).await;
+            made.get_mut().searchable = Some(is_served);
+        }
+        Ok(made)
+    }
+
+    /// Counts a call, and writes it into the audit log.
+    fn record(&self, sent: &SentCall, began: Instant, made: &Result<Response<v1::ChangeResponse>, Status>) {
         let code = made.as_ref().map_or_else(Status::code, |_| Code::Ok);
-        self.metrics().answered(call, status_name(code), began.elapsed());
+        self.metrics().answered(sent.name, status_name(code), began.elapsed());
         let mut details = json!({"index": &*self.name});
-        if let (Ok(made), Some(details)) = (&made, details.as_object_mut()) {
+        if let (Ok(made), Some(details)) = (made, details.as_object_mut()) {
             let v1::ChangeResponse {
                 generation,
                 read,
@@ -140,19 +152,32 @@ impl IndexService {
                     .map(|(name, count)| (name.to_owned(), count.into())),
             );
         }
-        caller.record(call, &details, made.as_ref().map(drop));
-        made
+        sent.caller.record(sent.name, &details, made.as_ref().map(drop));
+    }
+
+    /// Has the searchers serve a change, or where it has changed nothing, the generation on which that was so. Whether
+    /// they do by the deadline.
+    async fn serve(&self, made: &v1::ChangeResponse, deadline: Instant) -> bool {
+        let until = deadline.min(Instant::now() + LONGEST_SEARCHABLE);
+        let generation = match made.generation {
+            0 => self.changes.current_generation().await,
+            generation => Some(generation),
+        };
+        match generation {
+            Some(generation) => self.searchers.serve(generation, until.into()).await,
+            None => false,
+        }
     }
 
     /// A call, if its caller may change this index.
     fn sent<T>(&self, request: &Request<T>, name: &'static str) -> Result<SentCall, Status> {
         let caller = Caller::of(request)?;
         if caller.allows_index(&self.name) {
-            let time = timeout(request.metadata()).map(within_deadline);
+            let time = within_deadline(timeout(request.metadata()).unwrap_or(LONGEST));
             return Ok(SentCall {
                 caller,
                 name,
-                deadline: time.map(|time| Instant::now() + time),
+                deadline: Instant::now() + time,
             });
         }
         Err(Status::permission_denied(format!(
@@ -179,29 +204,6 @@ impl IndexService {
         }
     }
 
-    /// Makes a change, and has the searchers serve it where its client waits for that.
-    async fn make_searchable(
-        &self,
-        wanted: Wanted,
-        deadline: Option<Instant>,
-    ) -> Result<Response<v1::ChangeResponse>, Status> {
-        if !wanted.is_to_be_searchable {
-            return self.make(wanted).await;
-        }
-        if self.searchers.is_empty() {
-            return Err(Status::failed_precondition(
-                "`wait`: expected DURABLE, got SEARCHABLE, and this server was given no searcher; nothing was changed. Start it with \
-                 `--searcher http://HOST:PORT`, or wait until `Admin.Status` of the searcher tells the generation",
-            ));
-        }
-        let mut made = self.make(wanted).await?;
-        let longest = Instant::now() + LONGEST_SEARCHABLE;
-        let until = deadline.map_or(longest, |deadline| deadline.min(longest));
-        let made_change = made.get_mut();
-        made_change.searchable = Some(self.searchers.serve(made_change, until.into()).await);
-        Ok(made)
-    }
-
     async fn make(&self, wanted: Wanted) -> Result<Response<v1::ChangeResponse>, Status> {
         if self.stopping.load(Ordering::SeqCst) {
             let message = "this server is about to end; nothing was changed. Send the call again, to the next one";
@@ -220,6 +222,14 @@ impl IndexService {
             made.ok_or_else(|| refuse_for_now("too many changes wait for their turn. Try again later".to_owned()))?;
         Ok(Response::new(made?))
     }
+}
+
+/// Refuses a call that waits for searchers, where there are none.
+fn without_searchers() -> Status {
+    Status::failed_precondition(
+        "`wait`: expected DURABLE, got SEARCHABLE, and this server was given no searcher; nothing was changed. Start it with \
+         `--searcher http://HOST:PORT`, or wait until `Admin.Status` of the searcher tells the generation",
+    )
 }
 
 #[tonic::async_trait]

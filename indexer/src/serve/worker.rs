@@ -3,12 +3,13 @@
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::time::{Duration, Instant};
 
 use dyad_command::JobCancellation;
-use dyad_index::Snapshot;
+use dyad_index::{Snapshot, manifest};
 use dyad_proto::v1;
 use tokio::sync::oneshot;
 use tonic::{Code, Status};
@@ -39,6 +40,7 @@ const KEPT_OPEN: Duration = Duration::from_millis(250);
 #[derive(Debug, Clone)]
 pub struct ChangeWorker {
     calls: SyncSender<ChangeCall>,
+    index: Arc<Path>,
     metrics: Arc<IndexerMetrics>,
     remembered: RememberedCalls,
 }
@@ -66,11 +68,12 @@ impl ChangeWorker {
         let upkeep = Upkeep::start(&config.index, &config.upkeep, config.threads, &metrics)?;
         upkeep.wake();
         let (calls, received) = sync_channel(WAITING);
+        let index = Arc::from(&*config.index);
         let thread = ChangeThread {
             config,
             received,
             set_aside: VecDeque::new(),
-            expects_others: true,
+            come_together: true,
             known: None,
             upkeep,
             metrics: Arc::clone(&metrics),
@@ -81,6 +84,7 @@ impl ChangeWorker {
             .spawn(move || thread.run())?;
         Ok(Self {
             calls,
+            index,
             metrics,
             remembered,
         })
@@ -89,6 +93,13 @@ impl ChangeWorker {
     /// Calls that were made already.
     pub(super) fn remembered(&self) -> &RememberedCalls {
         &self.remembered
+    }
+
+    /// The generation that is current; none where that cannot be read.
+    pub(super) async fn current_generation(&self) -> Option<u64> {
+        let index = Arc::clone(&self.index);
+        let read = tokio::task::spawn_blocking(move || manifest::current(&index).map(|current| current.generation));
+        read.await.ok()?.ok()
     }
 
     /// What is counted.
@@ -129,8 +140,8 @@ struct ChangeThread {
     received: Receiver<ChangeCall>,
     /// Calls that came before others were made, and are of another kind.
     set_aside: VecDeque<ChangeCall>,
-    /// Whether calls come together at present. A client that makes one call after another would wait for nobody.
-    expects_others: bool,
+    /// Whether calls have come together lately.
+    come_together: bool,
     /// Opening all shards would be most of the work of a small change. It is not kept for long: `gc` and `purge` leave
     /// an open generation.
     known: Option<Snapshot>,
@@ -160,7 +171,7 @@ impl ChangeThread {
         }
         if let Ok(call) = self.received.try_recv() {
             // It came while the change before was made.
-            self.expects_others = true;
+            self.come_together = true;
             return Ok(call);
         }
         match &self.known {
@@ -177,12 +188,7 @@ impl ChangeThread {
                 self.set_aside.push_back(other);
             }
         }
-        let longest = if self.expects_others {
-            self.config.gather
-        } else {
-            Duration::ZERO
-        };
-        let until = Instant::now() + longest;
+        let until = Instant::now() + self.config.gather.time(self.come_together);
         while gathered.has_room() && self.set_aside.len() < SET_ASIDE {
             let left = until.saturating_duration_since(Instant::now());
             let Ok(call) = self.received.recv_timeout(left) else {
@@ -192,7 +198,7 @@ impl ChangeThread {
                 self.set_aside.push_back(other);
             }
         }
-        self.expects_others = gathered.calls.len() > 1 || !self.set_aside.is_empty();
+        self.come_together = gathered.calls.len() > 1 || !self.set_aside.is_empty();
         gathered
     }
 

@@ -20,14 +20,24 @@ use crate::serve::{Serving, message, serve_with};
 
 const NAME: &str = "served";
 
+/// What a searcher does otherwise than a good one.
+#[derive(Default)]
+struct SearcherFaults {
+    /// Reloads that still find the generation before, as those of a mirror do.
+    late: u64,
+    /// What each reload is refused with.
+    refusal: Option<Status>,
+    /// How long each takes.
+    time: Duration,
+}
+
 /// A searcher that serves what `CURRENT` names once it is asked to.
 struct FakeSearcher {
     index: std::path::PathBuf,
     reloads: Arc<AtomicU64>,
-    /// Reloads that still find the generation before, as those of a mirror do.
+    /// Reloads that are late, as far as there are any left.
     late: AtomicU64,
-    /// What each reload is refused with.
-    refusal: Option<Status>,
+    faults: SearcherFaults,
 }
 
 #[tonic::async_trait]
@@ -35,9 +45,10 @@ impl Admin for FakeSearcher {
     async fn reload(&self, request: Request<v1::ReloadRequest>) -> Result<Response<v1::ReloadResponse>, Status> {
         self.reloads.fetch_add(1, Ordering::SeqCst);
         assert_eq!(request.into_inner().index, NAME);
-        if let Some(refusal) = &self.refusal {
+        if let Some(refusal) = &self.faults.refusal {
             return Err(refusal.clone());
         }
+        tokio::time::sleep(self.faults.time).await;
         let current = manifest::current(&self.index).unwrap().generation;
         let is_late = self
             .late
@@ -76,13 +87,13 @@ struct RunningSearcher {
 }
 
 impl RunningSearcher {
-    fn begin(runtime: &Runtime, fixture: &Fixture, late: u64, refusal: Option<Status>) -> Self {
+    fn begin(runtime: &Runtime, fixture: &Fixture, faults: SearcherFaults) -> Self {
         let reloads = Arc::new(AtomicU64::new(0));
         let searcher = FakeSearcher {
             index: fixture.index(),
             reloads: Arc::clone(&reloads),
-            late: AtomicU64::new(late),
-            refusal,
+            late: AtomicU64::new(faults.late),
+            faults,
         };
         let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
@@ -93,6 +104,15 @@ impl RunningSearcher {
 
     fn reloads(&self) -> u64 {
         self.reloads.load(Ordering::SeqCst)
+    }
+
+    /// Waits until a server that was just started has looked at it.
+    fn was_checked(&self) {
+        let until = Instant::now() + LONG;
+        while self.reloads() == 0 && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        assert_eq!(self.reloads(), 1);
     }
 }
 
@@ -127,19 +147,29 @@ fn a_change_is_answered_once_all_searchers_serve_it() {
     let fixture = Fixture::new(20);
     fixture.build().unwrap();
     let runtime = Runtime::new().unwrap();
-    let prompt = RunningSearcher::begin(&runtime, &fixture, 0, None);
-    let late = RunningSearcher::begin(&runtime, &fixture, 2, None);
+    let prompt = RunningSearcher::begin(&runtime, &fixture, SearcherFaults::default());
+    let late = RunningSearcher::begin(
+        &runtime,
+        &fixture,
+        SearcherFaults {
+            late: 3,
+            ..SearcherFaults::default()
+        },
+    );
     let serving = serving(&fixture, &[&prompt.url, &late.url, &prompt.url]);
+    for searcher in [&prompt, &late] {
+        searcher.was_checked();
+    }
     let reply = upsert(&serving, 30, LONG).unwrap();
     assert_eq!((reply.generation, reply.searchable), (2, Some(true)));
-    assert_eq!((prompt.reloads(), late.reloads()), (1, 3));
+    assert_eq!((prompt.reloads(), late.reloads()), (2, 4));
     // What changes nothing is there once the current generation is served.
     let again = upsert(&serving, 30, LONG).unwrap();
     assert_eq!(
         (again.generation, again.unchanged, again.searchable),
         (0, 1, Some(true))
     );
-    assert_eq!(prompt.reloads(), 2);
+    assert_eq!(prompt.reloads(), 3);
     // A call that does not wait asks nobody.
     assert_eq!(serving.upsert(&[message(31)]).unwrap().searchable, None);
     let deleted = serving.runtime.block_on(async {
@@ -152,7 +182,7 @@ fn a_change_is_answered_once_all_searchers_serve_it() {
         client.delete(tokio_stream::iter([request])).await.unwrap().into_inner()
     });
     assert_eq!((deleted.generation, deleted.searchable), (4, Some(true)));
-    assert_eq!((prompt.reloads(), late.reloads()), (3, 5));
+    assert_eq!((prompt.reloads(), late.reloads()), (4, 6));
 }
 
 #[test]
@@ -160,8 +190,22 @@ fn a_change_that_searchers_do_not_serve_is_made_and_said_not_to_be_searchable() 
     let fixture = Fixture::new(20);
     fixture.build().unwrap();
     let runtime = Runtime::new().unwrap();
-    let refusing = RunningSearcher::begin(&runtime, &fixture, 0, Some(Status::permission_denied("no")));
-    let behind = RunningSearcher::begin(&runtime, &fixture, u64::MAX, None);
+    let refusing = RunningSearcher::begin(
+        &runtime,
+        &fixture,
+        SearcherFaults {
+            refusal: Some(Status::permission_denied("no")),
+            ..SearcherFaults::default()
+        },
+    );
+    let behind = RunningSearcher::begin(
+        &runtime,
+        &fixture,
+        SearcherFaults {
+            late: u64::MAX,
+            ..SearcherFaults::default()
+        },
+    );
     for (searcher, time) in [
         (refusing.url.as_str(), LONG),
         (behind.url.as_str(), Duration::from_secs(2)),
@@ -175,9 +219,48 @@ fn a_change_that_searchers_do_not_serve_is_made_and_said_not_to_be_searchable() 
         assert_eq!((reply.generation, reply.searchable), (2, Some(false)), "{searcher}");
         assert!(began.elapsed() < LONG, "{searcher}");
         assert_eq!(manifest::current(&fixture.index()).unwrap().generation, 2);
+        // It changes nothing, and what was so already is not served either.
+        let again = upsert(&serving, 30, Duration::from_secs(2)).unwrap();
+        assert_eq!((again.generation, again.searchable), (0, Some(false)), "{searcher}");
     }
-    assert_eq!(refusing.reloads(), 1);
+    // At the start, and once for each call.
+    assert_eq!(refusing.reloads(), 3);
     assert!(behind.reloads() > 1);
+}
+
+#[test]
+fn calls_that_wait_together_share_reloads() {
+    let fixture = Fixture::new(20);
+    fixture.build().unwrap();
+    let runtime = Runtime::new().unwrap();
+    let slow = RunningSearcher::begin(
+        &runtime,
+        &fixture,
+        SearcherFaults {
+            time: Duration::from_millis(500),
+            ..SearcherFaults::default()
+        },
+    );
+    let serving = serving(&fixture, &[&slow.url]);
+    slow.was_checked();
+    let calls = (0..16).map(|_| {
+        let url = serving.url.clone();
+        serving.runtime.spawn(async move {
+            let mut client = RawClient::connect(url).await.unwrap();
+            let request = v1::UpsertRequest {
+                documents: vec![message(3)],
+                wait: v1::Wait::Searchable.into(),
+                ..v1::UpsertRequest::default()
+            };
+            client.upsert(tokio_stream::iter([request])).await.unwrap().into_inner()
+        })
+    });
+    for call in calls.collect::<Vec<_>>() {
+        let reply = serving.runtime.block_on(call).unwrap();
+        assert_eq!((reply.unchanged, reply.searchable), (1, Some(true)));
+    }
+    // One by one they would be sixteen more.
+    assert!(slow.reloads() < 10, "{}", slow.reloads());
 }
 
 #[test]

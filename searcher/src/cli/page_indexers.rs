@@ -37,8 +37,9 @@ impl PageIndexerOptions {
                 let served: Vec<&str> = chosen.paths.iter().map(|index| &*index.name).collect();
                 return Err(refuse(&format!("an index of `{}`", served.join("`, `"))));
             }
-            let origin =
-                origin_of(url).ok_or_else(|| refuse("http://HOST:PORT or https://HOST:PORT, without a path"))?;
+            let origin = origin_of(url).ok_or_else(|| {
+                refuse("http://HOST:PORT or https://HOST:PORT, without a path, of a name or an IPv4 address")
+            })?;
             if origins.insert(name.to_owned(), origin).is_some() {
                 return Err(refuse(&format!("one indexer of `{name}`")));
             }
@@ -51,9 +52,12 @@ impl PageIndexerOptions {
 fn origin_of(url: &str) -> Option<String> {
     let uri: Uri = url.parse().ok()?;
     let (scheme, authority) = (uri.scheme_str()?, uri.authority()?.as_str());
-    let is_of_host = |letter: char| letter.is_ascii_alphanumeric() || "-.:[]_".contains(letter);
+    // A policy cannot name an address of IPv6.
+    let is_of_host = |letter: char| letter.is_ascii_alphanumeric() || "-.:_".contains(letter);
+    let has_port = !authority.contains(':') || uri.port_u16().is_some();
     let is_plain = matches!(scheme, "http" | "https")
         && authority.chars().all(is_of_host)
+        && has_port
         && uri.path_and_query().is_none_or(|rest| rest.as_str() == "/");
     is_plain.then(|| format!("{scheme}://{authority}"))
 }
@@ -72,7 +76,6 @@ mod tests {
             origin_of("https://indexer.example").as_deref(),
             Some("https://indexer.example")
         );
-        assert_eq!(origin_of("http://[::1]:7712").as_deref(), Some("http://[::1]:7712"));
         for wrong in [
             "127.0.0.1:7712",
             "ftp://host",
@@ -83,6 +86,9 @@ mod tests {
             "http://host; script-src *",
             "http://host;script-src",
             "http://*",
+            "http://[::1]:7712",
+            "http://host:99999",
+            "http://host:",
             "",
         ] {
             assert_eq!(origin_of(wrong), None, "{wrong}");

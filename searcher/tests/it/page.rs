@@ -16,7 +16,6 @@ async fn the_page_and_its_files_come_with_headers_that_forbid_all_else() {
         ("/page/page.css", "text/css; charset=utf-8"),
         ("/page/main.js", "text/javascript; charset=utf-8"),
         ("/page/icon.svg", "image/svg+xml"),
-        ("/page/places.json", "application/json"),
     ] {
         let reply = http.send("GET", path, "", "").await;
         assert_eq!(reply.status, 200, "{path}");

@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicBool;
 use dyad_proto::service::Security;
 use dyad_proto::service::json_api::JsonCalls;
 
+use super::page::PagePlaces;
 use super::scrape::Scrape;
 use crate::run::Engine;
 use crate::service::admin::AdminService;
@@ -22,4 +23,6 @@ pub(super) struct SearcherApp {
     pub(super) calls: Arc<JsonCalls>,
     pub(super) openapi: String,
     pub(super) scrape: Scrape,
+    /// What the page is told of other programs.
+    pub(super) places: PagePlaces,
 }

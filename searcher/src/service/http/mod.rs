@@ -42,8 +42,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use axum::extract::{Request, State};
-use axum::http::header::CONTENT_TYPE;
-use axum::http::{Method, Uri};
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use axum::http::{HeaderValue, Method, Uri};
 use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
@@ -136,8 +136,9 @@ pub fn router(engine: Arc<Engine>, config: RouterConfig) -> Result<Router, Error
         calls,
         openapi,
         scrape,
+        places,
     };
-    let page = page::routes(&places).map_err(|error| {
+    let page = page::routes(&app.places).map_err(|error| {
         tracing::error!(%error, "the origin of an indexer cannot be told to browsers");
         Error::Internal
     })?;
@@ -153,6 +154,7 @@ pub fn router(engine: Arc<Engine>, config: RouterConfig) -> Result<Router, Error
         .route("/v1/indexes", get(indexes))
         .route("/v1/status", get(status))
         .route("/v1/openapi.json", get(document))
+        .route("/page/places.json", get(page_places))
         .route("/livez", get(probes::livez))
         .route("/readyz", get(probes::readyz))
         .route("/metrics", get(probes::metrics))
@@ -251,6 +253,16 @@ async fn indexes(
     Extension(caller): Extension<Caller>,
 ) -> Result<Response, HttpRefusal> {
     app.calls.written(convert::indexes(&app.engine, &caller)).await
+}
+
+/// What the page is told of other programs.
+async fn page_places(State(app): State<Arc<SearcherApp>>, Extension(caller): Extension<Caller>) -> Response {
+    let told = app.places.told_to(&caller).to_string();
+    let headers = [
+        (CONTENT_TYPE, JSON),
+        (CACHE_CONTROL, HeaderValue::from_static("no-store")),
+    ];
+    (headers, told).into_response()
 }
 
 async fn status(

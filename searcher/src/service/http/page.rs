@@ -16,8 +16,8 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use crc32c::crc32c;
-use dyad_proto::service::json_api::JSON;
-use serde_json::json;
+use dyad_proto::access::Caller;
+use serde_json::{Value, json};
 
 const HTML: &str = "text/html; charset=utf-8";
 const CSS: &str = "text/css; charset=utf-8";
@@ -51,6 +51,7 @@ files! {
     "/page/filters.js", "filters.js", SCRIPT;
     "/page/judged.js", "judged.js", SCRIPT;
     "/page/measures.js", "measures.js", SCRIPT;
+    "/page/member_text.js", "member_text.js", SCRIPT;
     "/page/metadata.js", "metadata.js", SCRIPT;
     "/page/operators.js", "operators.js", SCRIPT;
     "/page/options.js", "options.js", SCRIPT;
@@ -71,9 +72,6 @@ files! {
     "/page/traffic.js", "traffic.js", SCRIPT;
 }
 
-/// Where the places are told that are not the searcher's own.
-const PLACES: &str = "/page/places.json";
-
 /// What the page is told of other programs.
 #[derive(Debug, Clone, Default)]
 pub struct PagePlaces {
@@ -84,6 +82,13 @@ pub struct PagePlaces {
 }
 
 impl PagePlaces {
+    /// As the page reads it: of the indexes that its caller may name.
+    pub(super) fn told_to(&self, caller: &Caller) -> Value {
+        let allowed = |(name, _): &(&String, &String)| caller.allows_index(name);
+        let indexers: BTreeMap<&String, &String> = self.indexers.iter().filter(allowed).collect();
+        json!({"grpc_port": self.grpc_port, "indexers": indexers})
+    }
+
     /// The page's policy: requests go to its own server, and to these indexers.
     fn policy(&self) -> String {
         let mut connected = "'self'".to_owned();
@@ -109,7 +114,7 @@ const HEADERS: [(HeaderName, &str); 4] = [
 
 /// Whether a path is one of the page's.
 pub(super) fn has(path: &str) -> bool {
-    path == PLACES || FILES.iter().any(|(known, ..)| *known == path)
+    FILES.iter().any(|(known, ..)| *known == path)
 }
 
 /// A file of the page, with its headers.
@@ -158,9 +163,7 @@ pub(super) fn routes<S: Clone + Send + Sync + 'static>(places: &PagePlaces) -> R
         let file = PageFile::new(HeaderValue::from_static(kind), Bytes::from_static(bytes), &policy)?;
         router = router.route(path, get(|asked: HeaderMap| async move { file.reply(&asked) }));
     }
-    let told = json!({"grpc_port": places.grpc_port, "indexers": places.indexers}).to_string();
-    let file = PageFile::new(JSON, told.into(), &policy)?;
-    Ok(router.route(PLACES, get(|asked: HeaderMap| async move { file.reply(&asked) })))
+    Ok(router)
 }
 
 #[cfg(test)]
