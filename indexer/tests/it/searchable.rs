@@ -243,12 +243,12 @@ fn calls_that_wait_together_share_reloads() {
     );
     let serving = serving(&fixture, &[&slow.url]);
     slow.was_checked();
-    let calls = (0..16).map(|_| {
+    let calls = (0..16).map(|number| {
         let url = serving.url.clone();
         serving.runtime.spawn(async move {
             let mut client = RawClient::connect(url).await.unwrap();
             let request = v1::UpsertRequest {
-                documents: vec![message(3)],
+                documents: vec![message(number)],
                 wait: v1::Wait::Searchable.into(),
                 ..v1::UpsertRequest::default()
             };
