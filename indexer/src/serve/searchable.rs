@@ -118,7 +118,7 @@ impl IndexSearcher {
                 Ok(Ok(served)) if served >= generation => return true,
                 Ok(Ok(_)) => {}
                 Ok(Err(error)) => {
-                    let hint = "`--searcher` is the address of its `Admin`, which is that of `--admin-listen` where it has one";
+                    let hint = "`serve --searcher` is the address of its `Admin`, that of `dyad-searcher serve --admin-listen` where it has one";
                     tracing::warn!(searcher = self.url, generation, %error, hint, "a searcher does not serve a change");
                     if !error.is_transient() {
                         return false;

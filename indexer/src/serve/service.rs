@@ -228,7 +228,7 @@ impl IndexService {
 fn without_searchers() -> Status {
     Status::failed_precondition(
         "`wait`: expected DURABLE, got SEARCHABLE, and this server was given no searcher; nothing was changed. Start it with \
-         `--searcher http://HOST:PORT`, or wait until `Admin.Status` of the searcher tells the generation",
+         `serve --searcher http://HOST:PORT`, or wait until `Admin.Status` of the searcher tells the generation",
     )
 }
 
