@@ -92,8 +92,8 @@ def size_of(folder):
 
 def measure(engine, plan, clients, folder):
     """One engine under all writes: a row of the table."""
-    engine.begin(folder, plan)
     try:
+        engine.begin(folder, plan)
         before = search_us(engine, plan.questions)
         bytes_before, _ = size_of(folder)
         quarters, seconds = [], 0.0
