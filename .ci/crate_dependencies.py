@@ -21,6 +21,7 @@ ALLOWED = {
     "dyad-store": {"dyad-files", "dyad-index"},
     "dyad-encoder": {"dyad-command", "dyad-corpus", "dyad-files", "dyad-proto", "dyad-revision"},
     "dyad-indexer": {"dyad-command", "dyad-corpus", "dyad-files", "dyad-filter", "dyad-index", "dyad-proto", "dyad-revision", "dyad-store"},
+    "dyad-python": {"dyad-command", "dyad-corpus", "dyad-files", "dyad-filter", "dyad-index", "dyad-indexer", "dyad-proto"},
     "dyad-searcher": {"dyad-command", "dyad-corpus", "dyad-files", "dyad-filter", "dyad-index", "dyad-proto", "dyad-revision", "dyad-store"},
     "dyad-bench": {
         *("dyad-command", "dyad-corpus", "dyad-encoder", "dyad-files", "dyad-index", "dyad-indexer", "dyad-proto"),

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use dyad_corpus::{CorpusProblem, CorpusReader, Document, KeyLines, Located, ReadOptions, check_key};
 use xxhash_rust::xxh3::xxh3_128;
@@ -72,6 +73,8 @@ pub enum Corpus {
     Parquet(PathBuf),
     /// That many documents without texts, whose keys are numbers from 0.
     Numbered(u64),
+    /// Documents in memory, whose keys are valid and differ.
+    Given(Arc<[Document]>),
 }
 
 impl Corpus {
@@ -127,6 +130,14 @@ impl Corpus {
                     line: number + 1,
                 });
                 Box::new(UncheckedBatch(documents))
+            }
+            Self::Given(documents) => {
+                let documents = Arc::clone(documents);
+                let located = (0..documents.len()).map(move |at| Located {
+                    value: documents.get(at).cloned().unwrap_or_default(),
+                    line: at as u64 + 1,
+                });
+                Box::new(UncheckedBatch(located))
             }
         })
     }

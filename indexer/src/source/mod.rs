@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `batch.rs` | documents: of a corpus, or keys alone |
 //! | `array.rs` | from an array that was made elsewhere |
+//! | `rows.rs` | rows in memory |
 //! | `parquet.rs` | columns of a Parquet file: vectors, and keys |
 //! | `raw.rs` | files of benchmarks: `.fbin`, `.fvecs` |
 //! | `file.rs` | from an embeddings directory, row by row with the corpus |
@@ -31,6 +32,7 @@ mod parquet;
 mod raw;
 mod remote;
 mod remote_config;
+mod rows;
 
 use dyad_command::JobCancellation;
 use dyad_corpus::{Document, Located, PassageContext};
@@ -47,6 +49,7 @@ pub(crate) use long::ever_shorter;
 pub use long::{LongTexts, OnLong};
 pub use remote::RemoteSource;
 pub use remote_config::RemoteConfig;
+pub use rows::RowSource;
 
 use crate::error::Error;
 

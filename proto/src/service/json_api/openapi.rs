@@ -7,6 +7,7 @@ use prost_reflect::{
 };
 use serde_json::{Map, Value, json};
 
+pub use super::schema_rules::INDEX_NAME;
 use super::schema_rules::{add_rules, text_rules};
 use crate::json::{AS_TEXT, MessageJson};
 use crate::rules::STATUS_REQUEST_INDEX;
@@ -63,9 +64,6 @@ const ERRORS: [(&str, &str); 10] = [
     ("503", "Not now (UNAVAILABLE). `Retry-After` says when to try again."),
     ("504", "The deadline passed (DEADLINE_EXCEEDED)."),
 ];
-
-/// The names of indexes, and none for the default one, as a pattern.
-pub const INDEX_NAME: &str = "^([A-Za-z0-9_-][A-Za-z0-9._-]*)?$";
 
 /// The fields that a reply always has: all but those that may be absent, and values that come as they were stored.
 fn always_written(message: &MessageDescriptor) -> Value {

@@ -3,9 +3,11 @@
 use prost_reflect::{Kind, MessageDescriptor};
 use serde_json::{Value, json};
 
-use super::openapi::INDEX_NAME;
 use crate::rules::field_rules;
 use crate::v1::FieldRules;
+
+/// The names of indexes, and none for the default one, as a pattern.
+pub const INDEX_NAME: &str = "^([A-Za-z0-9_-][A-Za-z0-9._-]*)?$";
 
 /// Adds what validation asks of a message's fields beyond their types.
 pub(super) fn add_rules(message: &MessageDescriptor, schema: &mut Value) {

@@ -1,0 +1,179 @@
+"""A dense index in this process, over NumPy arrays: built, searched and changed here, and served by `dyad-searcher`.
+
+    index = dyad_search.Index.build(vectors)
+    ids, scores = index.search(question, k=10)
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from ._native import NativeIndex
+
+__all__ = ["Index", "Progress"]
+
+#: Is called with the stage of a build, what is done of it, and all that there is to do, or 0 where that is not known.
+Progress = Callable[[str, int, int], object]
+
+#: A key: a text, or a whole number.
+Key = str | int
+
+#: How wide a beam is where a search does not say.
+EF = 128
+
+
+class Index:
+    """An index in a directory. Threads may share it: searches and builds let Python's other threads go on.
+
+    A change is on disk when its method returns, and this object serves it then; what others change, after `reload`. Objects of other
+    processes share the pages of the same directory. Pickled, it is its path."""
+
+    __slots__ = ("_native",)
+
+    def __init__(self, native: NativeIndex) -> None:
+        """Not to be called: `Index.build` and `Index.open` make one."""
+        self._native = native
+
+    @classmethod
+    def build(
+        cls,
+        vectors: Any,
+        metric: str = "cosine",
+        m: int = 16,
+        ef_construction: int = 200,
+        *,
+        keys: Iterable[Key] | None = None,
+        texts: Iterable[str] | None = None,
+        titles: Iterable[str] | None = None,
+        metadata: Iterable[Mapping[str, Any] | None] | None = None,
+        model: str = "unknown",
+        threads: int = 0,
+        path: str | os.PathLike[str] | None = None,
+        seed: int = 42,
+        progress: Progress | None = None,
+    ) -> Index:
+        """Builds an index of an array of shape [documents, values], and opens it.
+
+        `metric`: "cosine" (vectors are scaled to length 1), "dot" or "l2". `keys` are texts or whole numbers, by default those of the
+        rows. `model` names what made the vectors: an index takes no others later. `threads`: 0 for one of each core. Without a `path`
+        it is in a temporary directory, which goes with the object; an index that is in `path` gets another generation. Ctrl-C ends a
+        build, and leaves what was there."""
+        return cls(
+            NativeIndex.build(
+                vectors,
+                metric=metric,
+                m=m,
+                ef_construction=ef_construction,
+                keys=keys,
+                texts=texts,
+                titles=titles,
+                metadata=metadata,
+                model=model,
+                threads=threads,
+                path=None if path is None else os.fspath(path),
+                seed=seed,
+                progress=progress,
+            )
+        )
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str]) -> Index:
+        """Opens the index in a directory, which `build` or `dyad-indexer` has made."""
+        return cls(NativeIndex.open(os.fspath(path)))
+
+    def search(
+        self,
+        vectors: Any,
+        k: int = 10,
+        *,
+        ef: int = EF,
+        exact: bool = False,
+        filter: Any = None,
+        threads: int = 1,
+    ) -> tuple[Any, Any]:
+        """Ids and scores of the `k` nearest documents, the nearest first: arrays of `k`, or of [questions, k] for rows of questions.
+
+        Ids are int64 where the keys of the index are numbers, and objects otherwise. Where there are fewer than `k`, ids are -1 or None,
+        and scores NaN. Scores are cosines, inner products, or minus half the square of the distance ("l2").
+
+        `ef`: the mean width of the beams; `exact` compares with every vector. `filter`: keys, an array of booleans with one for each
+        number of a document, or conditions as the searcher takes them: `{"lang": "en", "year": {">=": 2020}}`. `threads` share the
+        questions of a batch; 0 for one of each core."""
+        return self._native.search(vectors, k, ef=ef, exact=exact, filter=filter, threads=threads)
+
+    def append(
+        self,
+        vectors: Any,
+        *,
+        keys: Sequence[Key],
+        texts: Iterable[str] | None = None,
+        titles: Iterable[str] | None = None,
+        metadata: Iterable[Mapping[str, Any] | None] | None = None,
+        threads: int = 0,
+    ) -> dict[str, int]:
+        """Adds documents, whose keys must be new; returns what it came to."""
+        return self._native.upsert(vectors, keys=keys, texts=texts, titles=titles, metadata=metadata, threads=threads, replace=False)
+
+    def upsert(
+        self,
+        vectors: Any,
+        *,
+        keys: Sequence[Key],
+        texts: Iterable[str] | None = None,
+        titles: Iterable[str] | None = None,
+        metadata: Iterable[Mapping[str, Any] | None] | None = None,
+        threads: int = 0,
+    ) -> dict[str, int]:
+        """Adds documents, and replaces those whose keys are there; returns what it came to."""
+        return self._native.upsert(vectors, keys=keys, texts=texts, titles=titles, metadata=metadata, threads=threads, replace=True)
+
+    def delete(self, keys: Iterable[Key]) -> dict[str, int]:
+        """Deletes documents by key; keys that no document has are counted as `rejected`."""
+        return self._native.delete(keys)
+
+    def merge(self, threads: int = 0) -> dict[str, int]:
+        """Merges all shards into one, without what was deleted."""
+        return self._native.merge(threads)
+
+    def certificate(self) -> list[dict[str, Any]]:
+        """What each shard has measured of its graph: recall and cost by beam width."""
+        return json.loads(self._native.certificate())
+
+    def reload(self) -> int:
+        """Serves the generation that others have published; returns its number."""
+        return self._native.reload()
+
+    @property
+    def path(self) -> str:
+        """Its directory."""
+        return os.fspath(self._native.path)
+
+    @property
+    def generation(self) -> int:
+        """The generation that is served."""
+        return self._native.generation
+
+    @property
+    def dim(self) -> int:
+        """Values of each vector."""
+        return self._native.dim
+
+    @property
+    def metric(self) -> str:
+        """How vectors are compared."""
+        return self._native.metric
+
+    def __len__(self) -> int:
+        return len(self._native)
+
+    def __contains__(self, key: Key) -> bool:
+        return key in self._native
+
+    def __reduce__(self) -> tuple[Any, tuple[str]]:
+        return (Index.open, (self.path,))
+
+    def __repr__(self) -> str:
+        return f"Index({self.path!r}, documents={len(self)}, dim={self.dim}, metric={self.metric!r}, generation={self.generation})"

@@ -1,0 +1,51 @@
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+class NativeIndex:
+    @staticmethod
+    def build(
+        vectors: Any,
+        *,
+        metric: str,
+        m: int,
+        ef_construction: int,
+        keys: Iterable[str | int] | None,
+        texts: Iterable[str] | None,
+        titles: Iterable[str] | None,
+        metadata: Iterable[Mapping[str, Any] | None] | None,
+        model: str,
+        threads: int,
+        path: str | None,
+        seed: int,
+        progress: Callable[[str, int, int], object] | None,
+    ) -> NativeIndex: ...
+    @staticmethod
+    def open(path: str) -> NativeIndex: ...
+    def search(
+        self, vectors: Any, k: int, *, ef: int, exact: bool, filter: Any, threads: int
+    ) -> tuple[Any, Any]: ...
+    def upsert(
+        self,
+        vectors: Any,
+        *,
+        keys: Iterable[str | int],
+        texts: Iterable[str] | None,
+        titles: Iterable[str] | None,
+        metadata: Iterable[Mapping[str, Any] | None] | None,
+        threads: int,
+        replace: bool,
+    ) -> dict[str, int]: ...
+    def delete(self, keys: Iterable[str | int]) -> dict[str, int]: ...
+    def merge(self, threads: int) -> dict[str, int]: ...
+    def certificate(self) -> str: ...
+    def reload(self) -> int: ...
+    @property
+    def path(self) -> Any: ...
+    @property
+    def generation(self) -> int: ...
+    @property
+    def dim(self) -> int: ...
+    @property
+    def metric(self) -> str: ...
+    def __len__(self) -> int: ...
+    def __contains__(self, key: str | int) -> bool: ...

@@ -1,0 +1,191 @@
+"""Tests of the package, by its module of a build."""
+
+import os
+import pathlib
+import pickle
+import signal
+import tempfile
+import threading
+import time
+import tracemalloc
+import unittest
+
+import numpy
+from dyad_search import Index
+
+
+def rows(count, dim=32, seed=1):
+    """Unit vectors that lie in clusters."""
+    random = numpy.random.default_rng(seed)
+    centres = random.standard_normal((20, dim))
+    made = centres[random.integers(0, 20, count)] + 0.5 * random.standard_normal((count, dim))
+    return (made / numpy.linalg.norm(made, axis=1, keepdims=True)).astype(numpy.float32)
+
+
+def exact(vectors, question, k):
+    """The numbers of the nearest rows."""
+    return numpy.argsort(-(vectors @ question), kind="stable")[:k]
+
+
+class Searches(unittest.TestCase):
+    """What a search finds."""
+
+    @classmethod
+    def setUpClass(cls):
+        """One index for all."""
+        cls.vectors = rows(2000)
+        cls.index = Index.build(cls.vectors, metadata=[{"even": number % 2 == 0, "number": number} for number in range(2000)])
+
+    def test_ids_and_scores_are_arrays_of_one_question_or_of_many(self):
+        ids, scores = self.index.search(self.vectors[7], k=5, exact=True)
+        self.assertEqual((ids.dtype, scores.dtype, ids.shape), (numpy.int64, numpy.float32, (5,)))
+        self.assertEqual(ids.tolist(), exact(self.vectors, self.vectors[7], 5).tolist())
+        self.assertAlmostEqual(float(scores[0]), 1.0, places=5)
+        many, _ = self.index.search(self.vectors[:50], k=10, ef=200)
+        self.assertEqual(many.shape, (50, 10))
+        found = [len(set(row) & set(exact(self.vectors, question, 10))) for row, question in zip(many, self.vectors[:50], strict=True)]
+        self.assertGreater(sum(found) / 500, 0.97)
+        for threads in (0, 3):
+            again, _ = self.index.search(self.vectors[:50], k=10, ef=200, threads=threads)
+            self.assertTrue((again == many).all())
+
+    def test_other_arrays_are_converted(self):
+        expected, _ = self.index.search(self.vectors[:4], exact=True)
+        for given in (
+            self.vectors[:4].astype(numpy.float64),
+            numpy.asfortranarray(self.vectors[:4]),
+            numpy.repeat(self.vectors[:4], 2, axis=0)[::2],
+            self.vectors[:4].tolist(),
+        ):
+            ids, _ = self.index.search(given, exact=True)
+            self.assertTrue((ids == expected).all())
+        twice, scores = self.index.search(2 * self.vectors[:4], exact=True)
+        self.assertTrue((twice == expected).all() and scores.max() < 1.01)
+
+    def test_filters_are_keys_masks_and_conditions(self):
+        question = self.vectors[3]
+        ids, _ = self.index.search(question, k=3, filter={"even": True})
+        self.assertTrue((ids % 2 == 0).all())
+        ids, _ = self.index.search(question, k=3, filter={"number": {">=": 1990}})
+        self.assertTrue((ids >= 1990).all())
+        mask = numpy.zeros(2000, dtype=bool)
+        mask[[5, 9]] = True
+        ids, scores = self.index.search(question, k=3, filter=mask)
+        self.assertEqual((set(ids.tolist()), bool(numpy.isnan(scores[2]))), ({5, 9, -1}, True))
+        ids, _ = self.index.search(question, k=3, filter=[5, "9", 123456])
+        self.assertEqual(set(ids.tolist()), {5, 9, -1})
+        for wrong, said in ((mask[:7], "a boolean for each number"), ({}, "`filter`: expected one of"), (7, "`filter`"), ({"a": {"??": 1}}, "`filter`")):
+            with self.assertRaisesRegex((ValueError, TypeError), said):
+                self.index.search(question, filter=wrong)
+
+    def test_what_is_wrong_is_said(self):
+        for given, said in (
+            (self.vectors[:2, :5], "vectors of 32 values, as those of the index, got 5"),
+            (numpy.full(32, numpy.nan), "finite numbers, got NaN in row 0"),
+            (numpy.zeros((1, 1, 32)), r"rows of numbers, or one row, got shape \(1, 1, 32\)"),
+        ):
+            with self.assertRaisesRegex(ValueError, said):
+                self.index.search(given)
+        with self.assertRaisesRegex(ValueError, "`k`: expected at least 1, got 0"):
+            self.index.search(self.vectors[0], k=0)
+        with self.assertRaisesRegex(ValueError, "`metric`: expected `cosine`, `dot` or `l2`, got `angular`"):
+            Index.build(self.vectors, metric="angular")
+        with self.assertRaisesRegex(ValueError, r"`keys\[1\]`: expected a key that no other document has, got `a`"):
+            Index.build(self.vectors[:2], keys=["a", "a"])
+        with self.assertRaisesRegex(ValueError, "`texts`: expected 2, one for each vector, got 1"):
+            Index.build(self.vectors[:2], texts=["one"])
+        with self.assertRaises(ValueError):
+            Index.open("/nowhere")
+
+    def test_float32_rows_are_not_copied(self):
+        self.index.search(self.vectors, k=1)
+        tracemalloc.start()
+        self.index.search(self.vectors, k=1)
+        most = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        self.assertLess(most, self.vectors.nbytes // 2)
+
+    def test_other_threads_go_on(self):
+        count, stop = 0, threading.Event()
+
+        def search():
+            while not stop.is_set():
+                self.index.search(self.vectors, k=10, ef=200)
+
+        worker = threading.Thread(target=search)
+        worker.start()
+        until = time.monotonic() + 1
+        while time.monotonic() < until:
+            count += 1
+            time.sleep(0.001)
+        stop.set()
+        worker.join()
+        # It is held only to read arrays and to make them.
+        self.assertGreater(count, 100)
+
+
+class Changes(unittest.TestCase):
+    """An index that changes."""
+
+    def test_documents_are_added_replaced_deleted_and_merged(self):
+        vectors = rows(300)
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "index"
+            index = Index.build(vectors[:200], keys=[f"d{number}" for number in range(200)], texts=["a text"] * 200, path=path)
+            other = Index.open(path)
+            self.assertEqual((len(index), "d7" in index, "x" in index, index.generation), (200, True, False, 1))
+            told = index.append(vectors[200:202], keys=["n0", "n1"])
+            self.assertEqual((told["indexed"], told["documents"], told["generation"]), (2, 202, 2))
+            with self.assertRaisesRegex(ValueError, "n0"):
+                index.append(vectors[202:203], keys=["n0"])
+            told = index.upsert(vectors[210:212], keys=["n0", "n2"])
+            self.assertEqual((told["indexed"], told["documents"]), (2, 203))
+            ids, _ = index.search(vectors[210], k=2, exact=True)
+            self.assertEqual((ids.dtype, ids[0]), (numpy.dtype(object), "n0"))
+            told = index.delete(["n1", "absent"])
+            self.assertEqual((told["indexed"], told["rejected"], len(index)), (1, 1, 202))
+            self.assertEqual((len(other), other.reload(), len(other)), (200, index.generation, 202))
+            index.merge()
+            self.assertEqual((len(index), len(index.certificate())), (202, 1))
+            again = pickle.loads(pickle.dumps(index))
+            self.assertEqual((again.path, len(again), again.generation), (index.path, 202, index.generation))
+            self.assertIn("documents=202, dim=32, metric='cosine'", repr(again))
+
+    def test_other_metrics_keep_lengths(self):
+        vectors = rows(100) * numpy.linspace(0.5, 2, 100, dtype=numpy.float32)[:, None]
+        by_product = Index.build(vectors, metric="dot")
+        ids, scores = by_product.search(vectors[3], k=1, exact=True)
+        best = int((vectors @ vectors[3]).argmax())
+        self.assertEqual(int(ids[0]), best)
+        self.assertAlmostEqual(float(scores[0]), float(vectors[best] @ vectors[3]), places=4)
+        by_distance = Index.build(vectors, metric="l2")
+        ids, scores = by_distance.search(vectors[3], k=1, exact=True)
+        self.assertEqual((int(ids[0]), round(float(scores[0]), 3) + 0.0), (3, 0.0))
+
+    def test_ctrl_c_ends_a_build_and_leaves_what_was_there(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "index"
+            Index.build(rows(50, 128), path=path)
+            vectors, stages, pressed = rows(60_000, 128), [], threading.Event()
+
+            def progress(*told):
+                stages.append(told)
+                if not pressed.is_set():
+                    pressed.set()
+                    os.kill(os.getpid(), signal.SIGINT)
+
+            with self.assertRaises(KeyboardInterrupt):
+                Index.build(vectors, path=path, threads=1, progress=progress)
+            self.assertEqual((len(Index.open(path)), Index.open(path).generation), (50, 1))
+            self.assertTrue(stages and all(len(told) == 3 for told in stages), stages[:3])
+
+    def test_a_callback_that_raises_ends_a_build(self):
+        def progress(*_):
+            raise RuntimeError("enough")
+
+        with self.assertRaisesRegex(RuntimeError, "enough"):
+            Index.build(rows(60_000, 128), threads=1, progress=progress)
+
+
+if __name__ == "__main__":
+    unittest.main()

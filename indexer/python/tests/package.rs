@@ -1,0 +1,56 @@
+//! The tests of the Python package, with the library of this build as its module.
+
+#[cfg(test)]
+mod package {
+    use std::path::{Path, PathBuf};
+    use std::process::Command;
+
+    /// The library, next to the folder of this test's program.
+    fn library() -> PathBuf {
+        let program = std::env::current_exe().unwrap();
+        let folders = program.ancestors().skip(1).take(2);
+        let candidates: Vec<PathBuf> = folders.map(|folder| folder.join("libdyad_python.so")).collect();
+        let found = candidates.iter().find(|path| path.is_file());
+        found.unwrap_or_else(|| panic!("no library at {candidates:?}")).clone()
+    }
+
+    fn copy_all(from: &Path, to: &Path) {
+        fs_err::create_dir_all(to).unwrap();
+        for entry in fs_err::read_dir(from).unwrap().map(Result::unwrap) {
+            if entry.path().is_file() {
+                fs_err::copy(entry.path(), to.join(entry.file_name())).unwrap();
+            }
+        }
+    }
+
+    #[test]
+    fn the_python_package_works() {
+        let Some(python) = std::env::var_os("DYAD_PYTHON") else {
+            eprintln!("skipped: DYAD_PYTHON is not set");
+            return;
+        };
+        let (here, folder) = (Path::new(env!("CARGO_MANIFEST_DIR")), tempfile::tempdir().unwrap());
+        let package = folder.path().join("dyad_search");
+        copy_all(&here.join("python/dyad_search"), &package);
+        fs_err::copy(library(), package.join("_native.abi3.so")).unwrap();
+        let readme = fs_err::read_to_string(here.join("README.md")).unwrap();
+        let block = readme
+            .split("```python\n")
+            .nth(1)
+            .and_then(|rest| rest.split("```").next());
+        let tests = here.join("tests/index_test.py");
+        for arguments in [
+            vec!["-c", block.unwrap()],
+            vec!["-m", "unittest", "-v", tests.to_str().unwrap()],
+        ] {
+            let mut command = Command::new(&python);
+            let output = command
+                .args(&arguments)
+                .env("PYTHONPATH", folder.path())
+                .output()
+                .unwrap();
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success(), "{said}");
+        }
+    }
+}
