@@ -13,7 +13,7 @@ use dyad_indexer::change::{
 };
 use dyad_indexer::graph_build::{BuildParams, BuilderKind, CertificateSample};
 use dyad_indexer::job::{BuildConfig, build_index};
-use dyad_indexer::source::{Corpus, RowSource};
+use dyad_indexer::source::Corpus;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use tempfile::TempDir;
@@ -25,7 +25,7 @@ use crate::hits::{HitArrays, KeyKind, arrays};
 use crate::interrupt::interruptible;
 use crate::problem::{of_files, of_index, refused};
 use crate::search::{AskedSearch, search_all, unit_rows};
-use crate::vectors::PythonVectors;
+use crate::vectors::{PythonVectors, row_source};
 
 /// An index in a directory.
 #[pyclass(module = "dyad_search._native", frozen)]
@@ -109,7 +109,7 @@ impl NativeIndex {
         let values = vectors.values()?;
         let outcome = interruptible(py, None, |control| {
             let mut batch = Corpus::Given(documents).open(false)?;
-            upsert(&config, &mut *batch, &mut RowSource::new(model, values), control)
+            upsert(&config, &mut *batch, &mut row_source(model, values), control)
         })?;
         self.changed(py, &outcome)
     }
@@ -197,7 +197,7 @@ impl NativeIndex {
         };
         let values = given.values()?;
         interruptible(py, progress, |control| {
-            build_index(&config, &mut RowSource::new(model, values), control).map(drop)
+            build_index(&config, &mut row_source(model, values), control).map(drop)
         })?;
         Self::at(path, temporary)
     }

@@ -1,5 +1,8 @@
 //! Arrays of vectors: float32 in rows one after another are read where they lie, all others are converted by NumPy.
 
+use dyad_corpus::PassageContext;
+use dyad_index::ModelRecord;
+use dyad_indexer::source::RowSource;
 use numpy::{PyArray2, PyArrayMethods as _, PyReadonlyArray2, PyUntypedArrayMethods as _};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -78,4 +81,10 @@ impl<'py> PythonVectors<'py> {
         }
         Ok(())
     }
+}
+
+/// The rows of a matrix, each copied when it is asked for, as vectors of a model, whose dimension is not 0.
+pub(crate) fn row_source(model: ModelRecord, values: &[f32]) -> RowSource<impl ExactSizeIterator<Item = Vec<f32>>> {
+    let rows = values.chunks_exact(model.dim.max(1)).map(<[f32]>::to_vec);
+    RowSource::new(model, PassageContext::default(), rows)
 }

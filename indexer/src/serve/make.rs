@@ -10,7 +10,7 @@ use dyad_proto::v1;
 use tonic::Status;
 
 use super::gathered::WantedChange;
-use super::given::GivenVectors;
+use super::given::given_rows;
 use super::sent::SentDocuments;
 use super::status::{refused_vector, status};
 use super::upkeep::UpkeepConfig;
@@ -105,7 +105,7 @@ pub(super) fn make(
             vectors,
         } => {
             let current = manifest::current(&config.index).map_err(|error| status(&error.into()))?;
-            let mut source = GivenVectors::new(&origin, vectors, &current)?;
+            let mut source = given_rows(&origin, vectors, &current)?;
             upsert(config, start, documents, &mut source, control).map_err(|error| refused_vector(&error))
         }
     }

@@ -1,27 +1,28 @@
 //! Vectors in memory, one row after another: row i belongs to document i.
 
 use dyad_command::JobCancellation;
+use dyad_corpus::PassageContext;
 use dyad_index::{Metric, ModelRecord};
 
 use super::{EmbeddedDocument, LocatedDocuments, VectorSource, normalise};
 use crate::error::Error;
 
-/// Rows of a matrix, with the model that is said to have made them. They are not copied before they are asked for.
+/// Rows as they are asked for, with the model that is said to have made them.
 #[derive(Debug)]
-pub struct RowSource<'a> {
+pub struct RowSource<I> {
     model: ModelRecord,
-    rows: std::slice::ChunksExact<'a, f32>,
+    context: PassageContext,
+    rows: I,
 }
 
-impl<'a> RowSource<'a> {
-    /// `values` holds the rows of `model.dim` values, which is not 0.
-    pub fn new(model: ModelRecord, values: &'a [f32]) -> Self {
-        let rows = values.chunks_exact(model.dim.max(1));
-        Self { model, rows }
+impl<I: ExactSizeIterator<Item = Vec<f32>>> RowSource<I> {
+    /// Rows of `model.dim` values; `context` is what of its document has reached each of them.
+    pub fn new(model: ModelRecord, context: PassageContext, rows: I) -> Self {
+        Self { model, context, rows }
     }
 }
 
-impl VectorSource for RowSource<'_> {
+impl<I: ExactSizeIterator<Item = Vec<f32>>> VectorSource for RowSource<I> {
     fn model(&self) -> &ModelRecord {
         &self.model
     }
@@ -32,6 +33,10 @@ impl VectorSource for RowSource<'_> {
 
     fn documents(&self) -> Option<u64> {
         Some(self.rows.len() as u64)
+    }
+
+    fn context(&self) -> PassageContext {
+        self.context
     }
 
     fn pull(
@@ -45,7 +50,7 @@ impl VectorSource for RowSource<'_> {
         let Some(document) = corpus.next().transpose()? else {
             return Ok(None);
         };
-        let Some(row) = self.rows.next() else {
+        let Some(mut row) = self.rows.next() else {
             return Err(Error::Vectors {
                 path: "vectors".into(),
                 part: format!("row {}", document.line),
@@ -54,7 +59,6 @@ impl VectorSource for RowSource<'_> {
                 hint: "Give one row for each document",
             });
         };
-        let mut row = row.to_vec();
         if self.model.metric == Metric::Cosine {
             normalise(&mut row);
         }
