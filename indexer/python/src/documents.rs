@@ -19,8 +19,8 @@ pub(crate) struct GivenDocuments {
 }
 
 impl GivenDocuments {
-    /// The documents of so many vectors; their keys are numbers from `first` on where none are given.
-    pub(crate) fn into_documents(self, count: usize, first: u64) -> PyResult<Arc<[Document]>> {
+    /// One document for each of `count` vectors. Without keys, each has the number of its row as its key.
+    pub(crate) fn into_documents(self, count: usize) -> PyResult<Arc<[Document]>> {
         let lengths = [
             ("keys", self.keys.as_ref().map(Vec::len)),
             ("texts", self.texts.as_ref().map(Vec::len)),
@@ -40,7 +40,7 @@ impl GivenDocuments {
         for number in 0..count {
             let key = match &mut keys {
                 Some(keys) => keys.next().unwrap_or_default(),
-                None => (first + number as u64).to_string(),
+                None => number.to_string(),
             };
             let json = metadata.next().flatten();
             documents.push(Document {

@@ -157,7 +157,7 @@ impl NativeIndex {
             titles: texts_of("titles", titles)?,
             metadata: json_of(metadata)?,
         };
-        let documents = described.into_documents(given.count, 0)?;
+        let documents = described.into_documents(given.count)?;
         let temporary = match &path {
             Some(_) => None,
             None => Some(tempfile::tempdir().map_err(of_files)?),
@@ -232,9 +232,8 @@ impl NativeIndex {
         let model = &snapshot.manifest().model;
         let given = PythonVectors::new("vectors", vectors)?;
         given.check("vectors", model.dim)?;
-        let allowed = filter
-            .map(|filter| GivenFilter::new(filter)?.allowed(snapshot))
-            .transpose()?;
+        let filter = filter.map(GivenFilter::new).transpose()?;
+        let allowed = py.detach(|| filter.map(|filter| filter.allowed(snapshot)).transpose())?;
         let asked = AskedSearch {
             params: DenseParams {
                 k,
@@ -287,7 +286,7 @@ impl NativeIndex {
             titles: texts_of("titles", titles)?,
             metadata: json_of(metadata)?,
         };
-        let documents = described.into_documents(given.count, 0)?;
+        let documents = described.into_documents(given.count)?;
         let operation = if replace {
             Operation::Upsert
         } else {
