@@ -7,19 +7,13 @@
 # LIBTORCH in the environment takes precedence: .libtorch becomes a link to it. A second run changes nothing.
 set -euo pipefail
 
-version=2.11.0
-# Requirements of that torch (cuda-toolkit 13.0.2): libtorch_cpu.so is linked with both, with or without a GPU.
-cuda_runtime=13.0.96
-cuda_cupti=13.0.85
-# All builds of the wheel have the same C++ libraries; this one is used when pip has none for this Python.
-stand_in_python=3.12
-
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 root=$PWD
 # shellcheck source=deploy/steps.sh
 source deploy/steps.sh
 python=${PYTHON:-python3}
 target=$root/.libtorch
+version=$("$python" deploy/libtorch.py version)
 
 cuda=0
 case ${1:-} in
@@ -93,12 +87,8 @@ if [[ -e $target || -L $target ]]; then
   echo "replacing .libtorch: $why"
 fi
 
-platform=$(uname -sm)
-[[ $platform == 'Linux x86_64' ]] || die "no libtorch known for this platform. Set LIBTORCH to a libtorch $version: $platform"
 "$python" -m pip --version >/dev/null || die "pip is needed to fetch libtorch. Install it, or set LIBTORCH to a libtorch $version"
 
-quiet=(--quiet)
-if [[ -t 1 ]]; then quiet=(); fi
 temporary=$(mktemp -d "$target.XXXXXX")
 trap 'rm -rf "$temporary"' EXIT
 trap 'exit 130' INT
@@ -106,36 +96,9 @@ trap 'exit 143' TERM HUP
 new=$temporary/libtorch
 mkdir "$new"
 
-# for_this_python COMMAND...: runs pip, and again for the stand-in Python when this one has no wheel.
-for_this_python() {
-  local log=$temporary/pip.log
-  if "$python" -m pip "$@" --only-binary=:all: 2>"$log"; then return; fi
-  if grep -q 'No matching distribution' "$log"; then
-    echo "no wheel for $("$python" --version): taking the one for Python $stand_in_python"
-    "$python" -m pip "$@" --only-binary=:all: --python-version "$stand_in_python"
-  else
-    cat "$log" >&2
-    die "pip could not fetch libtorch. Check the network or proxy, or set LIBTORCH to a libtorch $version"
-  fi
-}
-
-if ((cuda)); then
-  # The libraries find each other by paths relative to torch/lib, so the layout of the wheels stays as it is.
-  for_this_python install "${quiet[@]}" --no-compile --no-warn-conflicts --target "$new/site-packages" "torch==$version"
-  "$python" deploy/wheel.py verify "$new/site-packages"
-  ln -s site-packages/torch/lib "$new/lib"
-  ln -s site-packages/torch/include "$new/include"
-else
-  for_this_python download "${quiet[@]}" --no-deps --dest "$temporary/wheels" \
-    "torch==$version" "nvidia-cuda-runtime==$cuda_runtime" "nvidia-cuda-cupti==$cuda_cupti"
-  "$python" deploy/wheel.py unpack "$temporary"/wheels/torch-*.whl "$new" torch/include/=include/ \
-    torch/lib/{libtorch_cpu.so=lib/libtorch_cpu.so,libc10.so=lib/libc10.so,libgomp.so.1=lib/libgomp.so.1}
-  "$python" deploy/wheel.py unpack "$temporary"/wheels/nvidia_cuda_runtime-*.whl "$new" nvidia/cu13/lib/libcudart.so.13=lib/libcudart.so.13
-  "$python" deploy/wheel.py unpack "$temporary"/wheels/nvidia_cuda_cupti-*.whl "$new" nvidia/cu13/lib/libcupti.so.13=lib/libcupti.so.13
-  # The wheel's own libtorch.so would pull in the CUDA half.
-  ln -s libtorch_cpu.so "$new/lib/libtorch.so"
-fi
-echo "$version" >"$new/build-version"
+wanted=cpu
+if ((cuda)); then wanted=cuda; fi
+"$python" deploy/libtorch.py "$wanted" "$new"
 
 why=$(complaint "$new")
 [[ -z $why ]] || die "what was fetched is not whole: $why"

@@ -26,7 +26,7 @@ class LibtorchTest(unittest.TestCase):
         self.wheels = self.scratch / "wheels"
         self.wheels.mkdir()
         (self.root / "deploy").mkdir(parents=True)
-        for name in ("libtorch.sh", "steps.sh", "wheel.py"):
+        for name in ("libtorch.sh", "libtorch.py", "steps.sh", "wheel.py"):
             shutil.copy(DEPLOY / name, self.root / "deploy")
         self.target = self.root / ".libtorch"
 
