@@ -16,23 +16,6 @@
 //! | [`run`] | execution of plans: bounded thread pools, deadlines, degraded answers |
 //! | [`service`] | gRPC: thin conversions around [`run::Engine`] |
 //! | [`cli`] | `dyad-searcher serve`, `learn`, `query`, `explain`, `get`, `admin` |
-//!
-//! Two rankings of one question are fused:
-//!
-//! ```
-//! use dyad_index::FusionMethod;
-//! use dyad_index::snapshot::DocumentHit;
-//! use dyad_searcher::fusion::{Bm25Ranking, Fusion};
-//!
-//! let keys = ["a", "b", "c"];
-//! let hit = |node, score| DocumentHit { score, shard: 0, node };
-//! let dense = [hit(0, 0.9), hit(1, 0.8)];
-//! let bm25 = [hit(1, 7.5), hit(2, 3.0)];
-//! let fusion = Fusion::with(FusionMethod::Rrf);
-//! let fused = fusion.fuse(&dense, Bm25Ranking { hits: &bm25, exactness: &[] }, 10, |hit| keys[hit.node as usize]);
-//! let order: Vec<&str> = fused.iter().map(|hit| keys[hit.node as usize]).collect();
-//! assert_eq!(order, ["b", "a", "c"], "`b` is in both rankings");
-//! ```
 
 #![forbid(unsafe_code)]
 

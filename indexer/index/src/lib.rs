@@ -26,6 +26,7 @@
 //! | [`reranking`] | what a cross encoder has brought an index, where that was measured |
 //! | `learned` | all files of what was learned |
 //! | [`snapshot`] | one generation, opened: all shards, dense and lexical |
+//! | [`hybrid`] | the dense and the BM25 ranking of a question into one |
 //! | [`verify`] | every byte of a generation read and checked |
 //!
 //! Scores are inner products or BM25 sums: larger is better. Ties are broken by document key, ascending.
@@ -54,6 +55,7 @@ pub mod format;
 pub mod fusion;
 pub mod graph;
 pub mod ground_truth;
+pub mod hybrid;
 pub mod kernels;
 pub mod language;
 pub mod layout;

@@ -48,6 +48,9 @@ fn number_of(key: &str) -> Option<i64> {
     is_plain.then_some(number)
 }
 
+/// The arrays of ids and of scores.
+pub(crate) type FoundHits<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>);
+
 /// The form of the arrays.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct HitArrays {
@@ -65,7 +68,7 @@ pub(crate) fn arrays<'py>(
     kind: KeyKind,
     found: &[SearchHits<DocumentHit>],
     form: HitArrays,
-) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
+) -> PyResult<FoundHits<'py>> {
     let HitArrays { k, is_one } = form;
     let count = found.len() * k;
     let mut scores = vec![f32::NAN; count];

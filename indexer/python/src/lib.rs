@@ -2,8 +2,13 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `index.rs` | the class `Index` |
+//! | `index.rs` | the class `Index`: what it is of, and how it is built |
+//! | `searches.rs` | its methods that search |
+//! | `changes.rs` | its methods that change it |
+//! | `generation.rs` | a generation that is open |
 //! | `search.rs` | searches for one question or many |
+//! | `hybrid.rs` | searches by text, and their fusion with the dense ones |
+//! | `beam.rs` | how wide the beams of a search are |
 //! | `arguments.rs` | arguments of its methods |
 //! | `documents.rs` | keys, texts and metadata as documents |
 //! | `vectors.rs` | arrays of vectors, read where they lie |
@@ -13,13 +18,18 @@
 //! | `problem.rs` | errors as Python's |
 
 mod arguments;
+mod beam;
+mod changes;
 mod documents;
 mod filters;
+mod generation;
 mod hits;
+mod hybrid;
 mod index;
 mod interrupt;
 mod problem;
 mod search;
+mod searches;
 mod vectors;
 
 /// The module.

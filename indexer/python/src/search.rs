@@ -5,6 +5,8 @@ use dyad_index::snapshot::{DenseParams, DocumentHit};
 use dyad_index::{Never, Snapshot};
 use rayon::prelude::*;
 
+use crate::hybrid::{AskedText, search_text};
+
 /// Questions of one task of a batch that several threads answer.
 const QUESTIONS: usize = 16;
 
@@ -29,6 +31,25 @@ pub(crate) fn search_all(
     }
     let parts: Vec<_> = questions.par_chunks(QUESTIONS).map(search).collect::<Result<_, _>>()?;
     Ok(parts.into_iter().flatten().collect())
+}
+
+/// Searches by the texts of many questions, and by their vectors, one row of `rows` for each, where there are any.
+pub(crate) fn search_texts(
+    snapshot: &Snapshot,
+    texts: &[String],
+    rows: &[f32],
+    asked: &AskedText<'_>,
+    threads: usize,
+) -> Result<Vec<SearchHits<DocumentHit>>, dyad_index::Error> {
+    let dim = snapshot.manifest().model.dim.max(1);
+    let one = |(number, text): (usize, &String)| {
+        let vector = rows.chunks_exact(dim).nth(number);
+        search_text(snapshot, text, vector, asked)
+    };
+    if threads == 1 || texts.len() <= 1 {
+        return texts.iter().enumerate().map(one).collect();
+    }
+    texts.par_iter().enumerate().map(one).collect()
 }
 
 /// The rows, scaled to length 1 where they have a direction.

@@ -97,6 +97,29 @@ class Searches(unittest.TestCase):
         with self.assertRaises(ValueError):
             Index.open("/nowhere")
 
+    def test_a_recall_chooses_the_beam_by_the_certificates(self):
+        ef, note = self.index.ef_for(0.9)
+        wider, _ = self.index.ef_for(0.99)
+        self.assertTrue(16 <= ef <= wider, (ef, wider))
+        self.assertIn("measured recall with documents, not with questions", note)
+        ids, _ = self.index.search(self.vectors[:50], k=10, recall=0.99)
+        found = [len(set(row) & set(exact(self.vectors, question, 10))) for row, question in zip(ids, self.vectors[:50], strict=True)]
+        self.assertGreater(sum(found) / 500, 0.97)
+        for options, said in (
+            ({"recall": 1.0}, "`recall`: expected above 0 and below 1"),
+            ({"recall": 0.9, "ef": 40}, "`ef`: expected one of `ef`, `recall` and `exact`, got several"),
+            ({"exact": True, "ef": 40}, "`ef`: expected one of"),
+            ({"ef": 0}, "`ef`: expected at least 1, got 0"),
+        ):
+            with self.assertRaisesRegex(ValueError, said):
+                self.index.search(self.vectors[0], **options)
+
+    def test_memory_is_told_by_what_it_is_for(self):
+        told = self.index.memory()
+        self.assertGreater(told["hot"], 2000 * 32 // 8)
+        self.assertGreater(told["cold"], 2000 * 32 * 4)
+        self.assertGreater(told["anonymous"], 0)
+
     def test_float32_rows_are_not_copied(self):
         self.index.search(self.vectors, k=1)
         tracemalloc.start()
@@ -122,6 +145,46 @@ class Searches(unittest.TestCase):
         worker.join()
         # It is held only to read arrays and to make them.
         self.assertGreater(count, 100)
+
+
+class SearchesByText(unittest.TestCase):
+    """BM25 and its fusion with the dense ranking."""
+
+    @classmethod
+    def setUpClass(cls):
+        """An index of texts of which each has a word of its own."""
+        cls.vectors = rows(300)
+        texts = [f"common words and w{number}" for number in range(300)]
+        cls.index = Index.build(cls.vectors, texts=texts, metadata=[{"even": number % 2 == 0} for number in range(300)])
+
+    def test_bm25_finds_words(self):
+        ids, scores = self.index.bm25("w17", k=3)
+        self.assertEqual((ids.tolist(), bool(numpy.isnan(scores[1]))), ([17, -1, -1], True))
+        ids, _ = self.index.bm25(["w5", "w9 w11", "absent"], k=2, threads=2)
+        self.assertEqual((ids[0].tolist(), sorted(ids[1].tolist()), ids[2].tolist()), ([5, -1], [9, 11], [-1, -1]))
+        ids, _ = self.index.bm25("common", k=300, filter={"even": True})
+        self.assertEqual(sorted(ids.tolist())[150:], list(range(0, 300, 2)))
+
+    def test_hybrid_fuses_both_rankings(self):
+        question = self.vectors[40]
+        nearest, _ = self.index.search(question, k=10, exact=True)
+        ids, scores = self.index.hybrid("w17", question, k=10, exact=True)
+        self.assertTrue({17, 40} <= set(ids.tolist()), ids)
+        self.assertTrue((numpy.diff(scores) <= 0).all())
+        dense_alone, _ = self.index.hybrid("w17", question, k=10, dense_weight=1, exact=True)
+        self.assertEqual(dense_alone.tolist(), nearest.tolist())
+        text_alone, _ = self.index.hybrid("w17", question, k=1, dense_weight=0)
+        self.assertEqual(text_alone.tolist(), [17])
+        many, _ = self.index.hybrid(["w17", "w18"], self.vectors[40:42], k=10, exact=True)
+        self.assertEqual((many.shape, many[0].tolist()), ((2, 10), ids.tolist()))
+        for arguments, said in (
+            ((["a", "b"], question), "`vectors`: expected 2, one for each text, got 1"),
+            (("a", question, 0), "`k`: expected at least 1"),
+        ):
+            with self.assertRaisesRegex(ValueError, said):
+                self.index.hybrid(*arguments)
+        with self.assertRaisesRegex(ValueError, "`dense_weight`: expected from 0 to 1, got 2"):
+            self.index.hybrid("a", question, dense_weight=2)
 
 
 class Changes(unittest.TestCase):
@@ -150,6 +213,27 @@ class Changes(unittest.TestCase):
             again = pickle.loads(pickle.dumps(index))
             self.assertEqual((again.path, len(again), again.generation), (index.path, 202, index.generation))
             self.assertIn("documents=202, dim=32, metric='cosine'", repr(again))
+
+    def test_a_shard_is_read_alone_and_is_not_changed(self):
+        vectors = rows(300)
+        with tempfile.TemporaryDirectory() as folder:
+            index = Index.build(vectors[:200], path=pathlib.Path(folder) / "index")
+            index.append(vectors[200:], keys=list(range(200, 300)))
+            shards = [Index.open(path) for path in (pathlib.Path(folder) / "index/shards").iterdir()]
+            self.assertEqual(sorted(map(len, shards)), [100, 200])
+            small = min(shards, key=len)
+            ids, _ = small.search(vectors[250], k=200, exact=True)
+            self.assertEqual((ids[0], set(ids.tolist()) - {-1}), (250, set(range(200, 300))))
+            again = pickle.loads(pickle.dumps(small))
+            self.assertEqual((len(again), again.path), (100, small.path))
+            for change in (lambda: small.delete([250]), small.merge, lambda: small.append(vectors[:1], keys=["n"])):
+                with self.assertRaisesRegex(ValueError, "`path`: expected a whole index. Open .*/index to change it, got its shard"):
+                    change()
+            index.merge()
+            with self.assertRaisesRegex(ValueError, "no shard"):
+                small.reload()
+            # What is open stays so.
+            self.assertEqual(len(small), 100)
 
     def test_other_metrics_keep_lengths(self):
         vectors = rows(100) * numpy.linspace(0.5, 2, 100, dtype=numpy.float32)[:, None]

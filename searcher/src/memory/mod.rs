@@ -5,4 +5,5 @@
 mod need;
 
 pub use dyad_files::memory::{ProcessMemoryLimit, Resident, mib};
-pub use need::{DoesNotFit, IndexMemory, MemoryNeed, ProcessMemory};
+pub use dyad_index::snapshot::IndexMemory;
+pub use need::{DoesNotFit, MemoryNeed, ProcessMemory};

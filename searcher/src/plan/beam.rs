@@ -1,16 +1,12 @@
 //! The dense searches of a request: their beam widths, for one page or for all.
 
 use dyad_index::Certificate;
+use dyad_index::certificate::{DEFAULT_EF, TIE_SLACK, beam_for_recall};
 use dyad_index::snapshot::{DenseParams, SearchMode};
 use dyad_proto::limits::MAX_K;
 use dyad_proto::v1;
 use dyad_proto::validate::ranking_depth;
 
-use super::recall::{self, DEFAULT_EF};
-
-/// The least difference between the beam width and the hits wanted, so that ties with the last hit can be broken by
-/// key.
-pub(super) const TIE_SLACK: usize = 16;
 /// A page that the first search is not deep enough for, or whose ranking has too few groups, is read from a search that
 /// is as many times as deep, and so on.
 pub(crate) const WIDER: usize = 4;
@@ -33,7 +29,7 @@ impl Beam<'_> {
             return (SearchMode::Exact, None);
         }
         if let Some(target) = request.target_recall.filter(|_| self.uses_graph) {
-            let chosen = recall::choose(target, hits, request.filter.is_some(), certificates);
+            let chosen = beam_for_recall(target, hits, request.filter.is_some(), certificates);
             let least = hits + TIE_SLACK;
             let (ef, out_of_distribution_ef) = (chosen.ef.max(least), chosen.out_of_distribution_ef.max(least));
             return (

@@ -7,17 +7,16 @@
 //! | `cost/` | its expected cost |
 //! | `stored_fields.rs` | which stored fields of a document are wanted |
 //! | `beam.rs` | the dense searches of a request, for one page or for all |
-//! | `recall.rs` | choice of the beam width for a target recall |
 
 mod beam;
 mod cost;
 mod defaults;
-mod recall;
 mod stored_fields;
 
 use std::time::Duration;
 
 use dyad_filter::document_filter;
+use dyad_index::certificate::TIE_SLACK;
 use dyad_index::lexical::DocumentFilter;
 use dyad_index::snapshot::{DenseParams, DocumentHit, SearchMode};
 use dyad_index::{Certificate, FusionMethod};
@@ -26,8 +25,8 @@ use dyad_proto::v1::Mode;
 use dyad_proto::validate::ranking_depth;
 
 use crate::fusion::Fusion;
+use beam::Beam;
 pub(crate) use beam::WIDER;
-use beam::{Beam, TIE_SLACK};
 pub use cost::{IndexSize, SearchCost};
 pub use defaults::{NamedSearchDefaults, SearchDefaults, ServedSearchDefaults};
 pub use stored_fields::StoredFields;

@@ -1,6 +1,14 @@
 //! The certificate: what a build has measured of its graph.
+//!
+//! | file | contents |
+//! |---|---|
+//! | `target.rs` | choice of the beam width for a target recall |
+
+mod target;
 
 use serde::{Deserialize, Serialize};
+
+pub use target::{ChosenBeam, DEFAULT_EF, TIE_SLACK, beam_for_recall};
 
 /// Reachability and recall of one shard, measured when it was built and stored in its file; or measured again without
 /// its deleted documents, and stored with these.

@@ -62,15 +62,18 @@ impl Snapshot {
             None
         };
         let is_small = |shard: &Shard| small.is_some_and(|(most, _)| shard.len() <= most);
-        let shards = || self.shards.par_iter().enumerate();
-        let large = shards().map(|shard| {
+        let large = |shard: (usize, &Shard)| {
             if is_small(shard.1) {
                 Vec::new()
             } else {
                 one(shard, None)
             }
-        });
-        let mut found: Vec<Vec<SearchHits<Scored>>> = large.collect();
+        };
+        let mut found: Vec<Vec<SearchHits<Scored>>> = match &*self.shards {
+            // Without the pool, whose threads take microseconds to wake: as long as a tenth of a search.
+            [only] => vec![large((0, only))],
+            all => all.par_iter().enumerate().map(large).collect(),
+        };
         if let Some((_, margin)) = small {
             let scores: Vec<f32> = (0..queries.len())
                 .map(|number| kth_score(&found, number, params.k))
@@ -80,7 +83,10 @@ impl Snapshot {
                 margin,
                 own_margin: None,
             });
-            let small: Vec<_> = shards()
+            let small: Vec<_> = self
+                .shards
+                .par_iter()
+                .enumerate()
                 .map(|shard| is_small(shard.1).then(|| one(shard, others)))
                 .collect();
             for (place, small) in found.iter_mut().zip(small) {

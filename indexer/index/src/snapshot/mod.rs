@@ -10,12 +10,14 @@
 //! | `sample.rs` | documents chosen at random |
 //! | `key_order.rs` | documents in the order of their keys |
 //! | `fields.rs` | the fields that documents have |
+//! | `memory.rs` | what it needs of the memory |
 
 mod columns;
 mod dense_search;
 mod documents;
 mod fields;
 mod key_order;
+mod memory;
 mod sample;
 mod shard;
 mod shared_documents;
@@ -40,6 +42,7 @@ use dyad_files::Cancel;
 pub use columns::SnapshotColumns;
 pub use fields::FieldListing;
 pub use key_order::{KeyPage, KeyedDocument};
+pub use memory::IndexMemory;
 pub use shard::{DenseParams, SearchMode, Shard};
 
 /// One generation. Immutable: readers share it and drop it when they are done. As long as it is open, `dyad-indexer gc`

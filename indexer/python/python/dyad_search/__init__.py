@@ -21,9 +21,6 @@ Progress = Callable[[str, int, int], object]
 #: A key: a text, or a whole number.
 Key = str | int
 
-#: How wide a beam is where a search does not say.
-EF = 128
-
 
 class Index:
     """An index in a directory. Threads may share it: searches and builds let Python's other threads go on.
@@ -81,15 +78,17 @@ class Index:
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> Index:
-        """Opens the index in a directory, which `build` or `dyad-indexer` has made."""
+        """Opens the index in a directory, which `build` or `dyad-indexer` has made, or one of its shards (`INDEX/shards/ID`), which is
+        read alone and cannot be changed."""
         return cls(NativeIndex.open(os.fspath(path)))
 
     def search(
         self,
         vectors: Any,
         k: int = 10,
+        ef: int | None = None,
         *,
-        ef: int = EF,
+        recall: float | None = None,
         exact: bool = False,
         filter: Any = None,
         threads: int = 1,
@@ -99,10 +98,64 @@ class Index:
         Ids are int64 where the keys of the index are numbers, and objects otherwise. Where there are fewer than `k`, ids are -1 or None,
         and scores NaN. Scores are cosines, inner products, or minus half the square of the distance ("l2").
 
-        `ef`: the mean width of the beams; `exact` compares with every vector. `filter`: keys, an array of booleans with one for each
-        number of a document, or conditions as the searcher takes them: `{"lang": "en", "year": {">=": 2020}}`. `threads` share the
-        questions of a batch; 0 for one of each core."""
-        return self._native.search(vectors, k, ef=ef, exact=exact, filter=filter, threads=threads)
+        At most one of these: `ef`, the mean width of the beams (128); `recall`, by which the certificates of the shards choose it, as
+        `ef_for` tells; `exact`, which compares with every vector. `filter`: keys, an array of booleans with one for each number of a
+        document, or conditions as the searcher takes them: `{"lang": "en", "year": {">=": 2020}}`. `threads` share the questions of a
+        batch; 0 for one of each core."""
+        return self._native.search(vectors, k, ef=ef, recall=recall, exact=exact, filter=filter, threads=threads)
+
+    def hybrid(
+        self,
+        texts: str | Sequence[str],
+        vectors: Any,
+        k: int = 10,
+        ef: int | None = None,
+        *,
+        recall: float | None = None,
+        exact: bool = False,
+        filter: Any = None,
+        dense_weight: float | None = None,
+        depth: int = 100,
+        threads: int = 1,
+    ) -> tuple[Any, Any]:
+        """Ids and scores of the `k` best documents by the vector and the words of a question, or of many: a text and a row for each.
+
+        Both rankings, `depth` hits of each, are fused as `dyad-searcher` does it: as was learned for the index, or else by log odds
+        where it knows its model's logit scale, and by a weighted sum where not. `dense_weight`, from 0 to 1, is that of the vectors.
+        The rest is as for `search`."""
+        return self._native.hybrid(
+            texts,
+            vectors,
+            k,
+            ef=ef,
+            recall=recall,
+            exact=exact,
+            filter=filter,
+            dense_weight=dense_weight,
+            depth=depth,
+            threads=threads,
+        )
+
+    def bm25(
+        self, texts: str | Sequence[str], k: int = 10, *, filter: Any = None, threads: int = 1
+    ) -> tuple[Any, Any]:
+        """Ids and scores of the `k` best documents by the words of a question, or of many, with the statistics of the whole index."""
+        return self._native.hybrid(
+            texts,
+            None,
+            k,
+            ef=None,
+            recall=None,
+            exact=False,
+            filter=filter,
+            dense_weight=None,
+            depth=k,
+            threads=threads,
+        )
+
+    def ef_for(self, recall: float, k: int = 10, *, filtered: bool = False) -> tuple[int, str | None]:
+        """The beam width that has reached a recall in all shards when they were measured, and why it is not guaranteed, if so."""
+        return self._native.ef_for(recall, k, filtered)
 
     def append(
         self,
@@ -141,6 +194,11 @@ class Index:
     def certificate(self) -> list[dict[str, Any]]:
         """What each shard has measured of its graph: recall and cost by beam width."""
         return json.loads(self._native.certificate())
+
+    def memory(self) -> dict[str, int]:
+        """Bytes: `hot` pages of files, which nearly every search reads (graphs and codes); `cold` ones (vectors, keys, texts); and
+        `anonymous` memory. Pages are those of the system's cache, which processes share."""
+        return self._native.memory()
 
     def reload(self) -> int:
         """Serves the generation that others have published; returns its number."""

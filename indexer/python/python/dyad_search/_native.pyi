@@ -22,8 +22,32 @@ class NativeIndex:
     @staticmethod
     def open(path: str) -> NativeIndex: ...
     def search(
-        self, vectors: Any, k: int, *, ef: int, exact: bool, filter: Any, threads: int
+        self,
+        vectors: Any,
+        k: int,
+        *,
+        ef: int | None,
+        recall: float | None,
+        exact: bool,
+        filter: Any,
+        threads: int,
     ) -> tuple[Any, Any]: ...
+    def hybrid(
+        self,
+        texts: str | Iterable[str],
+        vectors: Any,
+        k: int,
+        *,
+        ef: int | None,
+        recall: float | None,
+        exact: bool,
+        filter: Any,
+        dense_weight: float | None,
+        depth: int,
+        threads: int,
+    ) -> tuple[Any, Any]: ...
+    def ef_for(self, recall: float, k: int, filtered: bool) -> tuple[int, str | None]: ...
+    def memory(self) -> dict[str, int]: ...
     def upsert(
         self,
         vectors: Any,

@@ -14,7 +14,7 @@ use std::time::Duration;
 use dyad_index::lexical::DocumentFilter;
 use dyad_index::snapshot::{SearchMode, Snapshot};
 
-use super::recall::DEFAULT_EF;
+use dyad_index::certificate::DEFAULT_EF;
 use dyad_proto::v1::Mode;
 
 use super::{DEFAULT_FUSION_DEPTH, SearchPlan, StoredFields};

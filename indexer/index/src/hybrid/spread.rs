@@ -1,6 +1,6 @@
 //! How the scores of a ranking lie.
 
-use dyad_index::snapshot::DocumentHit;
+use crate::snapshot::DocumentHit;
 
 /// Lowest score, mean and standard deviation of a ranking.
 #[derive(Debug, Clone, Copy)]

@@ -1,10 +1,13 @@
 //! Chooses the beam width for a target recall, from what the shards measured when they were built.
 
-use dyad_index::certificate::ef_for;
-use dyad_index::{Certificate, QuerySource};
+use super::{Certificate, QuerySource, ef_for};
 
-/// Beam width where the request names none.
-pub(crate) const DEFAULT_EF: usize = 128;
+/// Beam width where a search names none.
+pub const DEFAULT_EF: usize = 128;
+
+/// The least difference between the beam width and the hits wanted, so that ties with the last hit can be broken by
+/// key.
+pub const TIE_SLACK: usize = 16;
 
 /// How much wider than their margins made them in the mean beams are in shards of earlier releases. Recall@10 of 20,000
 /// MiniLM sentences with a margin at mean width 64 was .991, and is .986 with beams of 64, .995 with beams of 128.
@@ -15,17 +18,19 @@ const MEASURED_HITS: usize = 100;
 
 /// A beam width, and why the recall is not guaranteed where it is not.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct ChosenBeam {
-    pub(super) ef: usize,
+pub struct ChosenBeam {
+    /// The beam width.
+    pub ef: usize,
     /// The beam width for questions that are out of distribution.
-    pub(super) out_of_distribution_ef: usize,
-    pub(super) note: Option<String>,
+    pub out_of_distribution_ef: usize,
+    /// Why the recall is not guaranteed.
+    pub note: Option<String>,
 }
 
 /// The smallest width for which every shard measured the recall, where the request has a filter both without one and
 /// through each of its own. A shard that never reached it needs its widest beam, one that has measured nothing the
 /// default.
-pub(super) fn choose(target: f64, hits: usize, filtered: bool, certificates: &[&Certificate]) -> ChosenBeam {
+pub fn beam_for_recall(target: f64, hits: usize, filtered: bool, certificates: &[&Certificate]) -> ChosenBeam {
     let (mut ef, mut far_ef) = (0, 0);
     let (mut missed, mut unmeasured, mut by_documents, mut unfiltered, mut earlier) = (0, 0, 0, 0, 0);
     for certificate in certificates {
@@ -130,7 +135,7 @@ pub(super) fn choose(target: f64, hits: usize, filtered: bool, certificates: &[&
 
 #[cfg(test)]
 mod tests {
-    use dyad_index::{FilteredRecall, RankScore, RecallPoint};
+    use super::super::{FilteredRecall, RankScore, RecallPoint};
 
     use super::*;
 
@@ -172,7 +177,7 @@ mod tests {
             certificate(&[(16, 0.96), (64, 0.99)]),
             certificate(&[(16, 0.8), (128, 0.97), (512, 0.985)]),
         );
-        let chosen = |target, hits| choose(target, hits, false, &[&easy, &hard]);
+        let chosen = |target, hits| beam_for_recall(target, hits, false, &[&easy, &hard]);
         assert_eq!(chosen(0.95, 10), without_note(128));
         assert_eq!(chosen(0.85, 100), without_note(128));
         let missed = chosen(0.99, 10);
@@ -194,8 +199,8 @@ mod tests {
             lost_since: 0.008,
             ..easy.clone()
         };
-        assert_eq!(choose(0.955, 10, false, &[&changed]), without_note(64));
-        let missed = choose(0.985, 10, false, &[&changed]);
+        assert_eq!(beam_for_recall(0.955, 10, false, &[&changed]), without_note(64));
+        let missed = beam_for_recall(0.985, 10, false, &[&changed]);
         assert_eq!(missed.ef, 64);
         assert!(
             missed
@@ -223,7 +228,8 @@ mod tests {
             filtered: Some(vec![half.clone(), few]),
             ..plain.clone()
         };
-        let chosen = |target, filtered, certificates: &[&Certificate]| choose(target, 10, filtered, certificates);
+        let chosen =
+            |target, filtered, certificates: &[&Certificate]| beam_for_recall(target, 10, filtered, certificates);
         assert_eq!(chosen(0.95, false, &[&whole]), without_note(16));
         let said = |chosen: ChosenBeam| (chosen.ef, chosen.note.unwrap());
         let (ef, note) = said(chosen(0.95, true, &[&whole]));
@@ -256,8 +262,8 @@ mod tests {
             filtered: Some(vec![rare]),
             ..plain
         };
-        assert_eq!(choose(0.87, 100, true, &[&rare]).ef, 24);
-        assert_eq!(choose(0.96, 10, true, &[&rare]).ef, 64);
+        assert_eq!(beam_for_recall(0.87, 100, true, &[&rare]).ef, 24);
+        assert_eq!(beam_for_recall(0.96, 10, true, &[&rare]).ef, 64);
     }
 
     #[test]
@@ -266,7 +272,7 @@ mod tests {
         for point in &mut small.adaptive {
             point.recall_at_100 = None;
         }
-        assert_eq!(choose(0.9, 100, false, &[&small]), without_note(64));
+        assert_eq!(beam_for_recall(0.9, 100, false, &[&small]), without_note(64));
     }
 
     #[test]
@@ -278,14 +284,14 @@ mod tests {
             ..near.clone()
         };
         let widths = |chosen: ChosenBeam| (chosen.ef, chosen.out_of_distribution_ef);
-        assert_eq!(widths(choose(0.95, 10, false, &[&both, &near])), (16, 256));
+        assert_eq!(widths(beam_for_recall(0.95, 10, false, &[&both, &near])), (16, 256));
         assert_eq!(
-            widths(choose(0.98, 10, false, &[&both])),
+            widths(beam_for_recall(0.98, 10, false, &[&both])),
             (64, 256),
             "the widest where none suffices"
         );
         assert_eq!(
-            widths(choose(0.5, 10, false, &[&both])),
+            widths(beam_for_recall(0.5, 10, false, &[&both])),
             (16, 16),
             "never narrower than the others"
         );
@@ -296,11 +302,11 @@ mod tests {
         let current = certificate(&[(16, 0.96), (64, 0.99)]);
         let (adaptive, calibration) = (Vec::new(), Vec::new());
         let earlier = Certificate {
-            adaptive,
             calibration,
+            adaptive,
             ..current.clone()
         };
-        let chosen = choose(0.95, 10, false, &[&current, &earlier]);
+        let chosen = beam_for_recall(0.95, 10, false, &[&current, &earlier]);
         assert_eq!(chosen.ef, 32);
         assert!(
             chosen
@@ -317,7 +323,7 @@ mod tests {
             source: QuerySource::Documents,
             ..asked.clone()
         };
-        let chosen = choose(0.9, 10, false, &[&asked, &documents]);
+        let chosen = beam_for_recall(0.9, 10, false, &[&asked, &documents]);
         assert_eq!(chosen.ef, 16);
         assert!(
             chosen
@@ -325,15 +331,15 @@ mod tests {
                 .unwrap()
                 .starts_with("1 of 2 shards measured recall with documents, not with questions")
         );
-        assert_eq!(choose(0.9, 10, false, &[&asked]).note, None);
+        assert_eq!(beam_for_recall(0.9, 10, false, &[&asked]).note, None);
     }
 
     #[test]
     fn what_was_not_measured_is_said() {
         let empty = Certificate::default();
-        let chosen = choose(0.9, 10, false, &[&empty]);
+        let chosen = beam_for_recall(0.9, 10, false, &[&empty]);
         assert_eq!(chosen.ef, DEFAULT_EF);
         assert!(chosen.note.unwrap().contains("1 of 1 shards have no measured recall"));
-        assert_eq!(choose(0.9, 10, false, &[]), without_note(DEFAULT_EF));
+        assert_eq!(beam_for_recall(0.9, 10, false, &[]), without_note(DEFAULT_EF));
     }
 }

@@ -2,7 +2,7 @@
 
 mod log_odds;
 
-use dyad_index::LearnedFrom;
+use crate::fusion::LearnedFrom;
 use proptest::prelude::*;
 
 use super::*;

@@ -10,7 +10,7 @@
 //! shortened, misspelt, of rare words alone) with all-MiniLM-L6-v2, and tried on 16 other sets and six other models:
 //! `benches/records/fusion/README.md`, "The default fusion".
 
-use dyad_index::snapshot::DocumentHit;
+use crate::snapshot::DocumentHit;
 
 use super::spread::Spread;
 
