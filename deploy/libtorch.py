@@ -22,7 +22,14 @@ CUDA_LIBRARIES = {
     "nvidia-cuda-cupti==13.0.85": "libcupti.so.13",
 }
 CUDA_FOLDER = "nvidia/cu13/lib"
-CPU_LIBRARIES = ("libtorch_cpu.so", "libc10.so", "libgomp.so.1")
+# What libtorch_cpu.so needs of the wheel's libraries, itself included: `readelf -d`, and that of what it names.
+CPU_LIBRARIES = {
+    "x86_64": ("libtorch_cpu.so", "libc10.so", "libgomp.so.1"),
+    "aarch64": (
+        *("libtorch_cpu.so", "libc10.so", "libgomp.so.1", "libarm_compute.so", "libarm_compute_graph.so"),
+        *("libnvpl_blas_core.so.0", "libnvpl_blas_lp64_gomp.so.0", "libnvpl_lapack_core.so.0", "libnvpl_lapack_lp64_gomp.so.0"),
+    ),
+}
 # All builds of the wheel have the same C++ libraries; this one is used when pip has none for this Python.
 STAND_IN_PYTHON = "3.12"
 
@@ -55,7 +62,7 @@ def fetch_cpu(target):
     """The libraries that the CPU needs, and the headers."""
     with tempfile.TemporaryDirectory(dir=target.parent) as wheels:
         pip("download", "--no-deps", "--dest", wheels, f"torch=={VERSION}", *CUDA_LIBRARIES)
-        files = [(f"torch/lib/{name}", f"lib/{name}") for name in CPU_LIBRARIES]
+        files = [(f"torch/lib/{name}", f"lib/{name}") for name in CPU_LIBRARIES[platform.machine()]]
         unpack(one_wheel(wheels, "torch"), target, [("torch/include/", "include/"), *files])
         for requirement, name in CUDA_LIBRARIES.items():
             unpack(one_wheel(wheels, requirement.split("==")[0]), target, [(f"{CUDA_FOLDER}/{name}", f"lib/{name}")])
@@ -87,7 +94,7 @@ def fetch_cuda(target):
 def fetch(kind, target):
     """Fetches one of both kinds into a directory, which is made."""
     system = f"{platform.system()} {platform.machine()}"
-    if system != "Linux x86_64":
+    if platform.system() != "Linux" or platform.machine() not in CPU_LIBRARIES:
         raise NotFetched(f"no libtorch known for this platform. Set LIBTORCH to a libtorch {VERSION}: {system}")
     target.mkdir(parents=True, exist_ok=True)
     {"cpu": fetch_cpu, "cuda": fetch_cuda}[kind](target)

@@ -7,7 +7,7 @@ use dyad_indexer::change::{
 };
 use dyad_indexer::control::JobControl;
 use dyad_indexer::source::Corpus;
-use dyad_proto::client::ClientError;
+use dyad_proto::client::{ChangeTerms, ClientError};
 use dyad_proto::v1;
 use tonic::Code;
 
@@ -29,6 +29,13 @@ fn expects(key: &str, etag: &str) -> v1::ExpectedDocument {
     }
 }
 
+fn expecting(expected: &[v1::ExpectedDocument]) -> ChangeTerms<'_> {
+    ChangeTerms {
+        expected,
+        ..ChangeTerms::default()
+    }
+}
+
 fn with_text(number: usize, text: &str) -> v1::Document {
     v1::Document {
         text: text.to_owned(),
@@ -43,7 +50,7 @@ fn upsert(
 ) -> Result<v1::ChangeResponse, ClientError> {
     serving
         .runtime
-        .block_on(serving.client().upsert_where(documents, expected))
+        .block_on(serving.client().upsert_on(documents, expecting(expected)))
 }
 
 fn aborted(made: Result<v1::ChangeResponse, ClientError>) -> String {
@@ -88,7 +95,7 @@ fn a_change_is_made_only_where_documents_are_as_expected() {
     let client = serving.client();
     let delete = |expected: &[v1::ExpectedDocument]| {
         let keys = ["doc-0003".to_owned()];
-        serving.runtime.block_on(client.delete_where(&keys, expected))
+        serving.runtime.block_on(client.delete_on(&keys, expecting(expected)))
     };
     aborted(delete(&[expects("doc-0003", &read)]));
     assert_eq!(delete(&[expects("doc-0003", &before)]).unwrap().indexed, 1);
@@ -106,7 +113,7 @@ fn of_calls_at_once_with_one_etag_one_is_made() {
         let documents = [with_text(3, &format!("text {number}")), message(40 + number)];
         serving
             .runtime
-            .spawn(async move { client.upsert_where(&documents, &expected).await })
+            .spawn(async move { client.upsert_on(&documents, expecting(&expected)).await })
     };
     let calls: Vec<_> = (0..6).map(call).collect();
     let ended: Vec<_> = calls

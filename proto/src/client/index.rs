@@ -1,13 +1,23 @@
 //! Client of `Index`.
 
-use tonic::Request;
+use tonic::{Request, Response, Status};
 
-use super::backoff::{ClientConfig, retry_unmade};
+use super::backoff::{ClientConfig, retry, retry_unmade};
 use super::channel::{ClientConnection, connect};
 use super::error::{ClientError, fits_in_all};
 use crate::limits::{MAX_CHANGE_BYTES, MAX_CHANGED, MAX_ENCODE_BYTES, MAX_MESSAGE_BYTES, MAX_SEARCH_BYTES};
 use crate::v1;
 use crate::v1::index_client::IndexClient as GeneratedIndex;
+
+/// On which terms a change is made.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ChangeTerms<'a> {
+    /// What the index has to hold; nothing is changed otherwise.
+    pub expected: &'a [v1::ExpectedDocument],
+    /// The name of the call, by which the server makes it once however often it is sent (`UpsertRequest.request_key`);
+    /// none where it is empty. A call with a name is sent again where the connection was lost, too.
+    pub request_key: &'a str,
+}
 
 /// A connection to a server that changes an index. Clones share it.
 #[derive(Debug, Clone)]
@@ -35,14 +45,14 @@ impl IndexClient {
     /// nobody else changes these documents. It would bring back what others have deleted since, and undo what they have
     /// replaced.
     pub async fn upsert(&self, documents: &[v1::Document]) -> Result<v1::ChangeResponse, ClientError> {
-        self.upsert_where(documents, &[]).await
+        self.upsert_on(documents, ChangeTerms::default()).await
     }
 
-    /// The same where the index holds what is expected, and nothing otherwise.
-    pub async fn upsert_where(
+    /// The same on terms.
+    pub async fn upsert_on(
         &self,
         documents: &[v1::Document],
-        expected: &[v1::ExpectedDocument],
+        terms: ChangeTerms<'_>,
     ) -> Result<v1::ChangeResponse, ClientError> {
         fits_in_all(&self.url, documents.iter().map(bytes_of), MAX_CHANGE_BYTES)?;
         let call = || {
@@ -53,29 +63,24 @@ impl IndexClient {
             });
             let (mut inner, mut requests) = (self.inner.clone(), requests.collect::<Vec<_>>());
             if let Some(first) = requests.first_mut() {
-                first.expected = expected.to_vec();
+                first.expected = terms.expected.to_vec();
+                terms.request_key.clone_into(&mut first.request_key);
             }
             let mut request = Request::new(tokio_stream::iter(requests));
             request.set_timeout(self.config.call_timeout);
             async move { inner.upsert(request).await }
         };
-        Ok(retry_unmade(&self.config, &self.url, self.config.call_timeout, call)
-            .await?
-            .into_inner())
+        self.change(terms, call).await
     }
 
     /// Deletes documents, as one change. Sent again as [`Self::upsert`] is: a call that was made already would delete
     /// what others have added since.
     pub async fn delete(&self, keys: &[String]) -> Result<v1::ChangeResponse, ClientError> {
-        self.delete_where(keys, &[]).await
+        self.delete_on(keys, ChangeTerms::default()).await
     }
 
-    /// The same where the index holds what is expected, and nothing otherwise.
-    pub async fn delete_where(
-        &self,
-        keys: &[String],
-        expected: &[v1::ExpectedDocument],
-    ) -> Result<v1::ChangeResponse, ClientError> {
+    /// The same on terms.
+    pub async fn delete_on(&self, keys: &[String], terms: ChangeTerms<'_>) -> Result<v1::ChangeResponse, ClientError> {
         fits_in_all(&self.url, keys.iter().map(String::len), MAX_CHANGE_BYTES)?;
         let call = || {
             let some = messages(keys, String::len, MAX_SEARCH_BYTES);
@@ -85,15 +90,14 @@ impl IndexClient {
             });
             let (mut inner, mut requests) = (self.inner.clone(), requests.collect::<Vec<_>>());
             if let Some(first) = requests.first_mut() {
-                first.expected = expected.to_vec();
+                first.expected = terms.expected.to_vec();
+                terms.request_key.clone_into(&mut first.request_key);
             }
             let mut request = Request::new(tokio_stream::iter(requests));
             request.set_timeout(self.config.call_timeout);
             async move { inner.delete(request).await }
         };
-        Ok(retry_unmade(&self.config, &self.url, self.config.call_timeout, call)
-            .await?
-            .into_inner())
+        self.change(terms, call).await
     }
 
     /// Deletes the documents that match a filter, as one change. Sent again as [`Self::delete`] is.
@@ -108,9 +112,25 @@ impl IndexClient {
             request.set_timeout(self.config.call_timeout);
             async move { inner.delete(request).await }
         };
-        Ok(retry_unmade(&self.config, &self.url, self.config.call_timeout, call)
-            .await?
-            .into_inner())
+        self.change(ChangeTerms::default(), call).await
+    }
+
+    /// Makes a call, and again after failures that leave no doubt, or none that matters.
+    async fn change<F>(
+        &self,
+        terms: ChangeTerms<'_>,
+        call: impl FnMut() -> F,
+    ) -> Result<v1::ChangeResponse, ClientError>
+    where
+        F: Future<Output = Result<Response<v1::ChangeResponse>, Status>>,
+    {
+        let Self { config, url, .. } = self;
+        let reply = if terms.request_key.is_empty() {
+            retry_unmade(config, url, config.call_timeout, call).await?
+        } else {
+            retry(config, url, config.call_timeout, call).await?
+        };
+        Ok(reply.into_inner())
     }
 }
 

@@ -23,5 +23,5 @@ pub use channel::{ClientConnection, check_url, connect};
 pub use credentials::{ApiKey, CredentialError, CredentialOptions, Credentials};
 pub use encoder::EncoderClient;
 pub use error::ClientError;
-pub use index::IndexClient;
+pub use index::{ChangeTerms, IndexClient};
 pub use searcher::{AdminClient, SearcherClient};
