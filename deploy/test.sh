@@ -109,6 +109,7 @@ if [[ -z ${DYAD_PYTHON:-} ]]; then
     "NO_PYTHON=1: the searcher's page in a browser"
     'NO_PYTHON=1: the names in dashboard and alerts'
     'NO_PYTHON=1: a bulk job on Ray, and the schemas of Kubernetes'
+    'NO_PYTHON=1: the wheel and the archive that users install'
     'NO_PYTHON=1: BM25 of several languages, and of documents, against bm25s'
     'NO_PYTHON=1: files and models of the generators in deploy/tests/wild'
   )
@@ -129,6 +130,7 @@ other_scripts() {
   if [[ -n ${DYAD_PYTHON:-} ]]; then
     step 'dashboard and alerts' "$DYAD_PYTHON" deploy/tests/metrics.py "$binaries" "$DYAD_MODEL" ${prometheus:+"$prometheus"}
     step 'Kubernetes' "$DYAD_PYTHON" deploy/tests/k8s_test.py "$binaries"
+    step 'wheel, archive and their quick start' "$DYAD_PYTHON" deploy/tests/package.py "$binaries" "$DYAD_MODEL"
     step 'BM25 of several languages' "$DYAD_PYTHON" deploy/tests/languages.py "$binaries"
     step 'BM25 of passages in their documents' "$DYAD_PYTHON" deploy/tests/document_bm25.py "$binaries"
   fi

@@ -39,18 +39,24 @@ mod package {
             .nth(1)
             .and_then(|rest| rest.split("```").next());
         let tests = here.join("tests/index_test.py");
+        let sources = package.to_str().unwrap();
         for arguments in [
             vec!["-c", block.unwrap()],
             vec!["-m", "unittest", "-v", tests.to_str().unwrap()],
+            vec!["-m", "mypy", "--strict", "--cache-dir=/dev/null", sources],
+            // The stub is compared with the module.
+            vec!["-m", "mypy.stubtest", "dyad_search._native"],
         ] {
             let mut command = Command::new(&python);
             let output = command
                 .args(&arguments)
                 .env("PYTHONPATH", folder.path())
+                .env("MYPYPATH", folder.path())
+                .current_dir(folder.path())
                 .output()
                 .unwrap();
-            let said = String::from_utf8_lossy(&output.stderr);
-            assert!(output.status.success(), "{said}");
+            let said = [&*output.stdout, &*output.stderr].concat();
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&said));
         }
     }
 }

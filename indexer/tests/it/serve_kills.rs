@@ -1,6 +1,6 @@
 //! `dyad-indexer serve` killed at random moments while clients write and it merges and removes generations: what was
-//! acknowledged is there, what was not is there as a whole or not at all, nothing that was deleted comes back, and a call
-//! with a name that is sent again afterwards is made once.
+//! acknowledged is there, what was not is there as a whole or not at all, nothing that was deleted comes back, and a
+//! call with a name that is sent again afterwards is made once.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};

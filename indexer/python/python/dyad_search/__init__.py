@@ -193,7 +193,8 @@ class Index:
 
     def certificate(self) -> list[dict[str, Any]]:
         """What each shard has measured of its graph: recall and cost by beam width."""
-        return json.loads(self._native.certificate())
+        measured: list[dict[str, Any]] = json.loads(self._native.certificate())
+        return measured
 
     def memory(self) -> dict[str, int]:
         """Bytes: `hot` pages of files, which nearly every search reads (graphs and codes); `cold` ones (vectors, keys, texts); and
@@ -207,7 +208,7 @@ class Index:
     @property
     def path(self) -> str:
         """Its directory."""
-        return os.fspath(self._native.path)
+        return str(self._native.path)
 
     @property
     def generation(self) -> int:

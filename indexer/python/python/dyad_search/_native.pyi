@@ -1,6 +1,9 @@
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, final
 
+__all__ = ["NativeIndex"]
+
+@final
 class NativeIndex:
     @staticmethod
     def build(
@@ -72,4 +75,4 @@ class NativeIndex:
     @property
     def metric(self) -> str: ...
     def __len__(self) -> int: ...
-    def __contains__(self, key: str | int) -> bool: ...
+    def __contains__(self, key: str | int, /) -> bool: ...
