@@ -36,13 +36,8 @@ impl AtomicFile {
 
     /// Makes the content durable, then visible, then the name durable.
     pub fn commit(self) -> io::Result<()> {
-        self.commit_after(&[])
-    }
-
-    /// The same where these other files and directories must be durable before the name is visible.
-    pub fn commit_after(self, others: &[&Path]) -> io::Result<()> {
         let dir = parent(&self.to).to_owned();
-        self.rename_after(others)?;
+        self.rename_after(&[])?;
         sync_dir(&dir)
     }
 

@@ -65,6 +65,19 @@ pub enum Error {
         /// Those on disk.
         present: String,
     },
+    /// A generation that readers have, though not all of its publication was made durable.
+    #[error(
+        "`{}` is at generation {generation}, but after a failure of power it may be at the one before: {cause}. Check the disk. The change was          made: look at the documents before you make it again",
+        path.display()
+    )]
+    Unsettled {
+        /// The index.
+        path: PathBuf,
+        /// The generation that `CURRENT` names.
+        generation: u64,
+        /// What could not be made durable.
+        cause: Box<Error>,
+    },
     /// There is no generation before this one.
     #[error("`{}`: nothing to roll back to: generation {generation} is the oldest", path.display())]
     Oldest {

@@ -199,6 +199,10 @@ fn at_every_place(
                 }
                 reached.insert(kind);
                 assert!(now == before || now == after, "{place}: {now:?}");
+                if before != after && output.status.code() == Some(FAILED) {
+                    // A change that was made is not told as one that was not.
+                    assert_eq!(said.contains("Unsettled"), now == after, "{place}");
+                }
                 assert_eq!(verify_current(&broken.index()).unwrap().problems, [""; 0], "{place}");
                 if change == "build" {
                     // The same again, with whatever shards are kept of it.

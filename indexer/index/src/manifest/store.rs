@@ -151,7 +151,19 @@ pub fn publish(index: &Path, manifest: &Manifest, written: &[PathBuf], _lock: &W
     intent::begin(index, manifest.generation)?;
     put_manifest(index, manifest.generation, &bytes, written)?;
     point(index, manifest.generation)?;
-    intent::end(index, manifest.generation)
+    settled(index, manifest.generation, intent::end(index, manifest.generation))
+}
+
+/// What is said of a step after which `CURRENT` may name a generation: where it does, it was published all the same.
+fn settled(index: &Path, generation: u64, ended: Result<()>) -> Result<()> {
+    ended.map_err(|cause| match current_generation(index) {
+        Ok(Some(current)) if current == generation => Error::Unsettled {
+            path: index.to_owned(),
+            generation,
+            cause: Box::new(cause),
+        },
+        _ => cause,
+    })
 }
 
 /// Writes the manifest of a generation that is marked, once its mark and what else was written are durable. Its name is
@@ -191,7 +203,8 @@ fn point(index: &Path, generation: u64) -> Result<()> {
     let manifest = fs_err::read(index.join(manifest_name(generation)))?;
     let mut file = AtomicFile::create(&index.join(POINTER))?;
     file.write_all(pointer_to(generation, &manifest).as_bytes())?;
-    Ok(file.commit_after(&[index])?)
+    file.rename_after(&[index])?;
+    settled(index, generation, sync_dir(index).map_err(Error::from))
 }
 
 /// Publishes a generation that was published elsewhere under the same number, by the bytes of its manifest, whose files
@@ -210,7 +223,7 @@ pub fn adopt(index: &Path, bytes: &[u8], lock: &WriteLock) -> Result<Manifest> {
         put_manifest(index, manifest.generation, bytes, &[])?;
     }
     point(index, manifest.generation)?;
-    intent::end(index, manifest.generation)?;
+    settled(index, manifest.generation, intent::end(index, manifest.generation))?;
     Ok(manifest)
 }
 
