@@ -84,6 +84,17 @@ class AsyncStore:
                 new = {document.key: None for document in batch}
                 made(await self.index.upsert(batch, fingerprint=fingerprint, expected=new, wait=self.store.wait))
 
+    async def update(self, keys: Sequence[str], metadata: Mapping[str, Any]) -> int:
+        """As `Store.update`."""
+        count = 0
+        for some in batches(keys, MOST_NEW):
+            found = (await self.searcher.documents(some)).documents
+            expected = {document.key: document.etag for document in found}
+            if found:
+                made(await self.index.upsert(self.store.changed(found, metadata), expected=expected, wait=self.store.wait))
+            count += len(found)
+        return count
+
     async def delete(self, keys: Sequence[str]) -> None:
         """As `Store.delete`."""
         if keys:

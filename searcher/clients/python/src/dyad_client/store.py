@@ -221,6 +221,21 @@ class Store:
                 new = {document.key: None for document in batch}
                 made(self.index.upsert(batch, fingerprint=fingerprint, expected=new, wait=self.wait))
 
+    def update(self, keys: Sequence[str], metadata: Mapping[str, Any]) -> int:
+        """Sets fields of the metadata of documents, and counts them. `Aborted` where somebody else changes one of them meanwhile."""
+        count = 0
+        for some in batches(keys, MOST_NEW):
+            found = self.searcher.documents(some).documents
+            expected = {document.key: document.etag for document in found}
+            if found:
+                made(self.index.upsert(self.changed(found, metadata), expected=expected, wait=self.wait))
+            count += len(found)
+        return count
+
+    def changed(self, documents: Iterable[Document], metadata: Mapping[str, Any]) -> list[Document]:
+        """Documents with some other metadata. They come without vectors: those of unchanged texts stay as they are."""
+        return [self.document(one.key, one.text, {**self.metadata(one), **metadata}) for one in documents]
+
     def delete(self, keys: Sequence[str]) -> None:
         """Deletes documents; keys that no document has are left alone."""
         if keys:
