@@ -10,7 +10,7 @@ from typing import Any, Self
 from haystack import Document, component, default_from_dict, default_to_dict
 from haystack.document_stores.types import FilterPolicy, apply_filter_policy
 
-from .haystack import DyadDocumentStore
+from .haystack_store import DyadDocumentStore
 
 
 class Retriever:

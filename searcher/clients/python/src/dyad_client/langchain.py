@@ -184,13 +184,13 @@ class DyadVectorStore(VectorStore):
         """As `similarity_search`."""
         return [document for document, _ in await self.asimilarity_search_with_score(query, k, filter, **kwargs)]
 
-    def similarity_search_with_score(  # type: ignore[override]
+    def similarity_search_with_score(
         self, query: str, k: int = 4, filter: AnyFilter = None, **kwargs: Any
     ) -> list[tuple[Document, float]]:
         """The same with their scores in the unit of the mode: larger is better."""
         return self._scored(self.store.search(query, self._vector(query, kwargs), k, of_langchain(filter, self.store.named), kwargs))
 
-    async def asimilarity_search_with_score(  # type: ignore[override]
+    async def asimilarity_search_with_score(
         self, query: str, k: int = 4, filter: AnyFilter = None, **kwargs: Any
     ) -> list[tuple[Document, float]]:
         """As `similarity_search_with_score`."""

@@ -164,8 +164,9 @@ class DyadVectorStore(BasePydanticVectorStore):
         return arguments
 
     def _filter_of(self, query: VectorStoreQuery) -> Filter | None:
-        of_documents = None if query.doc_ids is None else _one_of("ref_doc_id", query.doc_ids)
-        return _all((self._matching(query.node_ids, query.filters), of_documents))
+        # `VectorStoreIndex` gives an empty list of ids where all nodes are meant.
+        of_documents = _one_of("ref_doc_id", query.doc_ids) if query.doc_ids else None
+        return _all((self._matching(query.node_ids or None, query.filters), of_documents))
 
     def _matching(self, node_ids: list[str] | None, filters: MetadataFilters | None) -> Filter | None:
         with_ids = None if node_ids is None else _one_of("key", node_ids)

@@ -20,7 +20,7 @@ from .filters import Filter
 from .filters import keys as with_keys
 from .index import Index
 from .replies import ChangeReply, Hit, SearchResponse, Status
-from .request import Arguments, Request
+from .request import Request
 from .searcher import Searcher
 from .store_filters import Named, named
 from .vectors import Vector
@@ -172,10 +172,9 @@ class Store:
         mode = checked_mode(given.pop("mode", None)) or self.mode
         if not text:
             mode = "dense"
-        checked: Arguments = given  # type: ignore[assignment]
-        if vector is None or mode == "bm25":
-            return Request(text, k=k, mode=mode, filter=filter, **checked)
-        return Request(text, k=k, mode=mode, filter=filter, vector=vector, fingerprint=fingerprint, **checked)
+        if vector is not None and mode != "bm25":
+            given |= {"vector": vector, "fingerprint": fingerprint}
+        return Request(text, k=k, mode=mode, filter=filter, **given)
 
     def search(
         self, text: str, vector: Vector | None, k: int, filter: Filter | None, arguments: Mapping[str, Any]
