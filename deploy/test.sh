@@ -103,6 +103,7 @@ fi
 
 # What is skipped is known before the scripts begin: they run in two rows side by side, since each often waits.
 chromium='' prometheus=''
+integrations=$(deploy/integrations.sh) || skipped+=('nothing came from PyPI: the Python client with LangChain, LlamaIndex and Haystack')
 typescript=$(deploy/typescript.sh) || skipped+=('no npm, or nothing came from it: the TypeScript of the README')
 if [[ -z ${DYAD_PYTHON:-} ]]; then
   skipped+=(
@@ -123,6 +124,9 @@ scripts_with_the_client() {
     step 'page' "$DYAD_PYTHON" deploy/tests/page.py "$binaries" "$DYAD_MODEL" "$chromium"
   fi
   step 'commands of the READMEs' "$python" deploy/tests/readme.py "$binaries" "$DYAD_MODEL"
+  if [[ -n $integrations ]]; then
+    step 'LangChain, LlamaIndex and Haystack' "$integrations" deploy/tests/integrations.py "$binaries" "$DYAD_MODEL"
+  fi
 }
 
 other_scripts() {
