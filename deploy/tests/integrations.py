@@ -49,23 +49,37 @@ def begun(environment, *command, folder):
     return subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 
+# Runs each program of the arguments by itself.
+EXAMPLES = "import sys\nfor program in sys.argv[1:]:\n    exec(program, {})\n    print('-----')"
+# Where a framework is not installed, the error is printed.
+WITHOUT = """
+import importlib, sys
+for module, framework in zip(sys.argv[1::2], sys.argv[2::2]):
+    sys.modules[framework] = None
+    try:
+        importlib.import_module(f"dyad_client.{module}")
+    except ImportError as error:
+        print(error)
+"""
+
+
 def check_without_frameworks(environment):
-    """Where a framework is not installed, the error names the extra."""
-    for module, framework, extra, _ in FRAMEWORKS:
-        program = f"import sys; sys.modules[{framework!r}] = None\ntry:\n    import dyad_client.{module}\nexcept ImportError as error:\n    print(error)"
-        printed = run(environment, "-c", program)
-        if f"pip install 'dyad-client[{extra}]'" not in printed:
-            raise SystemExit(f"dyad_client.{module}: expected an error that names the extra {extra}, got {printed!r}")
+    """The error names the extra that is to be installed."""
+    lines = run(environment, "-c", WITHOUT, *(word for one in FRAMEWORKS for word in one[:2])).splitlines()
+    for (module, _, extra, _), line in zip(FRAMEWORKS, lines, strict=True):
+        if not line.startswith(f"dyad_client.{module}: ") or f"pip install 'dyad-client[{extra}]'" not in line:
+            raise SystemExit(f"dyad_client.{module}: expected an error that names the extra {extra}, got {line!r}")
 
 
 def run_examples(environment, addresses):
     """The examples of the README, with the index whose server embeds."""
     blocks = re.findall(r"^```python\n(.*?)^```", (CLIENT / "README.md").read_text(), re.MULTILINE | re.DOTALL)
-    for module, _, _, expected in FRAMEWORKS:
+    programs = []
+    for module, *_ in FRAMEWORKS:
         (block,) = (block for block in blocks if f"from dyad_client.{module} import" in block)
-        for shown, running in (("127.0.0.1:7700", addresses["searcher"]), ("127.0.0.1:7702", addresses["texts"])):
-            block = block.replace(shown, running)
-        printed = run(environment, "-W", "error::RuntimeWarning", "-c", block)
+        programs.append(block.replace("127.0.0.1:7700", addresses["searcher"]).replace("127.0.0.1:7702", addresses["texts"]))
+    parts = run(environment, "-W", "error::RuntimeWarning", "-c", EXAMPLES, *programs).split("-----\n")
+    for (module, _, _, expected), printed in zip(FRAMEWORKS, parts, strict=False):
         if expected not in printed:
             raise SystemExit(f"README.md: dyad_client.{module}: expected {expected!r}, got\n{printed}")
         print(f"README.md: the example of dyad_client.{module} ran")

@@ -51,17 +51,27 @@ def widened(model, folder):
     return folder
 
 
+def built_of_vectors(binaries, folder, name, width, *model):
+    """An index of one vector, of a model that is named."""
+    write_npy(folder / f"{name}.npy", [[1.0] * width])
+    build = [binaries / "dyad-indexer", "build", "--index", name, "--vectors", f"{name}.npy", *model]
+    subprocess.run(build, cwd=folder, check=True, timeout=COMMAND_S, capture_output=True)
+
+
+def fingerprint(binaries, model):
+    """Of a model, as its encoder tells it."""
+    inspect = [binaries / "dyad-encoder", "inspect", model, "--json"]
+    return json.loads(subprocess.run(inspect, check=True, timeout=COMMAND_S, capture_output=True, text=True).stdout)["fingerprint"]
+
+
 @contextlib.contextmanager
 def servers(binaries, model, folder):
     """Starts all servers; gives the addresses: of the searcher, and of the server of changes of each index."""
     wide_model = widened(model, folder / "wide-model")
-    # No index is built of nothing: the tests delete this one.
-    first = [{"_id": "first", "text": "A comet is a body of ice and dust."}]
-    built(binaries, model, folder / "texts", first)
-    built(binaries, wide_model, folder / "wide", first)
-    write_npy(folder / "six.npy", [[1.0] * SIX])
-    build = [binaries / "dyad-indexer", "build", "--index", "six", "--vectors", "six.npy", "--model-name", "six"]
-    subprocess.run(build, cwd=folder, check=True, timeout=COMMAND_S, capture_output=True)
+    # No index is built of nothing: the tests delete what these begin with.
+    built(binaries, model, folder / "texts", [{"_id": "first", "text": "A comet is a body of ice and dust."}])
+    built_of_vectors(binaries, folder, "six", SIX, "--model-name", "six")
+    built_of_vectors(binaries, folder, "wide", WIDE, "--model-name", "wide", "--fingerprint", fingerprint(binaries, wide_model))
     names = ("texts", "six", "wide")
     with contextlib.ExitStack() as running:
         start = lambda name, *options: running.enter_context(serving(binaries, folder, name, *options))["listening"]  # noqa: E731

@@ -169,9 +169,15 @@ class Store:
         for name in given:
             if name not in SEARCH_ARGUMENTS:
                 raise TypeError(f"search: expected arguments of {', '.join(SEARCH_ARGUMENTS)}, got {name!r}")
-        mode = checked_mode(given.pop("mode", None)) or self.mode
-        if not text:
+        asked = checked_mode(given.pop("mode", None))
+        mode = asked or self.mode
+        if not text and vector is not None:
+            if asked not in (None, "dense"):
+                raise ValueError(f"`mode`: expected dense for a vector without a text, got {asked}")
             mode = "dense"
+        if k < 1:
+            # The searcher would choose a number.
+            raise ValueError(f"`k`: expected at least 1 hit, got {k}")
         if vector is not None and mode != "bm25":
             given |= {"vector": vector, "fingerprint": fingerprint}
         return Request(text, k=k, mode=mode, filter=filter, **given)

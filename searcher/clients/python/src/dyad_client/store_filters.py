@@ -37,6 +37,15 @@ def nothing(of: Field) -> Filter:
     return all_of([of.exists(), ~of.exists()])
 
 
+def _all(parts: Sequence[Filter]) -> Filter:
+    """All of some; of one it is that one: servers limit how deep a filter is."""
+    return parts[0] if len(parts) == 1 else all_of(parts)
+
+
+def _any(parts: Sequence[Filter]) -> Filter:
+    return parts[0] if len(parts) == 1 else any_of(parts)
+
+
 def _value(of: Field, value: Any) -> Value:
     """A value to compare with; dates as the metadata have them."""
     if isinstance(value, (datetime.datetime, datetime.date, datetime.time)):
@@ -60,7 +69,7 @@ def _one_of(of: Field, values: Any) -> Filter:
         raise ValueError(f"`{of.name}`: expected a list of values, got {type(values).__name__}")
     given = [_value(of, value) for value in values if value is not None]
     parts = ([of.one_of(given)] if given else []) + ([~of.exists()] if None in values else [])
-    return any_of(parts) if parts else nothing(of)
+    return _any(parts) if parts else nothing(of)
 
 
 def _ordered(compare: Callable[[Field, Any], Filter]) -> Callable[[Field, Any], Filter]:
@@ -109,7 +118,7 @@ def of_langchain(given: Filter | Mapping[str, Any] | None, name: Named) -> Filte
 def _langchain_dict(given: Mapping[str, Any], name: Named) -> Filter:
     if not isinstance(given, Mapping) or not given:
         raise ValueError(f"`filter`: expected a dict with at least one condition, got {given!r:.80}")
-    return all_of([_langchain_condition(key, value, name) for key, value in given.items()])
+    return _all([_langchain_condition(key, value, name) for key, value in given.items()])
 
 
 def _langchain_condition(key: str, value: Any, name: Named) -> Filter:
@@ -117,7 +126,7 @@ def _langchain_condition(key: str, value: Any, name: Named) -> Filter:
         if not isinstance(value, (list, tuple)) or not value:
             raise ValueError(f"`filter`: expected a list of dicts for `{key}`, got {value!r:.80}")
         parts = [_langchain_dict(one, name) for one in value]
-        return all_of(parts) if key == "$and" else any_of(parts)
+        return _all(parts) if key == "$and" else _any(parts)
     if key == "$not":
         return ~_langchain_dict(value, name)
     if key.startswith("$"):
@@ -129,7 +138,7 @@ def _langchain_condition(key: str, value: Any, name: Named) -> Filter:
         if operator not in _LANGCHAIN:
             expected = ", ".join(_LANGCHAIN)
             raise ValueError(f"`filter`: `{key}`: expected one of the operators {expected}, got {operator!r}. A Filter of dyad_client has more")
-    return all_of([_LANGCHAIN[operator](of, one) for operator, one in value.items()])
+    return _all([_LANGCHAIN[operator](of, one) for operator, one in value.items()])
 
 
 def of_llama_index(given: Any, name: Named) -> Filter | None:
@@ -140,8 +149,8 @@ def of_llama_index(given: Any, name: Named) -> Filter | None:
     condition = "and" if given.condition is None else str(given.condition.value)
     if condition == "not":
         # Of several, none may match.
-        return ~any_of(parts)
-    return all_of(parts) if condition == "and" else any_of(parts)
+        return ~_any(parts)
+    return _all(parts) if condition == "and" else _any(parts)
 
 
 def _llama_index_part(given: Any, name: Named) -> Filter:
@@ -158,7 +167,7 @@ def _llama_index_part(given: Any, name: Named) -> Filter:
     if operator == "nin":
         return ~_one_of(of, value)
     if operator == "all":
-        return all_of([_equals(of, one) for one in _list(of, value)])
+        return _all([_equals(of, one) for one in _list(of, value)])
     if operator == "contains":
         return _equals(of, value)
     if operator == "is_empty":
@@ -189,8 +198,8 @@ def _haystack_part(given: Any, name: Named) -> Filter:
         if given["operator"] not in ("AND", "OR", "NOT") or not parts:
             raise ValueError(f"`filters`: expected AND, OR or NOT of at least one condition, got {given!r:.200}")
         if given["operator"] == "OR":
-            return any_of(parts)
-        return all_of(parts) if given["operator"] == "AND" else ~all_of(parts)
+            return _any(parts)
+        return _all(parts) if given["operator"] == "AND" else ~_all(parts)
     for key in ("operator", "value"):
         if key not in given:
             raise ValueError(f"`filters`: expected `{key}` in {given!r:.200}, got none")
