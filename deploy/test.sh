@@ -102,8 +102,7 @@ if [[ -n ${DYAD_PYTHON:-} && -n ${DYAD_DATA:-} ]]; then
 fi
 
 # What is skipped is known before the scripts begin: they run in two rows side by side, since each often waits.
-chromium='' prometheus=''
-integrations=$(deploy/integrations.sh) || skipped+=('nothing came from PyPI: the Python client with LangChain, LlamaIndex and Haystack')
+chromium='' prometheus='' integrations=''
 typescript=$(deploy/typescript.sh) || skipped+=('no npm, or nothing came from it: the TypeScript of the README')
 if [[ -z ${DYAD_PYTHON:-} ]]; then
   skipped+=(
@@ -112,9 +111,11 @@ if [[ -z ${DYAD_PYTHON:-} ]]; then
     'NO_PYTHON=1: a bulk job on Ray, and the schemas of Kubernetes'
     'NO_PYTHON=1: BM25 of several languages, and of documents, against bm25s'
     'NO_PYTHON=1: files and models of the generators in deploy/tests/wild'
+    'NO_PYTHON=1: the Python client with LangChain, LlamaIndex and Haystack'
   )
 else
   chromium=$(deploy/chromium.sh) || skipped+=("no Chromium (apt-get install chromium): the searcher's page in a browser")
+  integrations=$(deploy/integrations.sh) || skipped+=('nothing came from PyPI: the Python client with LangChain, LlamaIndex and Haystack')
   prometheus=$(deploy/prometheus.sh) || skipped+=('no Prometheus (apt-get install prometheus): the alert rules, and one that fires')
 fi
 
