@@ -102,7 +102,7 @@ if [[ -n ${DYAD_PYTHON:-} && -n ${DYAD_DATA:-} ]]; then
 fi
 
 # What is skipped is known before the scripts begin: they run in two rows side by side, since each often waits.
-chromium='' prometheus=''
+chromium='' prometheus='' integrations=''
 typescript=$(deploy/typescript.sh) || skipped+=('no npm, or nothing came from it: the TypeScript of the README')
 if [[ -z ${DYAD_PYTHON:-} ]]; then
   skipped+=(
@@ -112,9 +112,11 @@ if [[ -z ${DYAD_PYTHON:-} ]]; then
     'NO_PYTHON=1: the wheel and the archive that users install'
     'NO_PYTHON=1: BM25 of several languages, and of documents, against bm25s'
     'NO_PYTHON=1: files and models of the generators in deploy/tests/wild'
+    'NO_PYTHON=1: the Python client with LangChain, LlamaIndex and Haystack'
   )
 else
   chromium=$(deploy/chromium.sh) || skipped+=("no Chromium (apt-get install chromium): the searcher's page in a browser")
+  integrations=$(deploy/integrations.sh) || skipped+=('nothing came from PyPI: the Python client with LangChain, LlamaIndex and Haystack')
   prometheus=$(deploy/prometheus.sh) || skipped+=('no Prometheus (apt-get install prometheus): the alert rules, and one that fires')
 fi
 
@@ -124,6 +126,9 @@ scripts_with_the_client() {
     step 'page' "$DYAD_PYTHON" deploy/tests/page.py "$binaries" "$DYAD_MODEL" "$chromium"
   fi
   step 'commands of the READMEs' "$python" deploy/tests/readme.py "$binaries" "$DYAD_MODEL"
+  if [[ -n $integrations ]]; then
+    step 'LangChain, LlamaIndex and Haystack' "$integrations" deploy/tests/integrations.py "$binaries" "$DYAD_MODEL"
+  fi
 }
 
 other_scripts() {

@@ -20,6 +20,8 @@ import time
 
 READMES = ("README.md", "indexer/README.md", "searcher/README.md")
 PYTHON_READMES = ("searcher/README.md", "searcher/clients/python/README.md")
+# Their examples are run by integrations.py, which has them.
+OF_FRAMEWORKS = re.compile(r"from dyad_client\.(langchain|llama_index|haystack) import")
 PROGRAM = re.compile(r"^(?:target/release/)(dyad-(?:encoder|indexer|searcher))$")
 RUN_BY_CI = re.compile(r"^(deploy/(quickstart|test|libtorch|model)\.sh|cargo build --release)\b")
 START_S, COMMAND_S = 60, 120
@@ -118,7 +120,7 @@ def run_python_blocks(root, servers, environment, folder):
     count = 0
     for document in PYTHON_READMES:
         for block in re.findall(r"^```python\n(.*?)^```", (root / document).read_text(), re.MULTILINE | re.DOTALL):
-            if "dyad_client" not in block:
+            if "dyad_client" not in block or OF_FRAMEWORKS.search(block):
                 continue
             for address, program in GRPC.items():
                 block = block.replace(address, servers.urls.get(program, address))

@@ -18,6 +18,11 @@
 | `client.py` | a channel and its calls |
 | `connection.py` | addresses, TLS, keys, limits |
 | `calls.py` | the calls of the services, their messages and replies |
+| `langchain.py`, `llama_index.py`, `haystack.py` | stores and retrievers of these frameworks, which are imported by their names alone |
+| `haystack_store.py`, `haystack_retrievers.py` | the parts of `haystack.py` |
+| `store.py`, `async_store.py` | an index to read and write, as the frameworks need it |
+| `store_filters.py` | the frameworks' filters as those of a searcher |
+| `diversity.py` | maximal marginal relevance |
 """
 
 from .async_index import AsyncIndex
