@@ -20,6 +20,11 @@ JSON = {"Content-Type": "application/json"}
 ON_CPU = ["--set", "encoder.device=cpu,encoder.dtype=f32"]
 
 
+def first_documents():
+    """The first 40 documents of the quick start."""
+    return "".join(CORPUS.read_text().splitlines(keepends=True)[:40])
+
+
 class Cluster:
     """Claims, secrets and a bucket as folders, and the containers of a rendering on them."""
 
@@ -106,7 +111,7 @@ class RunTest(unittest.TestCase):
         (build,) = of_kind(objects, "Job")
         corpus = cluster.claim("corpus") / "articles/corpus.jsonl"
         corpus.parent.mkdir(parents=True)
-        corpus.write_text("".join(CORPUS.open().readlines()[:40]))
+        corpus.write_text(first_documents())
 
         machine.start(encoder)
         machine.wait_until_ready()
@@ -171,7 +176,7 @@ class RunTest(unittest.TestCase):
         machine = cluster.machine()
         self.addCleanup(machine.stop_all)
         (cluster.bucket / "corpus").mkdir()
-        (cluster.bucket / "corpus/part.jsonl").write_text("".join(CORPUS.open().readlines()[:40]))
+        (cluster.bucket / "corpus/part.jsonl").write_text(first_documents())
         objects = documents(*case("store"), *ON_CPU, "--set", "encoder.model.path=minilm")
         encoder = cluster.container(objects, "dyad-encoder", "Deployment")
         searcher = cluster.container(objects, "dyad-searcher", "Deployment")
