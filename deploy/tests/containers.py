@@ -1,7 +1,8 @@
-"""Rendered containers run as processes: their command and configuration as they are, with folders for mounts and loopback for addresses.
+"""Rendered containers run as processes: their command and configuration as they are, with folders for mounts.
 
-What a container gets from Kubernetes is made here as kubelet makes it: secrets and configuration behind links that are exchanged, variables,
-the probes of the manifest. Not made: images, the read-only root, the user, limits of memory, the network and its policies.
+What a container gets from Kubernetes is made here as kubelet makes it: secrets and configuration behind links that are
+exchanged, variables, the probes of the manifest. Addresses are on loopback. Not made: images, the read-only root, the
+user, limits of memory, the network and its policies.
 """
 
 import contextlib
@@ -40,7 +41,7 @@ class Machine:
     """Where containers run: a folder, and the addresses and places that stand for those of the cluster."""
 
     def __init__(self, binaries, folder, buckets, aliases=()):
-        """`buckets`: places of a store, with those here. `aliases`: names of a container, as a Service is of its pods."""
+        """`buckets`: places of a store, with those here. `aliases`: other names of a container."""
         self.binaries, self.folder = binaries, folder
         self.buckets, self.aliases = dict(buckets), dict(aliases)
         self.addresses, self.running = {}, []
@@ -54,7 +55,9 @@ class Machine:
         if mounts:
             mounted = "|".join(re.escape(path) for path in sorted(mounts, key=len, reverse=True))
             # All at once: a folder here may have the name of a mount in its path.
-            text = re.sub(rf'(?<![\w.-])({mounted})(?=[/"]|$)', lambda found: str(mounts[found[1]]), text, flags=re.MULTILINE)
+            text = re.sub(
+                rf'(?<![\w.-])({mounted})(?=[/"]|$)', lambda found: str(mounts[found[1]]), text, flags=re.MULTILINE
+            )
         text = re.sub(r"0\.0\.0\.0:(\d+)", lambda found: self.publish(container.name, int(found[1])), text)
         text = re.sub(r"(?<=://)([\w.-]+):(\d+)", lambda found: self.publish(found[1], int(found[2])), text)
         for bucket, place in self.buckets.items():
@@ -71,14 +74,21 @@ class Machine:
         arguments = [self.here(argument, container, mounts) for argument in container.arguments]
         arguments = [re.sub(r"\$\((\w+)\)", lambda found: container.environment[found[1]], one) for one in arguments]
         # Nothing may be written but where volumes are: no folder for temporary files, no home.
-        nowhere = {"TMPDIR": str(base / "no-such-folder"), "HOME": "/no-such-folder", "PATH": "/usr/bin:/bin", "RUST_LOG": "warn"}
+        nowhere = {
+            "TMPDIR": str(base / "no-such-folder"),
+            "HOME": "/no-such-folder",
+            "PATH": "/usr/bin:/bin",
+            "RUST_LOG": "warn",
+        }
         libraries = {name: value for name, value in os.environ.items() if name == "LD_LIBRARY_PATH"}
         return [self.binaries / container.program, *arguments], nowhere | libraries | container.environment
 
     def run(self, container):
         """Runs a job to its end; gives what it printed."""
         command, variables = self.command(container)
-        done = subprocess.run(command, env=variables, cwd="/", capture_output=True, text=True, timeout=COMMAND_S, check=False)
+        done = subprocess.run(
+            command, env=variables, cwd="/", capture_output=True, text=True, timeout=COMMAND_S, check=False
+        )
         if done.returncode != 0:
             raise AssertionError(f"{container.name}: exit code {done.returncode}\n{done.stdout}{done.stderr}")
         return done.stdout
@@ -108,18 +118,29 @@ class Machine:
             return subprocess.run(command, capture_output=True, timeout=START_S, check=False).returncode == 0
         get = probe["httpGet"]
         with contextlib.suppress(OSError, http.client.HTTPException):
-            return 200 <= self.get(container, container.ports[get["port"]], get["path"], get["scheme"] == "HTTPS")[0] < 400
+            return (
+                200 <= self.get(container, container.ports[get["port"]], get["path"], get["scheme"] == "HTTPS")[0] < 400
+            )
         return False
 
     def loopback(self, container, text):
         """A command that asks its own container, asking the server of here."""
-        return re.sub(r"/dev/tcp/127\.0\.0\.1/(\d+)", lambda found: "/dev/tcp/" + self.publish(container.name, int(found[1])).replace(":", "/"), text)
+        text = re.sub(r"\$([A-Z_]+)", lambda found: container.environment[found[1]], text)
+        return re.sub(
+            r"/dev/tcp/127\.0\.0\.1/(\d+)",
+            lambda found: "/dev/tcp/" + self.publish(container.name, int(found[1])).replace(":", "/"),
+            text,
+        )
 
     def get(self, container, port, path, tls, headers=None, body=None):
         """Status and body of a request; without a check of the certificate, as kubelet's."""
         host, here = self.publish(container.name, port).split(":")
         context = ssl._create_unverified_context()
-        connection = http.client.HTTPSConnection(host, int(here), timeout=30, context=context) if tls else http.client.HTTPConnection(host, int(here), timeout=30)
+        connection = (
+            http.client.HTTPSConnection(host, int(here), timeout=30, context=context)
+            if tls
+            else http.client.HTTPConnection(host, int(here), timeout=30)
+        )
         with contextlib.closing(connection):
             connection.request("POST" if body else "GET", path, body=body, headers=headers or {})
             reply = connection.getresponse()
@@ -138,7 +159,9 @@ class Machine:
                 process.kill()
                 code = process.wait()
             if code != 0:
-                failed.append(f"{container.name}: exit code {code} after SIGTERM, within {container.grace_s} s\n{log.read_text()}")
+                failed.append(
+                    f"{container.name}: exit code {code} after SIGTERM, within {container.grace_s} s\n{log.read_text()}"
+                )
         if failed:
             raise AssertionError("\n".join(failed))
 

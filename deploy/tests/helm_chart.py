@@ -19,10 +19,36 @@ def case(name):
     return ["--values", str(CASES / f"{name}.yaml")]
 
 
+# The cases, and what each changes in one of them.
+MATRIX = {
+    **{name: case(name) for name in NAMES},
+    "no policies": [*case("volume"), "--set", "networkPolicy.enabled=false,podDisruptionBudget.enabled=false"],
+    "a claim that is there": [*case("volume"), "--set", "index.volume.existingClaim=old-index"],
+    "keys on a volume": [
+        *case("volume"),
+        "--set",
+        "security.insecure=false,security.tlsSecret=t,security.keysSecret=k",
+        "--set",
+        "security.clientKeySecret=c,security.adminKeySecret=a",
+    ],
+    "an encoder elsewhere": [*case("volume"), "--set", "encoder.enabled=false,encoderUrl=https://encoder.example:443"],
+    "no index by clients": [*case("volume"), "--set", "indexer.enabled=false,jobs.build.enabled=false"],
+    "monitors without TLS": [*case("vectors"), "--set", "serviceMonitor.enabled=true"],
+    "scaled with disks": [*case("vectors"), "--set", "searcher.autoscaling.enabled=true"],
+    "many encoders": [*case("store"), "--set", "encoder.autoscaling.enabled=true"],
+    **{
+        f"bulk {step}": [*case("store"), "--set", f"bulk.step={step},bulk.partitions=7,bulk.shards=3"]
+        for step in ("embed", "shard", "commit")
+    },
+}
+
+
 def helm(*words):
     """Runs helm without a cluster; gives exit code and output."""
     command = [SETTINGS["helm"], *words]
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=HELM_S, check=False)
+    done = subprocess.run(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=HELM_S, check=False
+    )
     return done.returncode, done.stdout
 
 
@@ -62,3 +88,12 @@ def configuration(objects, pod):
     maps = of_kind(objects, "ConfigMap")
     names = [volume["configMap"]["name"] for volume in pod.get("volumes", []) if "configMap" in volume]
     return maps[names[0]]["data"] if names else {}
+
+
+def matches(selector, labels):
+    """Whether a label selector selects labels; it may have expressions with `In` alone."""
+    listed = selector.get("matchExpressions", [])
+    if any(one["operator"] != "In" for one in listed):
+        raise AssertionError(f"expected operators `In`, got {selector}")
+    named = selector.get("matchLabels", {}).items() <= labels.items()
+    return named and all(labels.get(one["key"]) in one["values"] for one in listed)

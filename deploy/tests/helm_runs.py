@@ -49,7 +49,9 @@ class Cluster:
         pod, pod_name = pod_template(made)["spec"], pod_name or name
         (one,) = pod["containers"]
         volumes = {volume["name"]: volume for volume in pod.get("volumes", [])}
-        volumes |= {claim["metadata"]["name"]: {"claim": claim} for claim in made["spec"].get("volumeClaimTemplates", [])}
+        volumes |= {
+            claim["metadata"]["name"]: {"claim": claim} for claim in made["spec"].get("volumeClaimTemplates", [])
+        }
         files, folders = {}, {}
         for mount in one.get("volumeMounts", []):
             volume, mounted = volumes[mount["name"]], mount["mountPath"]
@@ -102,11 +104,15 @@ class RunTest(unittest.TestCase):
     def test_an_index_on_a_volume(self):
         cluster = Cluster(self.folder, {"store": {"AWS_ACCESS_KEY_ID": "none"}})
         objects = documents(*case("volume"))
-        hosts = [(f"dyad-searcher-{number}.dyad-searcher-pods.default.svc", f"dyad-searcher-{number}") for number in range(2)]
+        hosts = [
+            (f"dyad-searcher-{number}.dyad-searcher-pods.default.svc", f"dyad-searcher-{number}") for number in range(2)
+        ]
         machine = cluster.machine(*hosts)
         self.addCleanup(machine.stop_all)
         encoder = cluster.container(objects, "dyad-encoder", "Deployment")
-        searchers = [cluster.container(objects, "dyad-searcher", "StatefulSet", f"dyad-searcher-{number}") for number in range(2)]
+        searchers = [
+            cluster.container(objects, "dyad-searcher", "StatefulSet", f"dyad-searcher-{number}") for number in range(2)
+        ]
         indexer = cluster.container(objects, "dyad-indexer", "Deployment")
         (build,) = of_kind(objects, "Job")
         corpus = cluster.claim("corpus") / "articles/corpus.jsonl"
@@ -120,11 +126,22 @@ class RunTest(unittest.TestCase):
             machine.start(server)
         machine.wait_until_ready()
 
-        added = {"documents": [{"key": "n1", "text": "The okapi is a relative of the giraffe."}], "wait": "WAIT_SEARCHABLE"}
-        self.assertTrue(self.asks(machine, indexer, "/v1/upsert", added, Host="dyad-indexer.default.svc:7712")["searchable"])
+        added = {
+            "documents": [{"key": "n1", "text": "The okapi is a relative of the giraffe."}],
+            "wait": "WAIT_SEARCHABLE",
+        }
+        self.assertTrue(
+            self.asks(machine, indexer, "/v1/upsert", added, Host="dyad-indexer.default.svc:7712")["searchable"]
+        )
         for searcher in searchers:
             # By a name of its Service, and by none of a stranger.
-            found = self.asks(machine, searcher, "/v1/search", {"query": "Which animal is like a giraffe?", "k": 1}, Host="dyad-searcher:7780")
+            found = self.asks(
+                machine,
+                searcher,
+                "/v1/search",
+                {"query": "Which animal is like a giraffe?", "k": 1},
+                Host="dyad-searcher:7780",
+            )
             self.assertEqual(found["hits"][0]["key"], "n1")
             self.asks(machine, searcher, "/v1/status", status=403, Host="stranger.example")
         self.has_metrics(machine, encoder, *searchers, indexer)
@@ -151,8 +168,28 @@ class RunTest(unittest.TestCase):
             self.key(name, role)
         # The extensions, too, are those of searcher/README.md.
         names = "subjectAltName=DNS:dyad-encoder,DNS:dyad-searcher,IP:127.0.0.1"
-        kind = ["-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2", "-subj", "/CN=dyad"]
-        out = ["-keyout", folder / "tls.key", "-out", folder / "tls.crt", "-addext", names, "-addext", "basicConstraints=critical,CA:FALSE"]
+        kind = [
+            "-x509",
+            "-newkey",
+            "ec",
+            "-pkeyopt",
+            "ec_paramgen_curve:P-256",
+            "-nodes",
+            "-days",
+            "2",
+            "-subj",
+            "/CN=dyad",
+        ]
+        out = [
+            "-keyout",
+            folder / "tls.key",
+            "-out",
+            folder / "tls.crt",
+            "-addext",
+            names,
+            "-addext",
+            "basicConstraints=critical,CA:FALSE",
+        ]
         subprocess.run(["openssl", "req", *kind, *out], check=True, capture_output=True, timeout=COMMAND_S)
         read = {path.name: path.read_text() for path in folder.iterdir()}
         return {
@@ -167,7 +204,12 @@ class RunTest(unittest.TestCase):
         """Makes a key; gives it."""
         folder = self.folder / "secrets"
         command = [SETTINGS["binaries"] / "dyad-searcher", "keys", "create", "--name", name, "--role", role]
-        subprocess.run([*command, "--keys", folder / "keys.json", "--out", folder / name], check=True, capture_output=True, timeout=COMMAND_S)
+        subprocess.run(
+            [*command, "--keys", folder / "keys.json", "--out", folder / name],
+            check=True,
+            capture_output=True,
+            timeout=COMMAND_S,
+        )
         return (folder / name).read_text().strip()
 
     def test_an_index_in_a_store(self):
@@ -209,7 +251,10 @@ class RunTest(unittest.TestCase):
 
         # A secret that changes needs no restart.
         added = self.key("added", "read")
-        exchange(self.folder / searcher.name / "run/dyad/keys", {"keys.json": (self.folder / "secrets/keys.json").read_text()})
+        exchange(
+            self.folder / searcher.name / "run/dyad/keys",
+            {"keys.json": (self.folder / "secrets/keys.json").read_text()},
+        )
         end = time.monotonic() + COMMAND_S
         while machine.get(searcher, searcher.ports["http"], "/v1/status", True, {"x-api-key": added})[0] != 200:
             self.assertLess(time.monotonic(), end, "a key that was added to the secret is not accepted")
