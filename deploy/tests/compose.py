@@ -14,7 +14,7 @@ import tempfile
 import unittest
 
 import yaml
-from containers import Container, Machine
+from containers import USER, Container, Machine, give
 
 DEPLOY = pathlib.Path(__file__).resolve().parent.parent
 FILE = DEPLOY / "docker/compose.yaml"
@@ -150,6 +150,9 @@ class ComposeTest(unittest.TestCase):
 
     def test_services_build_an_index_serve_it_and_change_it(self):
         machine = Machine(SETTINGS["binaries"], self.folder, {})
+        # As the service `volume` does.
+        self.assertEqual(self.services["volume"]["entrypoint"], ["chown", f"{USER}:{USER}", "/var/lib/dyad"])
+        give(self.folder / "index")
         self.addCleanup(machine.stop_all)
         containers = {name: self.container(name) for name in (*SERVERS, "build")}
         self.assertFalse(machine.passes(containers["encoder"], containers["encoder"].probes["healthcheck"]))

@@ -1,8 +1,8 @@
 """Rendered containers run as processes: their command and configuration as they are, with folders for mounts.
 
 What a container gets from Kubernetes is made here as kubelet makes it: secrets and configuration behind links that are
-exchanged, variables, the probes of the manifest. Addresses are on loopback. Not made: images, the read-only root, the
-user, limits of memory, the network and its policies.
+exchanged, variables, the probes of the manifest. Addresses are on loopback. Where root runs this, containers have the
+user of the images, who can write into volumes alone. Not made: images, limits of memory, the network and its policies.
 """
 
 import contextlib
@@ -19,6 +19,34 @@ import time
 from programs import free_port
 
 START_S, COMMAND_S = 60, 120
+
+# Of the images (deploy/docker/Dockerfile).
+USER = 65532
+
+
+def as_user(binaries):
+    """Options of a process that has the user of the images, where this may choose and that user can run programs."""
+    user = {"user": USER, "group": USER, "extra_groups": []}
+    if os.geteuid() != 0:
+        return {}
+    try:
+        subprocess.run(
+            [binaries / "dyad-searcher", "--version"], check=True, capture_output=True, timeout=START_S, **user
+        )
+    except (OSError, subprocess.CalledProcessError) as error:
+        print(f"containers run as root: user {USER} cannot run {binaries}/dyad-searcher: {error}")
+        return {}
+    return user
+
+
+def give(folder):
+    """Makes a folder if there is none, and gives all in it to the group of containers, as `fsGroup` does."""
+    folder.mkdir(parents=True, exist_ok=True)
+    if os.geteuid() == 0:
+        for path in (folder, *folder.rglob("*")):
+            if not path.is_symlink():
+                os.chown(path, -1, USER)
+                path.chmod(path.stat().st_mode | (0o2070 if path.is_dir() else 0o060))
 
 
 @dataclasses.dataclass
@@ -45,6 +73,9 @@ class Machine:
         self.binaries, self.folder = binaries, folder
         self.buckets, self.aliases = dict(buckets), dict(aliases)
         self.addresses, self.running = {}, []
+        self.user = as_user(binaries)
+        # Of a temporary folder, its owner alone may see the inside.
+        folder.chmod(0o755)
 
     def publish(self, host, port):
         """The address here of a port of a host of the cluster, the same each time."""
@@ -87,7 +118,7 @@ class Machine:
         """Runs a job to its end; gives what it printed."""
         command, variables = self.command(container)
         done = subprocess.run(
-            command, env=variables, cwd="/", capture_output=True, text=True, timeout=COMMAND_S, check=False
+            command, env=variables, cwd="/", capture_output=True, text=True, timeout=COMMAND_S, check=False, **self.user
         )
         if done.returncode != 0:
             raise AssertionError(f"{container.name}: exit code {done.returncode}\n{done.stdout}{done.stderr}")
@@ -98,7 +129,7 @@ class Machine:
         command, variables = self.command(container)
         log = self.folder / f"{container.name}.log"
         with log.open("w") as output:
-            process = subprocess.Popen(command, env=variables, cwd="/", stdout=output, stderr=output)
+            process = subprocess.Popen(command, env=variables, cwd="/", stdout=output, stderr=output, **self.user)
         self.running.append((container, process, log))
 
     def wait_until_ready(self):
@@ -174,6 +205,8 @@ def exchange(folder, files):
     for name, text in files.items():
         (new / name).write_text(text)
         (new / name).chmod(0o440)
+        if os.geteuid() == 0:
+            os.chown(new / name, -1, USER)
         if not (folder / name).is_symlink():
             (folder / name).symlink_to(pathlib.Path("..data") / name)
     (folder / "..data_tmp").symlink_to(new.name)

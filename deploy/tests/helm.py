@@ -7,6 +7,7 @@ cluster in this: nothing is applied.
 
 import os
 import pathlib
+import re
 import sys
 import tomllib
 import unittest
@@ -97,6 +98,15 @@ class RenderingTest(unittest.TestCase):
         self.assertEqual(names(*case("volume")), names(*case("volume"), "--set", "searcher.replicas=1"))
         self.assertFalse(names(*case("volume")) & names(*case("volume"), "--set", "jobs.build.corpusPath=other.jsonl"))
         self.assertFalse(names(*MATRIX["bulk embed"]) & names(*MATRIX["bulk embed"], "--set", "bulk.partitions=8"))
+
+    def test_the_notes_name_services_that_are_there(self):
+        for name in NAMES:
+            code, said = helm("install", "dyad", str(CHART), "--dry-run=client", *case(name))
+            self.assertEqual(code, 0, said)
+            notes = said.split("\nNOTES:\n")[1]
+            named = set(re.findall(r"\b([\w-]+):77[0-9]{2}\b", notes)) - {"localhost"}
+            self.assertEqual(named, {one for one in of_kind(documents(*case(name)), "Service") if one[-5:] != "-pods"})
+            self.assertEqual("WARNING: security.insecure" in notes, name != "store", notes)
 
     def test_the_release_is_that_of_the_programs(self):
         package = tomllib.loads((DEPLOY.parent / "Cargo.toml").read_text())["workspace"]["package"]

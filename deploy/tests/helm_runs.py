@@ -11,7 +11,7 @@ import tempfile
 import time
 import unittest
 
-from containers import COMMAND_S, Container, Machine, exchange
+from containers import COMMAND_S, Container, Machine, exchange, give
 from helm_chart import DEPLOY, SETTINGS, case, configuration, documents, of_kind, pod_template
 
 CORPUS = DEPLOY / "quickstart/corpus.jsonl"
@@ -31,7 +31,7 @@ class Cluster:
     def __init__(self, folder, secrets):
         self.folder, self.secrets = folder, secrets
         self.bucket = folder / "bucket"
-        self.bucket.mkdir()
+        give(self.bucket)
         self.claim("dyad-model").mkdir(parents=True)
         (self.claim("dyad-model") / "minilm").symlink_to(SETTINGS["model"])
 
@@ -63,8 +63,8 @@ class Cluster:
                 folders[mounted] = self.claim(volume["persistentVolumeClaim"]["claimName"]) / mount.get("subPath", "")
             else:
                 folders[mounted] = self.folder / "volumes" / pod_name / mount["name"]
-        for folder in folders.values():
-            folder.mkdir(parents=True, exist_ok=True)
+            if mounted in folders and not mount.get("readOnly"):
+                give(folders[mounted])
         environment = {entry["name"]: entry["value"] for entry in one.get("env", [])}
         for source in one.get("envFrom", []):
             environment |= self.secrets[source["secretRef"]["name"]]
