@@ -1,4 +1,4 @@
-{{- /* Values that contradict each other end the rendering. What is wrong in one value alone is in values.schema.json. */ -}}
+{{- /* Values that contradict each other end the rendering; values.schema.json has what is wrong in one alone. */ -}}
 {{- define "dyad.checks" -}}
 {{- $v := .Values -}}
 {{- $s := $v.security -}}
@@ -15,7 +15,8 @@
 {{- if not $v.store.url -}}
 {{- fail "store.url: expected the index's place, since index.source is `store`, got none" -}}
 {{- end -}}
-{{- range $name, $enabled := dict "indexer.enabled" $v.indexer.enabled "jobs.build.enabled" $v.jobs.build.enabled "jobs.push.enabled" $v.jobs.push.enabled -}}
+{{- $jobs := dict "jobs.build.enabled" $v.jobs.build.enabled "jobs.push.enabled" $v.jobs.push.enabled -}}
+{{- range $name, $enabled := set $jobs "indexer.enabled" $v.indexer.enabled -}}
 {{- if $enabled -}}
 {{- fail (printf "%s: expected an index on a volume, got index.source `store`. Build indexes of a store by `bulk`, or by a release with a volume that pushes" $name) -}}
 {{- end -}}

@@ -1,11 +1,11 @@
-{{- /* Configuration files. TOML is made of JSON's values, which it has too: Helm's own writer turns numbers into floats. */ -}}
+{{- /* Configuration files. Values are JSON's, which TOML has too: Helm's own writer turns numbers into floats. */ -}}
 {{- define "dyad.toml" -}}
 {{- range $key, $value := . }}
 {{ $key }} = {{ toJson $value }}
 {{- end }}
 {{- end -}}
 
-{{- /* Of security, for servers: their own certificate and keys, and what they show to others. (list $ "searcher") */ -}}
+{{- /* Keys for security: a server's certificate and keys, and what it shows to others. (list $ "searcher") */ -}}
 {{- define "dyad.securityKeys" -}}
 {{- $root := first . -}}
 {{- $s := $root.Values.security -}}
@@ -17,17 +17,21 @@
 {{- if ne (last .) "encoder" }}{{- $_ := set $keys "ca" "/run/dyad/tls/ca.crt" }}{{- end -}}
 {{- end -}}
 {{- if $s.keysSecret }}{{- $_ := set $keys "keys" "/run/dyad/keys/keys.json" }}{{- end -}}
-{{- if and $s.clientKeySecret (ne (last .) "encoder") }}{{- $_ := set $keys "api-key-file" "/run/dyad/client-key/api-key" }}{{- end -}}
-{{- if and $s.adminKeySecret (eq (last .) "indexer") }}{{- $_ := set $keys "searcher-api-key-file" "/run/dyad/admin-key/api-key" }}{{- end -}}
+{{- if and $s.clientKeySecret (ne (last .) "encoder") -}}
+{{- $_ := set $keys "api-key-file" "/run/dyad/client-key/api-key" -}}
+{{- end -}}
+{{- if and $s.adminKeySecret (eq (last .) "indexer") -}}
+{{- $_ := set $keys "searcher-api-key-file" "/run/dyad/admin-key/api-key" -}}
+{{- end -}}
 {{- toJson $keys -}}
 {{- end -}}
 
-{{- /* Names by which clients in the cluster call a Service: without keys a server answers HTTP by these and by addresses alone. */ -}}
+{{- /* A Service's names in the cluster: without keys a server answers HTTP by these and by addresses alone. */ -}}
 {{- define "dyad.hostNames" -}}
 {{- $root := first . -}}
 {{- $name := printf "%s-%s" (include "dyad.fullname" $root) (last .) -}}
-{{- $namespace := $root.Release.Namespace -}}
-{{- list $name (printf "%s.%s" $name $namespace) (printf "%s.%s.svc" $name $namespace) (printf "%s.%s.svc.cluster.local" $name $namespace) | toJson -}}
+{{- $inNamespace := printf "%s.%s" $name $root.Release.Namespace -}}
+{{- list $name $inNamespace (print $inNamespace ".svc") (print $inNamespace ".svc.cluster.local") | toJson -}}
 {{- end -}}
 
 {{- /* The files of security as options of a job's command. */ -}}
@@ -43,7 +47,9 @@
 {{- /* encoder.toml */ -}}
 {{- define "dyad.encoderConfiguration" -}}
 {{- $e := .Values.encoder -}}
-{{- $keys := dict "model" "/opt/dyad/model" "listen" "0.0.0.0:7701" "http" "0.0.0.0:7711" "device" $e.device "dtype" $e.dtype -}}
+{{- $keys := dict "model" "/opt/dyad/model" "device" $e.device "dtype" $e.dtype -}}
+{{- $_ := set $keys "listen" "0.0.0.0:7701" -}}
+{{- $_ := set $keys "http" "0.0.0.0:7711" -}}
 {{- $_ := set $keys "http-host" (include "dyad.hostNames" (list . "encoder") | fromJsonArray) -}}
 {{- $_ := set $keys "lame-duck-s" $e.lameDuckS -}}
 {{- $_ := set $keys "drain-s" $e.drainS -}}
@@ -85,7 +91,8 @@
 {{- define "dyad.indexerConfiguration" -}}
 {{- $i := .Values.indexer -}}
 {{- $name := include "dyad.fullname" . -}}
-{{- $keys := dict "index" (printf "%s=/var/lib/dyad/index" .Values.index.name) "listen" "0.0.0.0:7702" "http" "0.0.0.0:7712" -}}
+{{- $keys := dict "listen" "0.0.0.0:7702" "http" "0.0.0.0:7712" -}}
+{{- $_ := set $keys "index" (printf "%s=/var/lib/dyad/index" .Values.index.name) -}}
 {{- $_ := set $keys "http-host" (include "dyad.hostNames" (list . "indexer") | fromJsonArray) -}}
 {{- with include "dyad.encoderUrl" . }}{{- $_ := set $keys "encoder" . }}{{- end -}}
 {{- $searchers := list -}}

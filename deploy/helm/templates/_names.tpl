@@ -46,7 +46,7 @@ dyad-{{ last . }}:{{ default (first .).Chart.AppVersion $image.tag }}
 {{- end -}}
 {{- end -}}
 
-{{- /* Whether searchers are a StatefulSet: where they have a disk, or names by which the indexer has them reload. */ -}}
+{{- /* Whether searchers are a StatefulSet: with a disk, or names by which the indexer has them reload. */ -}}
 {{- define "dyad.searchersHaveNames" -}}
 {{- if or (eq .Values.index.source "volume") .Values.searcher.cache.persistent -}}true{{- end -}}
 {{- end -}}

@@ -3,7 +3,7 @@
 {{- define "dyad.podSettings" -}}
 serviceAccountName: {{ include "dyad.fullname" . }}
 automountServiceAccountToken: false
-# Variables such as DYAD_SEARCHER_PORT, which Kubernetes makes of Services, would look like misspelt options of the programs.
+# Variables that Kubernetes makes of Services, such as DYAD_SEARCHER_PORT, look like options of the programs.
 enableServiceLinks: false
 {{- with .Values.image.pullSecrets }}
 imagePullSecrets:
@@ -70,9 +70,15 @@ readinessProbe:
 {{- $component := last . -}}
 {{- $secrets := dict -}}
 {{- if $s.tlsSecret }}{{- $_ := set $secrets "tls" $s.tlsSecret }}{{- end -}}
-{{- if and $s.keysSecret (has $component (list "encoder" "searcher" "indexer")) }}{{- $_ := set $secrets "keys" $s.keysSecret }}{{- end -}}
-{{- if and $s.clientKeySecret (ne $component "encoder") }}{{- $_ := set $secrets "client-key" $s.clientKeySecret }}{{- end -}}
-{{- if and $s.adminKeySecret (eq $component "indexer") }}{{- $_ := set $secrets "admin-key" $s.adminKeySecret }}{{- end -}}
+{{- if and $s.keysSecret (has $component (list "encoder" "searcher" "indexer")) -}}
+{{- $_ := set $secrets "keys" $s.keysSecret -}}
+{{- end -}}
+{{- if and $s.clientKeySecret (ne $component "encoder") -}}
+{{- $_ := set $secrets "client-key" $s.clientKeySecret -}}
+{{- end -}}
+{{- if and $s.adminKeySecret (eq $component "indexer") -}}
+{{- $_ := set $secrets "admin-key" $s.adminKeySecret -}}
+{{- end -}}
 {{- toJson $secrets -}}
 {{- end -}}
 
