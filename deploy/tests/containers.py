@@ -31,7 +31,7 @@ def as_user(binaries):
         return {}
     try:
         subprocess.run(
-            [binaries / "dyad-searcher", "--version"], check=True, capture_output=True, timeout=START_S, **user
+            [binaries / "dyad-searcher", "--version"], check=True, capture_output=True, timeout=COMMAND_S, **user
         )
     except (OSError, subprocess.CalledProcessError) as error:
         print(f"containers run as root: user {USER} cannot run {binaries}/dyad-searcher: {error}")

@@ -9,7 +9,7 @@ DEPLOY = pathlib.Path(__file__).resolve().parent.parent
 CHART = DEPLOY / "helm"
 CASES = DEPLOY / "tests/helm"
 NAMES = ("volume", "store", "vectors")
-HELM_S = 60
+HELM_S = 120
 # Set by the script that runs the tests: `helm`, and where they are given `binaries` and `model`.
 SETTINGS = {}
 

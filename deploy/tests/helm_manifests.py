@@ -14,7 +14,7 @@ from helm_chart import DEPLOY, MATRIX, SETTINGS, configuration, documents, match
 
 # kubeVersion of the chart.
 OLDEST = "1.29"
-PROGRAM_S = 60
+PROGRAM_S = 120
 SECURITY = {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "capabilities": {"drop": ["ALL"]}}
 
 
