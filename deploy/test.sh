@@ -102,13 +102,13 @@ if [[ -n ${DYAD_PYTHON:-} && -n ${DYAD_DATA:-} ]]; then
 fi
 
 # What is skipped is known before the scripts begin: they run in two rows side by side, since each often waits.
-chromium='' prometheus='' integrations=''
+chromium='' prometheus='' integrations='' helm=''
 typescript=$(deploy/typescript.sh) || skipped+=('no npm, or nothing came from it: the TypeScript of the README')
 if [[ -z ${DYAD_PYTHON:-} ]]; then
   skipped+=(
     "NO_PYTHON=1: the searcher's page in a browser"
     'NO_PYTHON=1: the names in dashboard and alerts'
-    'NO_PYTHON=1: a bulk job on Ray, and the schemas of Kubernetes'
+    'NO_PYTHON=1: a bulk job on Ray, the schemas of Kubernetes, the Helm chart, and the file of Docker Compose'
     'NO_PYTHON=1: the wheel and the archive that users install'
     'NO_PYTHON=1: BM25 of several languages, and of documents, against bm25s'
     'NO_PYTHON=1: files and models of the generators in deploy/tests/wild'
@@ -117,6 +117,7 @@ if [[ -z ${DYAD_PYTHON:-} ]]; then
 else
   chromium=$(deploy/chromium.sh) || skipped+=("no Chromium (apt-get install chromium): the searcher's page in a browser")
   integrations=$(deploy/integrations.sh) || skipped+=('nothing came from PyPI: the Python client with LangChain, LlamaIndex and Haystack')
+  helm=$(PYTHON=$DYAD_PYTHON deploy/helm.sh) || skipped+=('no Helm, or nothing came from PyPI: the Helm chart')
   prometheus=$(deploy/prometheus.sh) || skipped+=('no Prometheus (apt-get install prometheus): the alert rules, and one that fires')
 fi
 
@@ -136,6 +137,10 @@ other_scripts() {
     step 'dashboard and alerts' "$DYAD_PYTHON" deploy/tests/metrics.py "$binaries" "$DYAD_MODEL" ${prometheus:+"$prometheus"}
     step 'Kubernetes' "$DYAD_PYTHON" deploy/tests/k8s_test.py "$binaries"
     step 'wheel, archive and their quick start' "$DYAD_PYTHON" deploy/tests/package.py "$binaries" "$DYAD_MODEL"
+    if [[ -n $helm ]]; then
+      step 'Helm chart' "$DYAD_PYTHON" deploy/tests/helm.py "$binaries" "$helm" "$DYAD_MODEL"
+    fi
+    step 'Docker Compose' "$DYAD_PYTHON" deploy/tests/compose.py "$binaries" "$DYAD_MODEL"
     step 'BM25 of several languages' "$DYAD_PYTHON" deploy/tests/languages.py "$binaries"
     step 'BM25 of passages in their documents' "$DYAD_PYTHON" deploy/tests/document_bm25.py "$binaries"
   fi
