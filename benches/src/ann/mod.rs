@@ -15,6 +15,7 @@
 //! | `cells.rs` | which filters are searched under |
 //! | `filter/` | search under filters |
 //! | `hdf5.rs` | results in the layout of ann-benchmarks |
+//! | `frameworks.rs` | results of ann-benchmarks and VIBE, next to ours |
 //! | `plot.rs` | SVG: recall against speed |
 //! | `worker/` | our own end of the protocol |
 
@@ -23,6 +24,7 @@ mod churn;
 mod curve;
 mod data;
 mod filter;
+mod frameworks;
 mod hdf5;
 mod measured;
 mod plot;
@@ -40,6 +42,7 @@ pub use cells::{ConditionShape, FilterCell, FilterCorrelation, FilterSettings};
 pub use churn::{ChurnMeasurement, ChurnMoment, ChurnOptions, churn};
 pub use data::{ReadyVectors, lock_cache, prepare};
 pub use filter::{CellPoint, CellRun, FilterGoal, FilterRun, run_filter};
+pub use frameworks::FrameworkResults;
 pub use hdf5::write_results;
 pub use measured::{AnnEngineRun, AnnMeasurement, IndexRecord, SweepPoint};
 pub use plot::write_plots;

@@ -1,11 +1,15 @@
 //! `dyad-bench ann`.
 
+use std::io::stdout;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
 
 use super::comparison::{BenchComparison, ComparisonArguments, note, print_table};
-use crate::ann::{AnnJob, AnnWorkload, RecallJudge, lock_cache, prepare, run, write_plots, write_results};
+use crate::ann::{
+    AnnJob, AnnWorkload, FrameworkResults, RecallJudge, lock_cache, prepare, run, write_plots, write_results,
+};
 
 /// Measure approximate search against its peers: recall, speed, build time, memory, each engine in a process of its
 /// own.
@@ -30,6 +34,10 @@ pub(super) struct AnnCommand {
     /// Also write the results as ann-benchmarks does: OUT/results/WORKLOAD/K/ENGINE/*.hdf5.
     #[arg(long)]
     hdf5: bool,
+    /// Also show what ann-benchmarks or VIBE have measured on the same data, queries and k, next to this run: their
+    /// result files, or folders of them. May be given several times.
+    #[arg(long, value_name = "PATH")]
+    framework_results: Vec<PathBuf>,
     /// Time for one build, in seconds.
     #[arg(long, default_value_t = 14_400, value_parser = clap::value_parser!(u64).range(1..))]
     build_timeout_s: u64,
@@ -49,6 +57,12 @@ impl AnnCommand {
         workload.sweep.extend(self.sweep.iter().cloned());
         let _lock = lock_cache(&settings.cache)?;
         let ready = prepare(&workload, &settings.cache, &settings.cancel, &note)?;
+        let judge = RecallJudge::new(&ready.base, &ready.queries, &ready.truth, workload.k, workload.metric);
+        // Before the run, which is long: so that wrong files are told at once.
+        let frameworks = match &*self.framework_results {
+            [] => None,
+            paths => Some(FrameworkResults::read(paths, &judge)?),
+        };
         let job = AnnJob {
             swept: self.sweep.iter().map(|(name, _)| name.clone()).collect(),
             keep_indexes: self.keep_indexes,
@@ -60,10 +74,13 @@ impl AnnCommand {
         shared.write(&measured)?;
         write_plots(&shared.out, &measured)?;
         if self.hdf5 {
-            let judge = RecallJudge::new(&ready.base, &ready.queries, &ready.truth, workload.k, workload.metric);
             write_results(&shared.out, &measured, &judge)?;
         }
-        print_table(&measured)
+        print_table(&measured)?;
+        if let Some(results) = frameworks {
+            results.write_table(&measured, &mut stdout().lock())?;
+        }
+        Ok(())
     }
 }
 

@@ -1,4 +1,4 @@
-//! Data files of ann-benchmarks: `train`, `test`, `neighbors` and the attribute `distance` in one HDF5 file.
+//! Data files of ann-benchmarks and VIBE: `train`, `test`, `neighbors` and the attribute `distance` in one HDF5 file.
 
 use std::fmt::Display;
 use std::path::Path;
@@ -17,13 +17,13 @@ pub struct Hdf5 {
     pub queries: Matrix,
     /// `neighbors`, where the file has them.
     pub neighbours: Option<Neighbours>,
-    /// `angular` and `ip` are inner products here, `euclidean` is L2.
+    /// `angular`, `ip` and, of VIBE, `cosine` and `normalized` are inner products here, `euclidean` is L2.
     pub metric: VectorMetric,
     /// The rows are to be scaled to unit length: `angular` compares directions.
     pub any_length: bool,
 }
 
-/// Reads a data file. Sparse sets, and distances other than angular, euclidean and ip, are refused.
+/// Reads a data file of ann-benchmarks or VIBE. Sparse sets and other distances are refused.
 pub fn read(path: &Path) -> BenchResult<Hdf5> {
     // `fs_err` names the file where it is missing or may not be read.
     drop(fs_err::File::open(path)?);
@@ -43,7 +43,9 @@ pub fn read(path: &Path) -> BenchResult<Hdf5> {
     }
     let distance = text("distance");
     let (metric, any_length) = match distance.as_deref() {
-        Some("angular") => (VectorMetric::Ip, true),
+        Some("angular" | "cosine") => (VectorMetric::Ip, true),
+        // VIBE's name of rows of unit length.
+        Some("normalized") => (VectorMetric::Ip, false),
         Some("ip") => (VectorMetric::Dot, false),
         Some("euclidean") => (VectorMetric::L2, false),
         other => {
@@ -51,7 +53,7 @@ pub fn read(path: &Path) -> BenchResult<Hdf5> {
             return Err(BenchError::malformed(
                 path,
                 "attribute `distance`",
-                "angular, euclidean or ip",
+                "angular, cosine, normalized, euclidean or ip",
                 got,
             ));
         }

@@ -54,7 +54,7 @@ fn hdf5_that_cannot_be_used_is_refused_by_part() {
     let said = || hdf5::read(&path).unwrap_err().to_string();
     hdf5_file(&path, Some("jaccard"), (4, 4), None);
     assert!(
-        said().contains("attribute `distance`: expected angular, euclidean or ip, got jaccard"),
+        said().contains("attribute `distance`: expected angular, cosine, normalized, euclidean or ip, got jaccard"),
         "{}",
         said()
     );
