@@ -3,16 +3,23 @@
 use dyad_corpus::PassageContext;
 use dyad_index::ModelRecord;
 use dyad_indexer::source::RowSource;
-use numpy::{PyArray2, PyArrayMethods as _, PyReadonlyArray2, PyUntypedArrayMethods as _};
+use numpy::{PyArray1, PyArray2, PyArrayMethods as _, PyReadonlyArray1, PyReadonlyArray2, PyUntypedArrayMethods as _};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::problem::refused;
 
+/// The numbers of an array, whose rows follow one another.
+#[derive(Debug)]
+enum ArrayValues<'py> {
+    One(PyReadonlyArray1<'py, f32>),
+    Rows(PyReadonlyArray2<'py, f32>),
+}
+
 /// Vectors that were given, as rows; a single vector is one row.
 #[derive(Debug)]
 pub(crate) struct PythonVectors<'py> {
-    array: PyReadonlyArray2<'py, f32>,
+    array: ArrayValues<'py>,
     /// Whether one vector was given, and not rows of them.
     pub(crate) is_one: bool,
     /// How many there are.
@@ -24,42 +31,68 @@ pub(crate) struct PythonVectors<'py> {
 impl<'py> PythonVectors<'py> {
     /// Takes an array of rows, or one vector. `field` names it in errors.
     pub(crate) fn new(field: &str, given: &Bound<'py, PyAny>) -> PyResult<Self> {
+        if let Some(as_it_is) = Self::as_it_is(given)? {
+            return Ok(as_it_is);
+        }
         let py = given.py();
         let options = PyDict::new(py);
         options.set_item("dtype", "float32")?;
-        // The same array where it is what is wanted.
         let array = py
             .import("numpy")?
             .call_method("ascontiguousarray", (given,), Some(&options))?;
-        let dimensions: usize = array.getattr("ndim")?.extract()?;
-        let is_one = given
+        // NumPy makes one dimension of none.
+        let is_number = given
             .getattr("ndim")
             .and_then(|ndim| ndim.extract())
-            .unwrap_or(dimensions)
-            == 1;
-        let rows = match dimensions {
-            1 => array.call_method1("reshape", (1, -1))?,
-            2 => array,
+            .is_ok_and(|ndim: usize| ndim == 0);
+        match Self::as_it_is(&array)? {
+            Some(rows) if !is_number => Ok(rows),
             _ => {
-                let shape = array.getattr("shape")?;
-                return Err(refused(field, "rows of numbers, or one row", format!("shape {shape}")));
+                let shape = given.getattr("shape").or_else(|_| array.getattr("shape"))?;
+                Err(refused(field, "rows of numbers, or one row", format!("shape {shape}")))
             }
+        }
+    }
+
+    /// Reads an array of float32 where it lies; none where it is another one, or its rows do not follow one another.
+    fn as_it_is(given: &Bound<'py, PyAny>) -> PyResult<Option<Self>> {
+        if let Ok(one) = given.cast::<PyArray1<f32>>() {
+            if !one.is_c_contiguous() {
+                return Ok(None);
+            }
+            let array = one.try_readonly()?;
+            let dim = array.len();
+            return Ok(Some(Self {
+                array: ArrayValues::One(array),
+                is_one: true,
+                count: 1,
+                dim,
+            }));
+        }
+        let Ok(rows) = given.cast::<PyArray2<f32>>() else {
+            return Ok(None);
         };
-        let array: PyReadonlyArray2<'py, f32> = rows.cast::<PyArray2<f32>>()?.try_readonly()?;
+        if !rows.is_c_contiguous() {
+            return Ok(None);
+        }
+        let array = rows.try_readonly()?;
         let [count, dim] = *array.shape() else {
-            return Err(refused(field, "rows of numbers", "another shape"));
+            return Ok(None);
         };
-        Ok(Self {
-            array,
-            is_one,
+        Ok(Some(Self {
+            array: ArrayValues::Rows(array),
+            is_one: false,
             count,
             dim,
-        })
+        }))
     }
 
     /// All values, one row after another.
     pub(crate) fn values(&self) -> PyResult<&[f32]> {
-        Ok(self.array.as_slice()?)
+        Ok(match &self.array {
+            ArrayValues::One(array) => array.as_slice()?,
+            ArrayValues::Rows(array) => array.as_slice()?,
+        })
     }
 
     /// Refuses vectors of another dimension, and values that are not finite.
