@@ -1,16 +1,18 @@
 #!/usr/bin/env python3
-"""An empty index with both of dyad's programs over it, for a benchmark that fills it; Ctrl-C ends them.
+"""An empty index with both of dyad's programs over it, for a benchmark that fills it; Ctrl-C or SIGTERM ends them.
 
     server.py --programs target/release --index FOLDER --dim 384 --metric cosine
 
-prints the addresses, which are on the loopback interface. `Served` is the same for programs.
+prints the addresses, which are on the loopback interface; `served` is the same for programs.
 """
 
 import argparse
 import contextlib
 import pathlib
 import select
+import signal
 import subprocess
+import sys
 import tempfile
 import time
 
@@ -96,9 +98,11 @@ def main():
     given = parser.parse_args()
     with served(given.programs, given.index, given.dim, given.metric, given.m, given.ef_construction) as (searcher, indexer):
         print(f"--searcher {searcher} --indexer {indexer}", flush=True)
-        with contextlib.suppress(KeyboardInterrupt):
-            while True:
-                time.sleep(1)
+        # A shell starts what runs beside it with SIGINT ignored.
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: sys.exit(0))
+        while True:
+            time.sleep(1)
 
 
 if __name__ == "__main__":

@@ -90,8 +90,11 @@ class Dyad(VectorDB):
             fields["labels"] = labels_data
         if tenant_labels_data is not None:
             fields["tenant"] = tenant_labels_data
+        # A document that is written has a text, also where it brings its vector: its key.
         rows = zip(*fields.values(), strict=True)
-        documents = ({"key": str(row[0]), "text": "", "metadata": dict(zip(fields, row, strict=True))} for row in rows)
+        documents = (
+            {"key": str(row[0]), "text": str(row[0]), "metadata": dict(zip(fields, row, strict=True))} for row in rows
+        )
         try:
             told = self.indexer.upsert_all(
                 documents, vectors=embeddings, fingerprint=self.fingerprint, batch=BATCH, in_flight=1, timeout=CHANGE_TIMEOUT_S
