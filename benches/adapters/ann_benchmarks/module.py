@@ -6,7 +6,6 @@ every core.
 
 import importlib.metadata
 import pathlib
-import tempfile
 
 import dyad_search
 import numpy
@@ -24,20 +23,18 @@ class Dyad(BaseANN):
             raise NotImplementedError(f"`metric`: expected one of {', '.join(METRICS)}, got {metric}")
         self.metric, self.parameters = METRICS[metric], method_param
         self.ef = dyad_search.EF
-        self.folder = self.index = self.res = None
+        self.index = self.res = None
         self.documents = 0
 
     def fit(self, X):
         """Builds the index on one thread, or on as many as the parameter `threads` says."""
         vectors = numpy.ascontiguousarray(X, dtype=numpy.float32)
-        self.folder = tempfile.TemporaryDirectory(prefix="dyad-ann-benchmarks-")
         self.index = dyad_search.Index.build(
             vectors,
             metric=self.metric,
             m=self.parameters["M"],
             ef_construction=self.parameters["efConstruction"],
             threads=self.parameters.get("threads", 1),
-            path=pathlib.Path(self.folder.name) / "index",
         )
         self.documents = len(vectors)
 
@@ -69,9 +66,6 @@ class Dyad(BaseANN):
     def done(self):
         """Removes the index."""
         self.index = None
-        if self.folder is not None:
-            self.folder.cleanup()
-            self.folder = None
 
     def __str__(self):
         return f"dyad ({self.parameters}, 'ef': {self.ef})"

@@ -6,7 +6,6 @@ the metrics "cosine" and "normalized" are both dyad's cosine, whose scores are i
 
 import importlib.metadata
 import pathlib
-import tempfile
 
 import dyad_search
 import numpy as np
@@ -24,20 +23,18 @@ class Dyad(BaseANN):
             raise NotImplementedError(f"`metric`: expected one of {', '.join(METRICS)}, got {metric}")
         self.metric = METRICS[metric]
         self.m, self.ef_construction, self.ef = M, efConstruction, dyad_search.EF
-        self.folder = self.index = self.found = None
+        self.index = self.found = None
         self.documents = 0
 
     def fit(self, X):
         """Builds the index on one thread."""
         vectors = np.ascontiguousarray(X, dtype=np.float32)
-        self.folder = tempfile.TemporaryDirectory(prefix="dyad-vibe-")
         self.index = dyad_search.Index.build(
             vectors,
             metric=self.metric,
             m=self.m,
             ef_construction=self.ef_construction,
             threads=1,
-            path=pathlib.Path(self.folder.name) / "index",
         )
         self.documents = len(vectors)
 

@@ -5,8 +5,6 @@ metadata and asked for as conditions, which dyad evaluates; queries that have th
 """
 
 import importlib.metadata
-import pathlib
-import tempfile
 
 import dyad_search
 import numpy
@@ -36,7 +34,7 @@ class Dyad(BaseFilterANN):
         self.metric, self.parameters = METRICS[metric], index_params
         self.threads = index_params.get("threads", 1)
         self.query_parameters = {}
-        self.folder = self.index = self.res = None
+        self.index = self.res = None
         self.documents, self.ef = 0, dyad_search.EF
 
     def fit(self, dataset):
@@ -47,7 +45,6 @@ class Dyad(BaseFilterANN):
         if data.search_type() == "knn_filtered":
             tags = data.get_dataset_metadata()
             metadata = ({"tags": tags_of(tags, row)} for row in range(len(vectors)))
-        self.folder = tempfile.TemporaryDirectory(prefix="dyad-big-ann-")
         self.index = dyad_search.Index.build(
             vectors,
             metric=self.metric,
@@ -55,7 +52,6 @@ class Dyad(BaseFilterANN):
             ef_construction=self.parameters.get("efConstruction", 200),
             metadata=metadata,
             threads=self.threads,
-            path=pathlib.Path(self.folder.name) / "index",
         )
         self.documents = len(vectors)
 
@@ -95,9 +91,6 @@ class Dyad(BaseFilterANN):
     def done(self):
         """Removes the index."""
         self.index = None
-        if self.folder is not None:
-            self.folder.cleanup()
-            self.folder = None
 
     def __str__(self):
         return f"dyad({self.parameters}, {self.query_parameters})"

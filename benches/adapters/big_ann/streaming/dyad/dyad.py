@@ -5,8 +5,6 @@ or where more than `max_deleted` of what shards hold is deleted; it counts into 
 """
 
 import importlib.metadata
-import pathlib
-import tempfile
 
 import dyad_search
 import numpy
@@ -25,7 +23,7 @@ class Dyad(BaseStreamingANN):
         self.threads = index_params.get("threads", 1)
         self.max_shards, self.max_deleted = index_params.get("max_shards", 4), index_params.get("max_deleted", 0.2)
         self.query_parameters = {}
-        self.folder = self.index = self.res = None
+        self.index = self.res = None
         self.deleted = self.merges = 0
         self.ef = dyad_search.EF
 
@@ -34,7 +32,6 @@ class Dyad(BaseStreamingANN):
         if dtype not in ("float32", "uint8", "int8"):
             raise NotImplementedError(f"`dtype`: expected float32, uint8 or int8, got {dtype}")
         self.done()
-        self.folder = tempfile.TemporaryDirectory(prefix="dyad-big-ann-")
         self.deleted = self.merges = 0
 
     def insert(self, X, ids):
@@ -48,7 +45,6 @@ class Dyad(BaseStreamingANN):
                 ef_construction=self.parameters.get("efConstruction", 200),
                 keys=keys,
                 threads=self.threads,
-                path=pathlib.Path(self.folder.name) / "index",
             )
         else:
             self.index.append(vectors, keys=keys, threads=self.threads)
@@ -95,9 +91,6 @@ class Dyad(BaseStreamingANN):
     def done(self):
         """Removes the index."""
         self.index = None
-        if self.folder is not None:
-            self.folder.cleanup()
-            self.folder = None
 
     def __str__(self):
         return f"dyad({self.parameters}, {self.query_parameters})"
