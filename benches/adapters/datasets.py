@@ -37,7 +37,9 @@ def loaded(path, limit, metric):
     if metric == "cosine":
         lengths = numpy.linalg.norm(rows, axis=1, keepdims=True)
         if not lengths.all():
-            raise SystemExit(f"expected rows with a direction, got zeros in row {int(lengths[:, 0].argmin())}. Use `--metric l2`: {path}")
+            raise SystemExit(
+                f"expected rows with a direction, got zeros in row {int(lengths[:, 0].argmin())}. Use `--metric l2`: {path}"
+            )
         rows /= lengths
     return rows
 
@@ -105,26 +107,36 @@ def write_parquet(folder, metric, base, queries, k):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--base", required=True, type=pathlib.Path, help="vectors that are searched: .npy, [vectors, dim]")
-    parser.add_argument("--queries", required=True, type=pathlib.Path, help="vectors that are searched for: .npy, [queries, dim]")
+    parser.add_argument(
+        "--base", required=True, type=pathlib.Path, help="vectors that are searched: .npy, [vectors, dim]"
+    )
+    parser.add_argument(
+        "--queries", required=True, type=pathlib.Path, help="vectors that are searched for: .npy, [queries, dim]"
+    )
     parser.add_argument("--format", required=True, choices=FORMATS)
     parser.add_argument("--out", required=True, type=pathlib.Path, help="a file, or a folder of `vectordbbench`")
     parser.add_argument("--metric", choices=("cosine", "l2"), default="cosine")
     parser.add_argument("--vectors", type=int, metavar="N", help="take the first N only")
     parser.add_argument("--limit-queries", type=int, metavar="N", help="take the first N queries only")
-    parser.add_argument("--neighbors", type=int, default=100, metavar="K", help="neighbours of each query (default: 100)")
+    parser.add_argument(
+        "--neighbors", type=int, default=100, metavar="K", help="neighbours of each query (default: 100)"
+    )
     arguments = parser.parse_args()
     base = loaded(arguments.base, arguments.vectors, arguments.metric)
     queries = loaded(arguments.queries, arguments.limit_queries, arguments.metric)
     if base.shape[1] != queries.shape[1]:
-        raise SystemExit(f"`--queries`: expected rows of {base.shape[1]} numbers, as those of `--base`, got {queries.shape[1]}")
+        raise SystemExit(
+            f"`--queries`: expected rows of {base.shape[1]} numbers, as those of `--base`, got {queries.shape[1]}"
+        )
     if not 0 < arguments.neighbors <= len(base):
         raise SystemExit(f"`--neighbors`: expected 1 to {len(base)}, the number of vectors, got {arguments.neighbors}")
     if arguments.format == "vectordbbench":
         write_parquet(arguments.out, arguments.metric, base, queries, arguments.neighbors)
     else:
         write_hdf5(arguments.out, arguments.format, arguments.metric, base, queries, arguments.neighbors)
-    print(f"{arguments.out}: {len(base)} vectors, {len(queries)} queries, {base.shape[1]} values, {arguments.neighbors} neighbours")
+    print(
+        f"{arguments.out}: {len(base)} vectors, {len(queries)} queries, {base.shape[1]} values, {arguments.neighbors} neighbours"
+    )
 
 
 if __name__ == "__main__":

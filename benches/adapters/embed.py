@@ -30,7 +30,12 @@ def main():
 
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--model", required=True, help="a sentence-transformers directory")
-    parser.add_argument("--texts", required=True, type=pathlib.Path, help="JSON lines with `text`, and `title` where there is one; .gz too")
+    parser.add_argument(
+        "--texts",
+        required=True,
+        type=pathlib.Path,
+        help="JSON lines with `text`, and `title` where there is one; .gz too",
+    )
     parser.add_argument("--out", required=True, type=pathlib.Path)
     arguments = parser.parse_args()
     model = SentenceTransformer(arguments.model, device="cpu")

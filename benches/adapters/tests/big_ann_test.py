@@ -20,14 +20,18 @@ class BaseANN:
 def tags(lists):
     """A CSR matrix, of which the adapter reads the columns of each row."""
     ends = numpy.cumsum([0, *(len(some) for some in lists)])
-    return types.SimpleNamespace(indptr=ends, indices=numpy.array([tag for some in lists for tag in some], dtype=numpy.int64))
+    return types.SimpleNamespace(
+        indptr=ends, indices=numpy.array([tag for some in lists for tag in some], dtype=numpy.int64)
+    )
 
 
 class Data:
     """A data set of the filter track: a third of the vectors have tag 1, half have 2, and one has 7."""
 
     vectors = stand_in.rows(600)
-    tags_of_vectors = [[tag for tag, has in ((1, row % 3 == 0), (2, row % 2 == 0), (7, row == 400)) if has] for row in range(600)]
+    tags_of_vectors = [
+        [tag for tag, has in ((1, row % 3 == 0), (2, row % 2 == 0), (7, row == 400)) if has] for row in range(600)
+    ]
 
     def get_dataset(self):
         return self.vectors
@@ -79,7 +83,9 @@ class BigAnn(unittest.TestCase):
         found, expected = algorithm.get_results(), []
         self.assertEqual((found.shape, found.dtype), ((30, 10), numpy.dtype(numpy.int32)))
         for row, query in enumerate(queries):
-            allowed = numpy.array([number for number, has in enumerate(Data.tags_of_vectors) if set(asked[row]) <= set(has)])
+            allowed = numpy.array(
+                [number for number, has in enumerate(Data.tags_of_vectors) if set(asked[row]) <= set(has)]
+            )
             self.assertTrue(set(found[row].tolist()) - {-1} <= set(allowed.tolist()), asked[row])
             expected.append(allowed[stand_in.nearest(Data.vectors[allowed], query, 10, "euclidean")])
         self.assertEqual(found[3].tolist(), [400] + [-1] * 9)
@@ -99,8 +105,19 @@ class BigAnn(unittest.TestCase):
     def test_a_runbook_of_insertions_deletions_and_replacements_is_followed(self):
         vectors, queries = stand_in.rows(700), stand_in.rows(30, seed=2)
         runbook = [
-            ("insert", 0, 300), ("search",), ("insert", 300, 500), ("delete", 0, 130), ("search",), ("insert", 0, 50), ("search",),
-            ("replace", 200, 250, 500), ("search",), ("insert", 600, 610), ("insert", 610, 620), ("insert", 620, 630), ("search",),
+            ("insert", 0, 300),
+            ("search",),
+            ("insert", 300, 500),
+            ("delete", 0, 130),
+            ("search",),
+            ("insert", 0, 50),
+            ("search",),
+            ("replace", 200, 250, 500),
+            ("search",),
+            ("insert", 600, 610),
+            ("insert", 610, 620),
+            ("insert", 620, 630),
+            ("search",),
         ]
         algorithm = self.tracks["streaming"]("euclidean", {"M": 8, "efConstruction": 40, "max_shards": 3})
         algorithm.setup("float32", 700, vectors.shape[1])
@@ -143,10 +160,15 @@ class BigAnn(unittest.TestCase):
                     numpy.array(values.shape, dtype=numpy.uint32).tofile(file)
                     numpy.ascontiguousarray(values).tofile(file)
             for function, metric in (("l2", "euclidean"), ("mips", "ip")):
-                paths = {option: f"{folder}/{name}" for option, name in (("base", "data"), ("query", "queries"), ("tags", "tags"), ("gt", "gt"))}
+                paths = {
+                    option: f"{folder}/{name}"
+                    for option, name in (("base", "data"), ("query", "queries"), ("tags", "tags"), ("gt", "gt"))
+                }
                 options = [word for option, path in paths.items() for word in (f"--{option}_file", path)]
                 tool = [sys.executable, str(stand_in.ADAPTERS / "big_ann/groundtruth.py")]
-                subprocess.run([*tool, "--dist_fn", function, "--data_type", "float", "--K", "20", *options], check=True)
+                subprocess.run(
+                    [*tool, "--dist_fn", function, "--data_type", "float", "--K", "20", *options], check=True
+                )
                 self.assertEqual(numpy.fromfile(paths["gt"], dtype=numpy.uint32, count=2).tolist(), [9, 20])
                 ids = numpy.fromfile(paths["gt"], dtype=numpy.uint32, offset=8, count=180).reshape(9, 20)
                 expected = [labels[stand_in.nearest(base, query, 20, metric)] for query in queries]

@@ -8,7 +8,7 @@ import stand_in
 
 install = stand_in.script("vectordbbench/install.py")
 
-CLIENTS = '''class DB(Enum):
+CLIENTS = """class DB(Enum):
     Milvus = "Milvus"
     Redis = "Redis"
 
@@ -31,14 +31,14 @@ CLIENTS = '''class DB(Enum):
             from .milvus.config import _milvus_case_config
 
             return _milvus_case_config.get(index_type)
-'''
-COMMANDS = '''from ..backend.clients.elastic_cloud.cli import (
+"""
+COMMANDS = """from ..backend.clients.elastic_cloud.cli import (
     ElasticCloudHNSW,
 )
 from .cli import cli
 
 cli.add_command(MemoryDB)
-'''
+"""
 
 
 class Install(unittest.TestCase):
@@ -63,7 +63,17 @@ class Install(unittest.TestCase):
         for module, name in (("dyad", "Dyad"), ("config", "DyadConfig"), ("config", "DyadCaseConfig")):
             self.assertEqual(clients.count(f"from .dyad.{module} import {name}\n\n            return {name}\n"), 1)
         # Each in the property that it is for.
-        order = [clients.index(text) for text in ("def init_cls", "import Dyad\n", "def config_cls", "import DyadConfig", "def case_config_cls", "import DyadCaseConfig")]
+        order = [
+            clients.index(text)
+            for text in (
+                "def init_cls",
+                "import Dyad\n",
+                "def config_cls",
+                "import DyadConfig",
+                "def case_config_cls",
+                "import DyadCaseConfig",
+            )
+        ]
         self.assertEqual(order, sorted(order))
         self.assertEqual(commands.count("from ..backend.clients.dyad.cli import Dyad\n"), 1)
         self.assertEqual(commands.count("cli.add_command(Dyad)\n"), 1)
@@ -75,7 +85,9 @@ class Install(unittest.TestCase):
         clients = self.package / "backend/clients/__init__.py"
         clients.write_text(CLIENTS.replace("MilvusConfig", "OtherConfig"))
         before = self.texts()
-        with self.assertRaisesRegex(SystemExit, r"backend/clients/__init__.py: expected one place.*got 0. Install vectordb-bench 2.0.0"):
+        with self.assertRaisesRegex(
+            SystemExit, r"backend/clients/__init__.py: expected one place.*got 0. Install vectordb-bench 2.0.0"
+        ):
             install.install(self.package)
         self.assertEqual(self.texts(), before)
         self.assertFalse((self.package / "backend/clients/dyad").exists())

@@ -78,4 +78,6 @@ def nearest(base, query, k, metric):
 def recall(found, expected):
     """The share of the expected ids that were found, over all queries."""
     pairs = list(zip(found, expected, strict=True))
-    return sum(len(set(map(int, some)) & set(map(int, others))) for some, others in pairs) / sum(len(others) for _, others in pairs)
+    return sum(len(set(map(int, some)) & set(map(int, others))) for some, others in pairs) / sum(
+        len(others) for _, others in pairs
+    )

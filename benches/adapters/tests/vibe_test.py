@@ -84,7 +84,9 @@ class Vibe(unittest.TestCase):
         algorithm.fit(train)
         algorithm.set_query_arguments(100)
         for row in (0, 7, 299):
-            self.assertEqual(int(algorithm.query(train[row], 1)[0]), int(stand_in.nearest(train, train[row], 1, "euclidean")[0]))
+            self.assertEqual(
+                int(algorithm.query(train[row], 1)[0]), int(stand_in.nearest(train, train[row], 1, "euclidean")[0])
+            )
 
     def test_a_metric_that_dyad_has_not_is_refused(self):
         with self.assertRaisesRegex(NotImplementedError, "`metric`: expected one of cosine, .*got hamming"):

@@ -21,7 +21,10 @@ CHANGES = {
         ('    Milvus = "Milvus"\n', '    Dyad = "Dyad"\n'),
         (FIRST.format(module="milvus") + "Milvus\n", BRANCH.format(module="dyad", name="Dyad")),
         (FIRST.format(module="config") + "MilvusConfig\n", BRANCH.format(module="config", name="DyadConfig")),
-        (FIRST.format(module="config") + "_milvus_case_config\n", BRANCH.format(module="config", name="DyadCaseConfig")),
+        (
+            FIRST.format(module="config") + "_milvus_case_config\n",
+            BRANCH.format(module="config", name="DyadCaseConfig"),
+        ),
     ),
     "cli/vectordbbench.py": (
         ("from ..backend.clients.elastic_cloud.cli import (\n", "from ..backend.clients.dyad.cli import Dyad\n"),
@@ -48,7 +51,9 @@ def install(package):
     """Changes the files of the package's folder."""
     changed = {name: with_changes(name, (package / name).read_text(encoding="utf-8")) for name in CHANGES}
     source = pathlib.Path(__file__).resolve().parent / "dyad"
-    shutil.copytree(source, package / "backend/clients/dyad", ignore=shutil.ignore_patterns("__pycache__"), dirs_exist_ok=True)
+    shutil.copytree(
+        source, package / "backend/clients/dyad", ignore=shutil.ignore_patterns("__pycache__"), dirs_exist_ok=True
+    )
     for name, text in changed.items():
         (package / name).write_text(text, encoding="utf-8")
 
@@ -56,7 +61,9 @@ def install(package):
 def main():
     found = importlib.util.find_spec("vectordb_bench")
     if found is None:
-        raise SystemExit(f"`vectordb_bench`: expected to be installed. `{sys.executable} -m pip install vectordb-bench==2.0.0`")
+        raise SystemExit(
+            f"`vectordb_bench`: expected to be installed. `{sys.executable} -m pip install vectordb-bench==2.0.0`"
+        )
     package = pathlib.Path(found.origin).parent
     install(package)
     print(f"dyad is in {package}")

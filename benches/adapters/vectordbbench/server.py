@@ -24,7 +24,9 @@ def run(command):
     """A program that ends by itself."""
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise RuntimeError(f"expected {command[0]} {command[1]} to end with 0, got {done.returncode}: {done.stderr.strip()}")
+        raise RuntimeError(
+            f"expected {command[0]} {command[1]} to end with 0, got {done.returncode}: {done.stderr.strip()}"
+        )
 
 
 def make_empty(programs, folder, dim, metric, m, ef_construction):
@@ -36,10 +38,31 @@ def make_empty(programs, folder, dim, metric, m, ef_construction):
         header = header.ljust(-(-(len(header) + 11) // 64) * 64 - 11) + "\n"
         vectors.write_bytes(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header.encode())
         keys.write_text("")
-        run([
-            *(str(programs / "dyad-indexer"), "build", "--index", str(folder), "--vectors", str(vectors), "--keys", str(keys)),
-            *("--model-name", MODEL, "--metric", metric, "--m", str(m), "--ef-construction", str(ef_construction), "--allow-empty"),
-        ])
+        run(
+            [
+                *(
+                    str(programs / "dyad-indexer"),
+                    "build",
+                    "--index",
+                    str(folder),
+                    "--vectors",
+                    str(vectors),
+                    "--keys",
+                    str(keys),
+                ),
+                *(
+                    "--model-name",
+                    MODEL,
+                    "--metric",
+                    metric,
+                    "--m",
+                    str(m),
+                    "--ef-construction",
+                    str(ef_construction),
+                    "--allow-empty",
+                ),
+            ]
+        )
 
 
 class Program:
@@ -54,7 +77,9 @@ class Program:
             line = self.process.stdout.readline() if ready else ""
             if not line:
                 self.end()
-                raise RuntimeError(f"expected `listening on` of {command[0]} within {START_S} s, got none; {log.name} says why")
+                raise RuntimeError(
+                    f"expected `listening on` of {command[0]} within {START_S} s, got none; {log.name} says why"
+                )
             if line.startswith("listening on "):
                 self.address = line.split()[2]
 
@@ -89,14 +114,19 @@ def served(programs, folder, dim, metric="cosine", m=16, ef_construction=200):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--programs", required=True, type=pathlib.Path, help="the folder of dyad-indexer and dyad-searcher")
+    parser.add_argument(
+        "--programs", required=True, type=pathlib.Path, help="the folder of dyad-indexer and dyad-searcher"
+    )
     parser.add_argument("--index", required=True, type=pathlib.Path, help="a folder for the index and the logs")
     parser.add_argument("--dim", required=True, type=int)
     parser.add_argument("--metric", choices=("cosine", "dot", "l2"), default="cosine")
     parser.add_argument("--m", type=int, default=16)
     parser.add_argument("--ef-construction", type=int, default=200)
     given = parser.parse_args()
-    with served(given.programs, given.index, given.dim, given.metric, given.m, given.ef_construction) as (searcher, indexer):
+    with served(given.programs, given.index, given.dim, given.metric, given.m, given.ef_construction) as (
+        searcher,
+        indexer,
+    ):
         print(f"--searcher {searcher} --indexer {indexer}", flush=True)
         # A shell starts what runs beside it with SIGINT ignored.
         for number in (signal.SIGINT, signal.SIGTERM):

@@ -9,12 +9,15 @@ from vectordb_bench.cli.cli import CommonTypedDict, cli, click_parameter_decorat
 
 
 class DyadTypedDict(CommonTypedDict):
-    searcher: Annotated[str, click.option("--searcher", default="127.0.0.1:7700", help="HOST:PORT of dyad-searcher serve")]
+    searcher: Annotated[
+        str, click.option("--searcher", default="127.0.0.1:7700", help="HOST:PORT of dyad-searcher serve")
+    ]
     indexer: Annotated[str, click.option("--indexer", default="127.0.0.1:7702", help="HOST:PORT of dyad-indexer serve")]
     index: Annotated[str, click.option("--index", default="", help="Index, where the searcher serves several")]
     ef: Annotated[int | None, click.option("--ef", type=int, default=None, help="Width of the beam")]
     target_recall: Annotated[
-        float | None, click.option("--target-recall", type=float, default=None, help="Recall to aim at, in place of --ef")
+        float | None,
+        click.option("--target-recall", type=float, default=None, help="Recall to aim at, in place of --ef"),
     ]
 
 

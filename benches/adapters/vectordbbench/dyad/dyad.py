@@ -50,7 +50,9 @@ class Dyad(VectorDB):
         with self.init():
             served = self.searcher.status().dim
             if served != dim:
-                raise ValueError(f"`dim`: expected {served}, the values of the vectors of the served index, got {dim}. Serve another index")
+                raise ValueError(
+                    f"`dim`: expected {served}, the values of the vectors of the served index, got {dim}. Serve another index"
+                )
             if drop_old:
                 self.indexer.delete_where(field("id") >= 0, timeout=CHANGE_TIMEOUT_S)
                 self.wait_for(0)
@@ -73,7 +75,9 @@ class Dyad(VectorDB):
         until = time.monotonic() + VISIBLE_TIMEOUT_S
         while (found := self.searcher.count()) != documents:
             if time.monotonic() > until:
-                raise TimeoutError(f"expected {documents} documents within {VISIBLE_TIMEOUT_S} s, got {found}. Serve with `--watch`")
+                raise TimeoutError(
+                    f"expected {documents} documents within {VISIBLE_TIMEOUT_S} s, got {found}. Serve with `--watch`"
+                )
             time.sleep(0.1)
 
     def insert_embeddings(
@@ -97,7 +101,12 @@ class Dyad(VectorDB):
         )
         try:
             told = self.indexer.upsert_all(
-                documents, vectors=embeddings, fingerprint=self.fingerprint, batch=BATCH, in_flight=1, timeout=CHANGE_TIMEOUT_S
+                documents,
+                vectors=embeddings,
+                fingerprint=self.fingerprint,
+                batch=BATCH,
+                in_flight=1,
+                timeout=CHANGE_TIMEOUT_S,
             )
         except Unfinished as error:
             return error.position, error
@@ -116,7 +125,9 @@ class Dyad(VectorDB):
             if served != generation:
                 generation, since = served, time.monotonic()
             if time.monotonic() > until:
-                raise TimeoutError(f"expected merges to end within {REST_TIMEOUT_S} s, got generation {served} just now")
+                raise TimeoutError(
+                    f"expected merges to end within {REST_TIMEOUT_S} s, got generation {served} just now"
+                )
             time.sleep(0.2)
 
     def poll_insert_readiness(self, expected_count: int) -> dict:
