@@ -19,7 +19,7 @@ class Table(unittest.TestCase):
             row("dyad", 0.95, 600.0),
             row("hnswlib", 0.5, 9000.0),
         ]
-        found = stand_in.script("vibe/table.py").best(rows, (0.9, 0.95, 0.99))
+        found = stand_in.script("vibe/table.py").best(rows, "qps", (0.9, 0.95, 0.99))
         self.assertEqual(list(found), ["dyad", "hnswlib"])
         self.assertEqual(found["dyad"], {"build_s": 2.5, "size_mb": 2.0, 0.9: 900.0, 0.95: 700.0, 0.99: None})
         self.assertEqual(found["hnswlib"], {"build_s": 2.5, "size_mb": 2.0, 0.9: 500.0, 0.95: 500.0, 0.99: None})
