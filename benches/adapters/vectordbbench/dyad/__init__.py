@@ -1,0 +1,1 @@
+"""dyad in VectorDBBench: `vectordb_bench/backend/clients/dyad` there."""
