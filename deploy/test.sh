@@ -113,6 +113,7 @@ if [[ -z ${DYAD_PYTHON:-} ]]; then
     'NO_PYTHON=1: BM25 of several languages, and of documents, against bm25s'
     'NO_PYTHON=1: files and models of the generators in deploy/tests/wild'
     'NO_PYTHON=1: the Python client with LangChain, LlamaIndex and Haystack'
+    'NO_PYTHON=1: the adapters of benchmark frameworks'
   )
 else
   chromium=$(deploy/chromium.sh) || skipped+=("no Chromium (apt-get install chromium): the searcher's page in a browser")
@@ -121,12 +122,24 @@ else
   prometheus=$(deploy/prometheus.sh) || skipped+=('no Prometheus (apt-get install prometheus): the alert rules, and one that fires')
 fi
 
+# The package as users import it, with the module that the tests have built.
+benchmark_adapters() {
+  mkdir -p "$measured/python" || return
+  cp -r indexer/python/python/dyad_search "$measured/python/" || return
+  cp "$binaries/deps/libdyad_python.so" "$measured/python/dyad_search/_native.abi3.so" || return
+  PYTHONPATH=$measured/python:$root/searcher/clients/python/src DYAD_PROGRAMS=$binaries PYTHON=$DYAD_PYTHON unit_tests benches/adapters/tests
+}
+
 # Both make the Python client, in one folder: one after the other.
 scripts_with_the_client() {
   if [[ -n $chromium ]]; then
     step 'page' "$DYAD_PYTHON" deploy/tests/page.py "$binaries" "$DYAD_MODEL" "$chromium"
   fi
   step 'commands of the READMEs' "$python" deploy/tests/readme.py "$binaries" "$DYAD_MODEL"
+  if [[ -n ${DYAD_PYTHON:-} ]]; then
+    # With the client's modules, which the step before has made.
+    step 'adapters of benchmark frameworks' benchmark_adapters
+  fi
   if [[ -n $integrations ]]; then
     step 'LangChain, LlamaIndex and Haystack' "$integrations" deploy/tests/integrations.py "$binaries" "$DYAD_MODEL"
   fi

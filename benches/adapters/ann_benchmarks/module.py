@@ -4,7 +4,6 @@ Single queries and the build take one thread, as ann-benchmarks gives a containe
 every core.
 """
 
-import importlib.metadata
 import pathlib
 
 import dyad_search
@@ -22,7 +21,7 @@ class Dyad(BaseANN):
         if metric not in METRICS:
             raise NotImplementedError(f"`metric`: expected one of {', '.join(METRICS)}, got {metric}")
         self.metric, self.parameters = METRICS[metric], method_param
-        self.ef = dyad_search.EF
+        self.ef = None
         self.index = self.res = None
         self.documents = 0
 
@@ -61,7 +60,7 @@ class Dyad(BaseANN):
 
     def get_additional(self):
         """Attributes that are stored with each result."""
-        return {"dyad_version": importlib.metadata.version("dyad-search"), "dyad_metric": self.metric}
+        return {"dyad_version": dyad_search.__version__, "dyad_metric": self.metric}
 
     def done(self):
         """Removes the index."""

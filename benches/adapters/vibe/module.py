@@ -4,7 +4,6 @@ One thread builds and searches, as VIBE binds each algorithm to one core. Vector
 the metrics "cosine" and "normalized" are both dyad's cosine, whose scores are inner products of rows scaled to length 1.
 """
 
-import importlib.metadata
 import pathlib
 
 import dyad_search
@@ -22,7 +21,7 @@ class Dyad(BaseANN):
         if metric not in METRICS:
             raise NotImplementedError(f"`metric`: expected one of {', '.join(METRICS)}, got {metric}")
         self.metric = METRICS[metric]
-        self.m, self.ef_construction, self.ef = M, efConstruction, dyad_search.EF
+        self.m, self.ef_construction, self.ef = M, efConstruction, None
         self.index = self.found = None
         self.documents = 0
 
@@ -65,7 +64,7 @@ class Dyad(BaseANN):
 
     def get_additional(self):
         """Attributes that are stored with each result."""
-        return {"dyad_version": importlib.metadata.version("dyad-search"), "dyad_metric": self.metric}
+        return {"dyad_version": dyad_search.__version__, "dyad_metric": self.metric}
 
     def __str__(self):
         return f"Dyad(M={self.m}, efConstruction={self.ef_construction}, ef={self.ef})"

@@ -3,6 +3,7 @@
 use std::num::NonZero;
 
 use dyad_index::Metric;
+use dyad_index::format::RowType;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
@@ -23,6 +24,15 @@ pub(crate) fn metric_of(name: &str) -> PyResult<Metric> {
         .into_iter()
         .find(|metric| metric.to_string() == name)
         .ok_or_else(|| refused("metric", "`cosine`, `dot` or `l2`", format!("`{name}`")))
+}
+
+/// A type of stored rows by NumPy's name.
+pub(crate) fn row_type_of(name: &str) -> PyResult<RowType> {
+    match name {
+        "float32" => Ok(RowType::F32),
+        "float16" => Ok(RowType::F16),
+        other => Err(refused("dtype", "`float32` or `float16`", format!("`{other}`"))),
+    }
 }
 
 /// A list of texts, or nothing.

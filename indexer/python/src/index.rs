@@ -5,7 +5,6 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use dyad_files::space::free_space;
 use dyad_index::ModelRecord;
-use dyad_index::format::RowType;
 use dyad_index::snapshot::{IndexMemory, Shard};
 use dyad_indexer::graph_build::{BuildParams, BuilderKind};
 use dyad_indexer::job::{BuildConfig, build_index};
@@ -14,7 +13,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use tempfile::TempDir;
 
-use crate::arguments::{json_of, metric_of, texts_of, threads_of};
+use crate::arguments::{json_of, metric_of, row_type_of, texts_of, threads_of};
 use crate::documents::GivenDocuments;
 use crate::filters::key_of;
 use crate::generation::{OpenGeneration, OpenedPath};
@@ -62,7 +61,7 @@ impl NativeIndex {
     /// Builds an index of vectors, and opens it.
     #[staticmethod]
     #[pyo3(signature = (
-        vectors, *, metric, m, ef_construction, keys, texts, titles, metadata, model, threads, path, seed, progress
+        vectors, *, metric, dtype, m, ef_construction, keys, texts, titles, metadata, model, threads, path, seed, progress
     ))]
     #[expect(
         clippy::too_many_arguments,
@@ -72,6 +71,7 @@ impl NativeIndex {
         py: Python<'_>,
         vectors: &Bound<'_, PyAny>,
         metric: &str,
+        dtype: &str,
         m: usize,
         ef_construction: usize,
         keys: Option<&Bound<'_, PyAny>>,
@@ -128,7 +128,7 @@ impl NativeIndex {
                 seed,
                 threads: threads_of(threads),
             },
-            row_type: RowType::F32,
+            row_type: row_type_of(dtype)?,
             language: None,
             queries: None,
             target: None,

@@ -37,4 +37,8 @@ mod vectors;
 mod _native {
     #[pymodule_export]
     use super::index::NativeIndex;
+
+    /// The release.
+    #[pymodule_export]
+    const VERSION: &str = env!("CARGO_PKG_VERSION");
 }

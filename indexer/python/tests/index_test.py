@@ -235,6 +235,21 @@ class Changes(unittest.TestCase):
             # What is open stays so.
             self.assertEqual(len(small), 100)
 
+    def test_rows_may_have_half_the_bytes(self):
+        vectors = rows(500)
+        whole, half = Index.build(vectors), Index.build(vectors, dtype="float16")
+        self.assertLess(half.memory()["cold"], whole.memory()["cold"])
+        self.assertEqual(half.search(vectors[9], k=1, exact=True)[0].tolist(), [9])
+        with self.assertRaisesRegex(ValueError, "`dtype`: expected `float32` or `float16`, got `int8`"):
+            Index.build(vectors, dtype="int8")
+
+    def test_an_index_may_begin_empty(self):
+        index = Index.build(numpy.zeros((0, 32), numpy.float32))
+        ids, _ = index.search(rows(1)[0], k=2)
+        self.assertEqual((len(index), ids.tolist()), (0, [-1, -1]))
+        index.upsert(rows(3), keys=[1, 2, 3])
+        self.assertEqual((len(index), index.search(rows(3)[1], k=1)[0].tolist()), (3, [2]))
+
     def test_other_metrics_keep_lengths(self):
         vectors = rows(100) * numpy.linspace(0.5, 2, 100, dtype=numpy.float32)[:, None]
         by_product = Index.build(vectors, metric="dot")

@@ -11,9 +11,11 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from ._native import NativeIndex
+from ._native import VERSION, NativeIndex
 
-__all__ = ["Index", "Progress"]
+__all__ = ["Index", "Progress", "__version__"]
+
+__version__ = VERSION
 
 #: Is called with the stage of a build, what is done of it, and all that there is to do, or 0 where that is not known.
 Progress = Callable[[str, int, int], object]
@@ -49,19 +51,21 @@ class Index:
         model: str = "unknown",
         threads: int = 0,
         path: str | os.PathLike[str] | None = None,
+        dtype: str = "float32",
         seed: int = 42,
         progress: Progress | None = None,
     ) -> Index:
         """Builds an index of an array of shape [documents, values], and opens it.
 
         `metric`: "cosine" (vectors are scaled to length 1), "dot" or "l2". `keys` are texts or whole numbers, by default those of the
-        rows. `model` names what made the vectors: an index takes no others later. `threads`: 0 for one of each core. Without a `path`
+        rows. `dtype` is that of the stored rows, "float32" or "float16" (half the bytes). `model` names what made the vectors: an index takes no others later. `threads`: 0 for one of each core. Without a `path`
         it is in a temporary directory, which goes with the object; an index that is in `path` gets another generation. Ctrl-C ends a
         build, and leaves what was there."""
         return cls(
             NativeIndex.build(
                 vectors,
                 metric=metric,
+                dtype=dtype,
                 m=m,
                 ef_construction=ef_construction,
                 keys=keys,

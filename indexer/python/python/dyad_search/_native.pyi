@@ -1,7 +1,9 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, final
 
-__all__ = ["NativeIndex"]
+__all__ = ["NativeIndex", "VERSION"]
+
+VERSION: str
 
 @final
 class NativeIndex:
@@ -10,6 +12,7 @@ class NativeIndex:
         vectors: Any,
         *,
         metric: str,
+        dtype: str,
         m: int,
         ef_construction: int,
         keys: Iterable[str | int] | None,

@@ -4,7 +4,6 @@ Each vector has tags, and a query asks for the nearest vectors that have all of 
 metadata and asked for as conditions, which dyad evaluates; queries that have the same tags share one call.
 """
 
-import importlib.metadata
 
 import dyad_search
 import numpy
@@ -35,7 +34,7 @@ class Dyad(BaseFilterANN):
         self.threads = index_params.get("threads", 1)
         self.query_parameters = {}
         self.index = self.res = None
-        self.documents, self.ef = 0, dyad_search.EF
+        self.documents, self.ef = 0, None
 
     def fit(self, dataset):
         """Builds the index of a data set by its name; where its searches have filters, with the tags of each vector."""
@@ -86,7 +85,7 @@ class Dyad(BaseFilterANN):
 
     def get_additional(self):
         """Attributes that are stored with the results."""
-        return {"dyad_version": importlib.metadata.version("dyad-search")}
+        return {"dyad_version": dyad_search.__version__}
 
     def done(self):
         """Removes the index."""

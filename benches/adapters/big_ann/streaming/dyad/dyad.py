@@ -4,7 +4,6 @@ Each insertion is a shard of its own, and deletions mark documents. A merge into
 or where more than `max_deleted` of what shards hold is deleted; it counts into the time of the step that made it necessary.
 """
 
-import importlib.metadata
 
 import dyad_search
 import numpy
@@ -25,7 +24,7 @@ class Dyad(BaseStreamingANN):
         self.query_parameters = {}
         self.index = self.res = None
         self.deleted = self.merges = 0
-        self.ef = dyad_search.EF
+        self.ef = None
 
     def setup(self, dtype, max_pts, ndims):
         """Begins without documents. An index grows as it needs, so `max_pts` limits nothing."""
@@ -86,7 +85,7 @@ class Dyad(BaseStreamingANN):
 
     def get_additional(self):
         """Attributes that are stored with the results."""
-        return {"dyad_version": importlib.metadata.version("dyad-search"), "dyad_merges": self.merges}
+        return {"dyad_version": dyad_search.__version__, "dyad_merges": self.merges}
 
     def done(self):
         """Removes the index."""
