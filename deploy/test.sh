@@ -110,6 +110,7 @@ if [[ -z ${DYAD_PYTHON:-} ]]; then
     'NO_PYTHON=1: the names in dashboard and alerts'
     'NO_PYTHON=1: a bulk job on Ray, and the schemas of Kubernetes'
     'NO_PYTHON=1: BM25 of several languages, and of documents, against bm25s'
+    'NO_PYTHON=1: the tools over MCP by the client of PyPI'
     'NO_PYTHON=1: files and models of the generators in deploy/tests/wild'
   )
 else
@@ -128,6 +129,7 @@ scripts_with_the_client() {
 other_scripts() {
   if [[ -n ${DYAD_PYTHON:-} ]]; then
     step 'dashboard and alerts' "$DYAD_PYTHON" deploy/tests/metrics.py "$binaries" "$DYAD_MODEL" ${prometheus:+"$prometheus"}
+    step 'tools over MCP' "$DYAD_PYTHON" deploy/tests/mcp_client.py "$binaries" "$DYAD_MODEL"
     step 'Kubernetes' "$DYAD_PYTHON" deploy/tests/k8s_test.py "$binaries"
     step 'BM25 of several languages' "$DYAD_PYTHON" deploy/tests/languages.py "$binaries"
     step 'BM25 of passages in their documents' "$DYAD_PYTHON" deploy/tests/document_bm25.py "$binaries"
