@@ -111,6 +111,7 @@ if [[ -z ${DYAD_PYTHON:-} ]]; then
     'NO_PYTHON=1: a bulk job on Ray, the schemas of Kubernetes, the Helm chart, and the file of Docker Compose'
     'NO_PYTHON=1: the wheel and the archive that users install'
     'NO_PYTHON=1: BM25 of several languages, and of documents, against bm25s'
+    'NO_PYTHON=1: the tools over MCP by the client of PyPI'
     'NO_PYTHON=1: files and models of the generators in deploy/tests/wild'
     'NO_PYTHON=1: the Python client with LangChain, LlamaIndex and Haystack'
     'NO_PYTHON=1: the adapters of benchmark frameworks'
@@ -148,6 +149,7 @@ scripts_with_the_client() {
 other_scripts() {
   if [[ -n ${DYAD_PYTHON:-} ]]; then
     step 'dashboard and alerts' "$DYAD_PYTHON" deploy/tests/metrics.py "$binaries" "$DYAD_MODEL" ${prometheus:+"$prometheus"}
+    step 'tools over MCP' "$DYAD_PYTHON" deploy/tests/mcp_client.py "$binaries" "$DYAD_MODEL"
     step 'Kubernetes' "$DYAD_PYTHON" deploy/tests/k8s_test.py "$binaries"
     step 'wheel, archive and their quick start' "$DYAD_PYTHON" deploy/tests/package.py "$binaries" "$DYAD_MODEL"
     if [[ -n $helm ]]; then

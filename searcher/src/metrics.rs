@@ -1,7 +1,7 @@
 //! What a searcher counts while it answers, for Prometheus (OpenMetrics 1.0). Names begin with `dyad_searcher_`; times
 //! are seconds. Values of the moment are read at each scrape: `service/http/scrape.rs`.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use dyad_proto::service::CallObserver;
@@ -298,17 +298,36 @@ impl CallObserver for SearcherMetrics {
     }
 }
 
+/// The name of a call: that of its route, unless the route finds another one in the request.
+#[derive(Debug, Clone)]
+pub(crate) struct CountedName {
+    of_route: &'static str,
+    found: Arc<OnceLock<&'static str>>,
+}
+
+impl CountedName {
+    pub(crate) fn new(of_route: &'static str) -> Self {
+        let found = Arc::default();
+        Self { of_route, found }
+    }
+
+    /// The name that the request has; the first one counts.
+    pub(crate) fn find(&self, name: &'static str) {
+        self.found.get_or_init(|| name);
+    }
+}
+
 /// Counts a call when it is dropped: also one whose client has left.
 #[derive(Debug)]
 pub(crate) struct CountedCall {
     metrics: Arc<SearcherMetrics>,
-    call: &'static str,
+    call: CountedName,
     came: Instant,
     status: &'static str,
 }
 
 impl CountedCall {
-    pub(crate) fn new(metrics: &Arc<SearcherMetrics>, call: &'static str) -> Self {
+    pub(crate) fn new(metrics: &Arc<SearcherMetrics>, call: CountedName) -> Self {
         Self {
             metrics: Arc::clone(metrics),
             call,
@@ -325,7 +344,7 @@ impl CountedCall {
 
 impl Drop for CountedCall {
     fn drop(&mut self) {
-        self.metrics
-            .call(self.call.to_owned(), self.status, self.came.elapsed());
+        let name = self.call.found.get().unwrap_or(&self.call.of_route);
+        self.metrics.call((*name).to_owned(), self.status, self.came.elapsed());
     }
 }

@@ -120,8 +120,6 @@ impl HttpAccess {
     /// Whether the request says once which server it is for, and a server without keys may be called by this name, from
     /// this page.
     fn check_host(&self, request: &Request) -> Result<(), Status> {
-        let headers = request.headers();
-        let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
         let host = host_of(request)?;
         let (false, Some(host)) = (self.has_keys(), host) else {
             return Ok(());
@@ -139,22 +137,33 @@ impl HttpAccess {
             let message = format!("header `Host`: expected {expected}, got `{}`", host.escape_debug());
             return Err(Status::permission_denied(message));
         }
+        self.check_origin(request)
+    }
+
+    /// Whether a request is from no page, or from one of this server, or of one that may call it. With keys, routes ask
+    /// for it that have to: other pages have no key.
+    pub fn check_origin(&self, request: &Request) -> Result<(), Status> {
         // Only browsers send it.
-        match headers.get(ORIGIN).map(text) {
-            Some(origin)
-                if !self.origins.iter().any(|allowed| allowed.allows(&origin))
-                    && origin
-                        .split_once("://")
-                        .is_none_or(|(_, from)| !from.eq_ignore_ascii_case(&host)) =>
-            {
-                let message = format!(
-                    "header `Origin`: a server without API keys answers no page of another server that `--cors-origin` does not name, got `{}`",
-                    origin.escape_debug()
-                );
-                Err(Status::permission_denied(message))
-            }
-            _ => Ok(()),
+        let Some(origin) = request.headers().get(ORIGIN) else {
+            return Ok(());
+        };
+        let origin = String::from_utf8_lossy(origin.as_bytes());
+        let host = host_of(request)?.unwrap_or_default();
+        let is_own = origin
+            .split_once("://")
+            .is_some_and(|(_, from)| from.eq_ignore_ascii_case(&host));
+        if is_own || self.origins.iter().any(|allowed| allowed.allows(&origin)) {
+            return Ok(());
         }
+        let server = if self.has_keys() {
+            "this route"
+        } else {
+            "a server without API keys"
+        };
+        Err(Status::permission_denied(format!(
+            "header `Origin`: {server} answers no page of another server that `--cors-origin` does not name, got `{}`",
+            origin.escape_debug()
+        )))
     }
 }
 

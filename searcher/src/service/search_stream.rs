@@ -14,7 +14,7 @@ use tonic::{Code, Status, Streaming};
 use tracing::Instrument as _;
 
 use super::slow_call::SlowCall;
-use crate::metrics::CountedCall;
+use crate::metrics::{CountedCall, CountedName};
 use crate::run::{Answer, Engine, QueuePolicy, ReplyBudget, Turn, Turns, UntilNext};
 
 /// Requests of one stream that are searched concurrently; their documents are read one after another.
@@ -109,7 +109,7 @@ impl StreamSearch {
 
     /// Answers a request, and counts it with its status.
     async fn count(&self, request: Result<v1::SearchRequest, Status>, turn: Turn) -> Result<StreamReply, Status> {
-        let counted = CountedCall::new(self.engine.metrics(), "Searcher.SearchStream");
+        let counted = CountedCall::new(self.engine.metrics(), CountedName::new("Searcher.SearchStream"));
         let reply = self.answer(request, turn).await;
         counted.end(status_name(reply.as_ref().map_or_else(Status::code, |_| Code::Ok)));
         reply

@@ -54,7 +54,7 @@ fn shortest(value: f32) -> f64 {
 }
 
 /// A reply without the times that it took.
-fn without_times(mut reply: Value) -> Value {
+pub(crate) fn without_times(mut reply: Value) -> Value {
     reply.as_object_mut().unwrap().remove("timings");
     reply
 }
@@ -163,7 +163,7 @@ async fn every_call_gives_over_http_what_it_gives_over_grpc() {
 }
 
 /// What a reply lacks of what its schema requires, with the paths of the fields; counts what was there.
-fn missing(document: &Value, schema: &Value, reply: &Value, path: &str, found: &mut usize) -> Vec<String> {
+pub(crate) fn missing(document: &Value, schema: &Value, reply: &Value, path: &str, found: &mut usize) -> Vec<String> {
     let schema = match schema["$ref"].as_str() {
         Some(reference) => document.pointer(reference.trim_start_matches('#')).unwrap(),
         None => schema,

@@ -33,6 +33,10 @@ mod limits;
 #[cfg(feature = "torch")]
 mod local;
 mod log_odds;
+mod mcp;
+mod mcp_client;
+mod mcp_keys;
+mod mcp_refusals;
 mod memory;
 mod min_max;
 mod operations;

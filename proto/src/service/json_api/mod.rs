@@ -8,13 +8,15 @@
 //! | `off_runtime.rs` | work that takes long, on threads for computing |
 //! | `refusal.rs` | errors as JSON |
 //! | [`openapi`] | the OpenAPI document, made of the `.proto` files |
-//! | `schema_rules.rs` | what validation asks of requests, in that document |
+//! | `schemas.rs` | JSON Schemas of messages, of which that document and those of tools are made |
+//! | `schema_rules.rs` | what validation asks of requests, in these |
 
 mod bounds;
 mod off_runtime;
 pub mod openapi;
 mod refusal;
 mod schema_rules;
+mod schemas;
 
 use std::future::Future;
 use std::sync::Arc;
@@ -30,6 +32,7 @@ use tonic::Status;
 pub use bounds::JsonBounds;
 pub use off_runtime::off_the_runtime;
 pub use refusal::{HttpRefusal, StatusName};
+pub use schemas::{MethodSchemas, OfferedRequest};
 
 use super::deadline::LONGEST;
 use super::http_request::{BodyError, ReceivedBody, read_body, timeout};
@@ -70,6 +73,27 @@ impl JsonCalls {
         Ok(([(CONTENT_TYPE, JSON)], body?).into_response())
     }
 
+    /// A request within its bounds, that takes its place among those that are under way.
+    pub async fn receive(&self, request: Request, most: JsonBounds) -> Result<ReceivedJson, HttpRefusal> {
+        let came = Instant::now();
+        let caller = request.extensions().get::<Caller>().cloned();
+        let time = timeout(request.headers()).map_err(HttpRefusal::invalid)?;
+        check_content_type(request.headers())?;
+        let under_way = self.under_way()?;
+        let deadline = came + time.unwrap_or(LONGEST);
+        let ReceivedBody { bytes, room } = read_body(request, most.bytes, &self.request_bytes, deadline).await?;
+        let memory = self.request_bytes.try_admit(most.memory(&bytes)?);
+        let memory = memory.map_err(|_| HttpRefusal::from(BodyError::Full))?;
+        Ok(ReceivedJson {
+            bytes,
+            caller,
+            came,
+            time,
+            deadline,
+            _held: vec![under_way, room, memory],
+        })
+    }
+
     /// From a request to a reply, by a method of gRPC.
     pub async fn call<Q, R, F>(
         self: &Arc<Self>,
@@ -82,35 +106,75 @@ impl JsonCalls {
         R: Message + Name + 'static,
         F: Future<Output = Result<tonic::Response<R>, Status>>,
     {
-        let came = Instant::now();
-        let caller = request.extensions().get::<Caller>().cloned();
-        let time = timeout(request.headers()).map_err(HttpRefusal::invalid)?;
-        check_content_type(request.headers())?;
-        let under_way = self.under_way()?;
-        let deadline = came + time.unwrap_or(LONGEST);
-        let ReceivedBody { bytes, room } = read_body(request, most.bytes, &self.request_bytes, deadline).await?;
-        let memory = self.request_bytes.try_admit(most.memory(&bytes)?);
-        // Given back when the reply is made.
-        let held = (under_way, room, memory.map_err(|_| HttpRefusal::from(BodyError::Full))?);
-        let (size, reader) = (bytes.len(), Arc::clone(self));
-        let read = move || reader.json.read::<Q>(&bytes);
-        let (message, held) = off_the_runtime(size, deadline, held, read).await?;
-        let mut request = tonic::Request::new(message?);
-        // Without it the service refuses the call.
-        caller.map(|caller| request.extensions_mut().insert(caller));
-        if let Some(time) = time {
-            // The service takes the time from the call's deadline, of which at least a moment is left.
-            request.set_timeout(time.saturating_sub(came.elapsed()).max(Duration::from_millis(1)));
-        }
-        let (_, reply, mut extensions) = answer(request).await?.into_parts();
+        let received = self.receive(request, most).await?;
+        let read = |calls: &Self, bytes: &[u8]| calls.json.read::<Q>(bytes);
+        let (message, received) = self.read(received, read).await?;
+        let reply = answer(received.request(message?)).await?;
+        self.reply(received, reply, |calls, reply| calls.json.write(reply))
+            .await
+    }
+
+    /// What `read` makes of a request's bytes, which are dropped.
+    pub async fn read<T: Send + 'static>(
+        self: &Arc<Self>,
+        mut received: ReceivedJson,
+        read: impl FnOnce(&Self, &[u8]) -> T + Send + 'static,
+    ) -> Result<(T, ReceivedJson), HttpRefusal> {
+        let (bytes, reader) = (std::mem::take(&mut received.bytes), Arc::clone(self));
+        let (size, deadline) = (bytes.len(), received.deadline);
+        off_the_runtime(size, deadline, received, move || read(&reader, &bytes)).await
+    }
+
+    /// The reply to a request, with the body that `write` makes of its message.
+    pub async fn reply<R, E>(
+        self: &Arc<Self>,
+        received: ReceivedJson,
+        reply: tonic::Response<R>,
+        write: impl FnOnce(&Self, R) -> Result<String, E> + Send + 'static,
+    ) -> Result<Response, HttpRefusal>
+    where
+        R: Message + 'static,
+        E: Send + 'static,
+        HttpRefusal: From<E>,
+    {
+        let (_, reply, mut extensions) = reply.into_parts();
         let budget = extensions.remove::<UntilSent>();
-        let (size, writer) = (reply.encoded_len(), Arc::clone(self));
-        let write = move || writer.json.write(reply);
-        let (body, (_, budget)) = off_the_runtime(size, deadline, (held, budget), write).await?;
+        let (size, deadline, writer) = (reply.encoded_len(), received.deadline, Arc::clone(self));
+        let work = move || write(&writer, reply);
+        let (body, (_, budget)) = off_the_runtime(size, deadline, (received, budget), work).await?;
         let mut reply = ([(CONTENT_TYPE, JSON)], body?).into_response();
         // The connection holds the budget until the reply is sent.
         budget.map(|budget| reply.extensions_mut().insert(budget));
         Ok(reply)
+    }
+}
+
+/// A request that was received, and what it holds until its reply is made.
+#[derive(Debug)]
+pub struct ReceivedJson {
+    /// What is read of it next.
+    pub bytes: Vec<u8>,
+    caller: Option<Caller>,
+    came: Instant,
+    time: Option<Duration>,
+    deadline: Instant,
+    /// Its place among the calls under way, and its room.
+    _held: Vec<Admitted>,
+}
+
+impl ReceivedJson {
+    /// The request of a method of gRPC, of the same caller and with what is left of its time.
+    pub fn request<Q>(&self, message: Q) -> tonic::Request<Q> {
+        let mut request = tonic::Request::new(message);
+        // Without it the service refuses the call.
+        if let Some(caller) = &self.caller {
+            request.extensions_mut().insert(caller.clone());
+        }
+        if let Some(time) = self.time {
+            // The service takes the time from the call's deadline, of which at least a moment is left.
+            request.set_timeout(time.saturating_sub(self.came.elapsed()).max(Duration::from_millis(1)));
+        }
+        request
     }
 }
 

@@ -51,6 +51,40 @@ impl HttpRefusal {
     }
 }
 
+impl HttpRefusal {
+    /// The HTTP status.
+    pub fn code(&self) -> StatusCode {
+        self.code
+    }
+
+    /// The name of the gRPC code.
+    pub fn status(&self) -> &'static str {
+        self.status
+    }
+
+    /// What is wrong.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// The reply with another body of the type `application/json`: its status and headers are those of the refusal.
+    pub fn with_body(&self, body: String) -> Response {
+        let mut response = (self.code, body).into_response();
+        response.extensions_mut().insert(StatusName(self.status));
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        if self.code == StatusCode::UNAUTHORIZED {
+            headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        if let Some(time) = self.retry_after {
+            // The standard has whole seconds; the other header is of gRPC's and OpenAI's clients.
+            headers.insert(RETRY_AFTER, HeaderValue::from(time.as_millis().div_ceil(1000) as u64));
+            headers.insert("retry-after-ms", HeaderValue::from(time.as_millis() as u64));
+        }
+        response
+    }
+}
+
 impl From<BodyError> for HttpRefusal {
     fn from(error: BodyError) -> Self {
         let message = error.to_string();
@@ -113,26 +147,8 @@ impl From<Status> for HttpRefusal {
 
 impl IntoResponse for HttpRefusal {
     fn into_response(self) -> Response {
-        let Self {
-            code,
-            status,
-            message,
-            retry_after,
-        } = self;
-        let error = json!({"error": {"code": code.as_u16(), "status": status, "message": message}});
-        let mut response = (code, error.to_string()).into_response();
-        response.extensions_mut().insert(StatusName(status));
-        let headers = response.headers_mut();
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        if code == StatusCode::UNAUTHORIZED {
-            headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
-        }
-        if let Some(time) = retry_after {
-            // The standard has whole seconds; the other header is of gRPC's and OpenAI's clients.
-            headers.insert(RETRY_AFTER, HeaderValue::from(time.as_millis().div_ceil(1000) as u64));
-            headers.insert("retry-after-ms", HeaderValue::from(time.as_millis() as u64));
-        }
-        response
+        let error = json!({"code": self.code.as_u16(), "status": self.status, "message": self.message});
+        self.with_body(json!({ "error": error }).to_string())
     }
 }
 

@@ -9,17 +9,19 @@ use crate::v1::FieldRules;
 /// The names of indexes, and none for the default one, as a pattern.
 pub const INDEX_NAME: &str = "^([A-Za-z0-9_-][A-Za-z0-9._-]*)?$";
 
-/// Adds what validation asks of a message's fields beyond their types.
+/// Adds what validation asks of a message's fields beyond their types, of those that the schema has.
 pub(super) fn add_rules(message: &MessageDescriptor, schema: &mut Value) {
     let mut required = Vec::new();
     for field in message.fields() {
         let Some(rules) = field_rules(message.name(), field.name()) else {
             continue;
         };
+        let Some(property) = schema["properties"].get_mut(field.name()) else {
+            continue;
+        };
         if rules.required {
             required.push(field.name().to_owned());
         }
-        let property = &mut schema["properties"][field.name()];
         if field.is_list() {
             add_to(property, &list_rules(&rules));
             if field.kind() == Kind::String {

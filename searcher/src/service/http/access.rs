@@ -12,8 +12,8 @@ use dyad_proto::status::status_name;
 use tonic::Code;
 use tracing::Instrument as _;
 
-use super::page;
-use crate::metrics::{CountedCall, NO_CALL, SearcherMetrics};
+use super::{mcp, page};
+use crate::metrics::{CountedCall, CountedName, NO_CALL, SearcherMetrics};
 
 /// Checks a request before its route does anything, and counts its reply.
 pub(super) async fn check(
@@ -26,10 +26,18 @@ pub(super) async fn check(
         .get::<MatchedPath>()
         .map_or("none", MatchedPath::as_str)
         .to_owned();
-    let counted = call(&path).map(|call| CountedCall::new(&metrics, call));
-    let (checked, allowed) = access.check(needed(&path), &path, &mut request);
+    let counted = call(&path).map(|call| {
+        let name = CountedName::new(call);
+        request.extensions_mut().insert(name.clone());
+        CountedCall::new(&metrics, name)
+    });
+    let (checked, mut allowed) = access.check(needed(&path), &path, &mut request);
+    if path == mcp::ROUTE {
+        allowed = allowed.and_then(|()| access.check_origin(&request));
+    }
     let reply = match allowed {
         Ok(()) => next.run(request).instrument(checked.span().clone()).await,
+        Err(status) if path == mcp::ROUTE => mcp::refused(status.into()),
         Err(status) => HttpRefusal::from(status).into_response(),
     };
     if let Some(counted) = counted {
@@ -66,6 +74,8 @@ fn call(route: &str) -> Option<&'static str> {
         "/v1/explain" => Some("Searcher.Explain"),
         "/v1/indexes" => Some("Admin.ListIndexes"),
         "/v1/status" => Some("Admin.Status"),
+        // Calls of tools have the names of their methods.
+        mcp::ROUTE => Some("Mcp"),
         "none" => Some(NO_CALL),
         _ => None,
     }

@@ -11,7 +11,8 @@
 //! POST /v1/explain              ExplainRequest to ExplainResponse
 //! GET  /v1/indexes              ListIndexesResponse
 //! GET  /v1/status?index=NAME    StatusResponse
-//! GET  /v1/openapi.json         all of it as an OpenAPI document
+//! GET  /v1/openapi.json         all of these as an OpenAPI document
+//! POST /mcp                     the Model Context Protocol, with searches, documents and explanations as tools
 //! GET  /                        the page, and its files below /page
 //! GET  /livez                   the process answers
 //! GET  /readyz                  the searcher can answer
@@ -23,6 +24,7 @@
 //! | `mod.rs` | the routes, from headers to reply |
 //! | `access.rs` | the check of every request, what each route needs, and what it counts as |
 //! | `app.rs` | what the routes share |
+//! | `mcp/` | the Model Context Protocol |
 //! | `probes.rs`, `scrape.rs` | health, and metrics |
 //! | `openapi.rs` | what the OpenAPI document describes |
 //! | `page.rs` | the page at `/` |
@@ -33,6 +35,7 @@
 
 mod access;
 mod app;
+mod mcp;
 mod openapi;
 mod page;
 mod probes;
@@ -51,14 +54,14 @@ use axum::{Extension, Router};
 use dyad_filter::message_json;
 use dyad_proto::access::Caller;
 use dyad_proto::admission::AdmissionLimit;
-use dyad_proto::limits;
-use dyad_proto::service::json_api::{self, HttpRefusal, JSON, JsonBounds, JsonCalls};
+use dyad_proto::service::json_api::{self, HttpRefusal, JSON, JsonCalls};
 use dyad_proto::service::{CorsOrigin, HttpAccess, Security};
 use dyad_proto::v1;
 use dyad_proto::v1::admin_server::Admin as _;
 use dyad_proto::v1::searcher_server::Searcher as _;
 
-use self::app::SearcherApp;
+use self::app::{BATCH, SEARCH, SearcherApp};
+use self::mcp::McpServer;
 pub use self::page::PagePlaces;
 use self::scrape::Scrape;
 use super::{AdminService, SearchService, convert};
@@ -70,19 +73,6 @@ const REQUESTS_BYTES: usize = 256 << 20;
 /// Bytes that HTTP takes at most: requests, and of each reply two forms next to the message, which counts as reply
 /// memory.
 pub const HTTP_BYTES: usize = REQUESTS_BYTES + 2 * ALL_REPLIES;
-
-/// The bounds of one search, or of keys of documents.
-const SEARCH: JsonBounds = JsonBounds {
-    bytes: limits::MAX_SEARCH_BYTES,
-    elements: 2 * limits::MAX_SEARCH_ELEMENTS,
-    values: 2 * limits::MAX_DIM,
-};
-/// Of a batch: vectors of 2048 values for each question.
-const BATCH: JsonBounds = JsonBounds {
-    bytes: limits::MAX_SEARCH_BATCH_BYTES,
-    elements: limits::MAX_SEARCH_BATCH_ELEMENTS,
-    values: 2048 * limits::MAX_BATCH,
-};
 
 /// Configuration of the routes.
 #[derive(Debug, Clone)]
@@ -123,6 +113,10 @@ pub fn router(engine: Arc<Engine>, config: RouterConfig) -> Result<Router, Error
         request_bytes: AdmissionLimit::new(REQUESTS_BYTES),
         requests: AdmissionLimit::new(requests),
     });
+    let mcp = McpServer::new(service.clone(), Arc::clone(&engine), Arc::clone(&calls)).ok_or_else(|| {
+        tracing::error!("the compiled .proto files lack a method that is a tool");
+        Error::Internal
+    })?;
     let http_access = HttpAccess::new(security.access().clone(), hosts, origins);
     let cors = http_access.cors();
     let access = (http_access, Arc::clone(engine.metrics()));
@@ -154,6 +148,7 @@ pub fn router(engine: Arc<Engine>, config: RouterConfig) -> Result<Router, Error
         .route("/v1/indexes", get(indexes))
         .route("/v1/status", get(status))
         .route("/v1/openapi.json", get(document))
+        .merge(mcp.route())
         .route("/page/places.json", get(page_places))
         .route("/livez", get(probes::livez))
         .route("/readyz", get(probes::readyz))
@@ -299,7 +294,7 @@ async fn document(State(app): State<Arc<SearcherApp>>) -> Response {
 }
 
 async fn no_route(uri: Uri) -> HttpRefusal {
-    let routes = "POST /v1/search, /v1/search/batch, /v1/documents, /v1/documents/sample, /v1/scroll, /v1/count and /v1/explain, \
+    let routes = "POST /v1/search, /v1/search/batch, /v1/documents, /v1/documents/sample, /v1/scroll, /v1/count, /v1/explain and /mcp, \
                   GET /, /v1/fields, /v1/indexes, /v1/status, /v1/openapi.json, /livez, /readyz and /metrics";
     json_api::no_route(&uri, routes)
 }
