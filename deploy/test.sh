@@ -103,7 +103,7 @@ fi
 
 # What is skipped is known before the scripts begin: they run in two rows side by side, since each often waits.
 chromium='' prometheus='' integrations='' helm=''
-typescript=$(deploy/typescript.sh) || skipped+=('no npm, or nothing came from it: the TypeScript of the README')
+typescript=$(deploy/typescript.sh) || skipped+=('no Node.js 20 with npm, or nothing came from it: the TypeScript client')
 if [[ -z ${DYAD_PYTHON:-} ]]; then
   skipped+=(
     "NO_PYTHON=1: the searcher's page in a browser"
@@ -160,7 +160,7 @@ other_scripts() {
     step 'BM25 of passages in their documents' "$DYAD_PYTHON" deploy/tests/document_bm25.py "$binaries"
   fi
   if [[ -n $typescript ]]; then
-    step 'TypeScript by OpenAPI' "$python" deploy/tests/typescript.py "$binaries" "$DYAD_MODEL" "$typescript"
+    step 'TypeScript client' "$python" deploy/tests/typescript.py "$binaries" "$DYAD_MODEL" "$typescript"
   fi
   step 'hybrid finds rare words' "$python" deploy/tests/rare_words.py "$binaries" "$DYAD_MODEL"
   # Inputs as public reports had them, and some seconds of each generator of more.

@@ -1,13 +1,16 @@
-"""The TypeScript of the searcher's README, as a user would run it: typescript.py BINARIES MODEL PACKAGES, in the root.
+"""The TypeScript client as it is published: typescript.py BINARIES MODEL PACKAGES, in the root.
 
-The types are made from `/v1/openapi.json` of a searcher and an indexer that run, by openapi-typescript; the block is checked by the
-compiler with all its checks, and is run by Node.js; PACKAGES is the folder of deploy/typescript.sh. A program with an error in a request
-must not pass the compiler.
+The package is built against a searcher and an indexer that run, packed, and installed from its archive alone into an
+empty folder. There the TypeScript of the READMEs and typescript_program.ts pass the compiler with all its checks and
+are run by Node.js against these servers, one of which wants an API key; the package's own tests, which are plain
+JavaScript, run there too. PACKAGES is the folder of deploy/typescript.sh.
 """
 
+import contextlib
 import json
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -16,69 +19,109 @@ import urllib.request
 from build_index import built
 from programs import serving
 
-COMMAND_S = 120
-README = pathlib.Path("searcher/README.md")
-CONFIG = {"compilerOptions": {"strict": True, "module": "nodenext", "target": "es2022", "lib": ["es2022", "dom"], "types": [], "noUncheckedIndexedAccess": True, "outDir": "out"}, "include": ["*.ts"]}
+COMMAND_S = 300
+CLIENT = pathlib.Path("searcher/clients/typescript")
+PROGRAM = pathlib.Path("deploy/tests/typescript_program.ts")
+# Each with a text of what its program prints.
+READMES = {"searcher/README.md": "okapi true", f"{CLIENT}/README.md": "true n3"}
+# What the build and npm may have left in the package's folder.
+LEFT_OUT = shutil.ignore_patterns("node_modules", "dist", "generated", "*.tgz", "package-lock.json")
+CHECKS = {"strict": True, "noUncheckedIndexedAccess": True, "noImplicitReturns": True}
+PLATFORM = {"module": "nodenext", "target": "es2022", "lib": ["es2022", "dom"], "types": [], "outDir": "out"}
+CONFIG = {"compilerOptions": CHECKS | PLATFORM, "include": ["*.ts"]}
 
 
-def run(folder, *command, fails=False):
+def run(folder, *command):
     """Runs a command in the folder; gives what it printed."""
     done = subprocess.run(command, cwd=folder, timeout=COMMAND_S, capture_output=True, text=True, check=False)
-    if (done.returncode != 0) != fails:
-        raise SystemExit(f"{' '.join(command)}: exit code {done.returncode}\n{done.stdout}{done.stderr}")
+    if done.returncode != 0:
+        raise SystemExit(f"{' '.join(map(str, command))}: exit code {done.returncode}\n{done.stdout}{done.stderr}")
     return done.stdout
 
 
-def blocks():
-    """The commands that make the types, and the program, as the README has them."""
-    text = README.read_text()
-    (commands,) = (block for block in re.findall(r"^```sh\n(.*?)^```", text, re.MULTILINE | re.DOTALL) if "openapi-typescript" in block)
-    (program,) = re.findall(r"^```ts\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
-    return commands, program
+@contextlib.contextmanager
+def servers(binaries, model, folder):
+    """Servers that have the quick start's documents: the texts that stand for them in the programs, and theirs here."""
+    lines = pathlib.Path("deploy/quickstart/corpus.jsonl").read_text().splitlines()
+    built(binaries, model, folder / "index", [json.loads(line) for line in lines])
+    key = run(folder, binaries / "dyad-searcher", "keys", "create", "--keys", "keys.json", "--name", "test").split()[-1]
+    common = ("dyad-searcher", "--index", "index", "--http", "127.0.0.1:0")
+    with (
+        serving(binaries, folder, "dyad-encoder", "--model", model) as encoder,
+        serving(binaries, folder, *common, "--question-tower", model) as searcher,
+        serving(binaries, folder, *common, "--question-tower", "none", "--keys", "keys.json") as locked,
+        serving(
+            binaries, folder, "dyad-indexer", "--index", "index", "--encoder", f"http://{encoder['listening']}",
+            "--searcher", f"http://{searcher['listening']}", "--http", "127.0.0.1:0",
+        ) as indexer,
+    ):  # fmt: skip
+        named = {"127.0.0.1:7780": searcher, "127.0.0.1:7712": indexer, "127.0.0.1:7781": locked}
+        running = {name: addresses["HTTP"] for name, addresses in named.items()}
+        yield running | {"API-KEY": key}
+
+
+def packed(folder, packages, searcher, indexer):
+    """The archive that npm makes of the client."""
+    shutil.copytree(CLIENT, folder, ignore=LEFT_OUT)
+    (folder / "node_modules").symlink_to(packages / "node_modules")
+    run(folder, "npm", "run", "generate", "--", searcher, indexer)
+    run(folder, "npm", "run", "build")
+    (made,) = json.loads(run(folder, "npm", "pack", "--json", "--ignore-scripts"))
+    files = {file["path"] for file in made["files"]}
+    wanted = {"package.json", "README.md", "dist/index.js", "dist/index.d.ts", "dist/generated/searcher.d.ts"}
+    others = {name for name in files - wanted if not re.fullmatch(r"dist/.*\.(js|d\.ts)", name)}
+    if others or wanted - files:
+        missing = wanted - files
+        raise SystemExit(f"npm pack: expected {sorted(wanted)} and more code, got also {others}, and no {missing}")
+    return folder / made["filename"]
+
+
+def installed(folder, archive):
+    """An empty folder in which the archive, and nothing else, was installed."""
+    folder.mkdir()
+    (folder / "package.json").write_text('{"type": "module", "private": true}')
+    run(folder, "npm", "install", "--offline", "--ignore-scripts", "--no-audit", "--no-fund", archive)
+    there = {path.name for path in (folder / "node_modules").iterdir() if not path.name.startswith(".")}
+    if there != {"dyad-client"}:
+        raise SystemExit(f"npm install: expected dyad-client and nothing else, got {sorted(there)}")
+
+
+def program_of(readme):
+    """The TypeScript of a README."""
+    (program,) = re.findall(r"^```ts\n(.*?)^```", pathlib.Path(readme).read_text(), re.MULTILINE | re.DOTALL)
+    return program
 
 
 def main():
     """Ends with an error where something does not work."""
     binaries, model, packages = (pathlib.Path(argument).resolve() for argument in sys.argv[1:])
-    # By its path: npx would fetch a package of that name.
-    commands, program, compiler = *blocks(), "node_modules/.bin/tsc"
     with tempfile.TemporaryDirectory() as scratch:
         folder = pathlib.Path(scratch)
-        lines = pathlib.Path("deploy/quickstart/corpus.jsonl").read_text().splitlines()
-        built(binaries, model, folder / "index", [json.loads(line) for line in lines])
-        tower = ("--question-tower", model)
-        with (
-            serving(binaries, folder, "dyad-encoder", "--model", model) as encoder,
-            serving(binaries, folder, "dyad-searcher", "--index", "index", *tower, "--http", "127.0.0.1:0") as searcher,
-            serving(
-                binaries, folder, "dyad-indexer", "--index", "index", "--encoder", f"http://{encoder['listening']}",
-                "--searcher", f"http://{searcher['listening']}", "--http", "127.0.0.1:0",
-            ) as indexer,
-        ):  # fmt: skip
-            here = {"http://127.0.0.1:7780": f"http://{searcher['HTTP']}", "http://127.0.0.1:7712": f"http://{indexer['HTTP']}"}
-            for address, running in here.items():
-                commands, program = commands.replace(address, running), program.replace(address, running)
-            (folder / "package.json").write_text('{"type": "module"}')
-            (folder / "tsconfig.json").write_text(json.dumps(CONFIG))
-            (folder / "node_modules").symlink_to(packages / "node_modules")
-            for command in commands.splitlines():
-                if command.startswith("npx"):
-                    run(folder, "npx", "--no-install", *command.split()[1:])
-            (folder / "program.ts").write_text(program)
-            run(folder, compiler)
-            printed = run(folder, "node", "out/program.js")
-            if "okapi true" not in printed or "n7 " not in printed:
-                raise SystemExit(f"{README}: expected that the program finds what it has written, got\n{printed}")
-            with urllib.request.urlopen(f"{here['http://127.0.0.1:7780']}/v1/status", timeout=COMMAND_S) as status:
+        with servers(binaries, model, folder) as here:
+            searcher, indexer = (f"http://{here[name]}" for name in ("127.0.0.1:7780", "127.0.0.1:7712"))
+            archive, user = packed(folder / "package", packages, searcher, indexer), folder / "user"
+            installed(user, archive)
+            (user / "tsconfig.json").write_text(json.dumps(CONFIG))
+            programs = {f"readme{at}": (program_of(readme), told) for at, (readme, told) in enumerate(READMES.items())}
+            programs["program"] = (PROGRAM.read_text(), "all calls ok")
+            for name, (text, _) in programs.items():
+                for there, address in here.items():
+                    text = text.replace(there, address)
+                (user / f"{name}.ts").write_text(text)
+            run(user, packages / "node_modules/.bin/tsc")
+            for name, (_, told) in programs.items():
+                if told not in (printed := run(user, "node", f"out/{name}.js")):
+                    raise SystemExit(f"{name}.ts: expected that it prints `{told}`, got\n{printed}")
+            shutil.copytree(CLIENT / "tests", user / "tests")
+            tests = run(user, "node", "--test", "tests/")
+            with urllib.request.urlopen(f"{searcher}/v1/status", timeout=COMMAND_S) as status:
                 documents = json.load(status)["documents"]
-            if documents != len(lines):
-                raise SystemExit(f"{README}: expected {len(lines)} documents after the program has deleted its own, got {documents}")
-            for right, wrong in (("k: 3", "k: '3'"), ("documents:", "document:"), ('"MODE_HYBRID"', '"HYBRIDE"')):
-                if right not in program:
-                    raise SystemExit(f"{README}: expected `{right}` in the program")
-                (folder / "program.ts").write_text(program.replace(right, wrong, 1))
-                run(folder, compiler, "--noEmit", fails=True)
-            print(f"TypeScript: checked, run, and three wrong requests refused by the compiler\n{printed}", end="")
+            if documents != len((folder / "index.jsonl").read_text().splitlines()):
+                raise SystemExit(f"expected that the programs delete what they have written, got {documents} documents")
+    passed = re.search(r"^(?:#|ℹ) pass (\d+)$", tests, re.MULTILINE)
+    if not passed or int(passed[1]) == 0:
+        raise SystemExit(f"node --test: expected tests that pass, got\n{tests}")
+    print(f"TypeScript client: {archive.name} installed, {len(programs)} programs and {passed[1]} tests ok")
 
 
 if __name__ == "__main__":

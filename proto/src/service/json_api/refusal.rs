@@ -131,16 +131,21 @@ impl From<MessageJsonError> for HttpRefusal {
 
 impl From<Status> for HttpRefusal {
     fn from(status: Status) -> Self {
-        let pushback = status
+        let pushback: Option<i64> = status
             .metadata()
             .get("grpc-retry-pushback-ms")
             .and_then(|value| value.to_str().ok()?.parse().ok());
-        let passes = matches!(status.code(), Code::ResourceExhausted | Code::Unavailable);
+        let is_transient = matches!(status.code(), Code::ResourceExhausted | Code::Unavailable);
+        // Below 0 it says that another attempt is of no use.
+        let retry_after = match pushback {
+            Some(pushback) => u64::try_from(pushback).ok().map(Duration::from_millis),
+            None => Some(RETRY),
+        };
         Self {
             code: StatusCode::from_u16(mapped(status.code())).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
             status: status_name(status.code()),
             message: status.message().to_owned(),
-            retry_after: passes.then(|| pushback.map_or(RETRY, Duration::from_millis)),
+            retry_after: retry_after.filter(|_| is_transient),
         }
     }
 }
@@ -186,6 +191,13 @@ mod tests {
                 (code, None)
             );
         }
+        let mut for_good = Status::resource_exhausted("the disk is full");
+        for_good
+            .metadata_mut()
+            .insert("grpc-retry-pushback-ms", "-1".parse().unwrap());
+        let reply = HttpRefusal::from(for_good).into_response();
+        let hints = [RETRY_AFTER.as_str(), "retry-after-ms"].map(|name| reply.headers().contains_key(name));
+        assert_eq!((reply.status().as_u16(), hints), (429, [false, false]));
         let away = HttpRefusal::from(Status::unavailable("x")).into_response();
         assert_eq!(
             (away.status().as_u16(), away.headers()[RETRY_AFTER].to_str().unwrap()),

@@ -1,5 +1,7 @@
 //! Results, as JSON and as text for the model.
 
+use std::fmt::Write as _;
+
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use dyad_proto::service::json_api::{HttpRefusal, JSON, StatusName};
@@ -33,7 +35,8 @@ impl ResultFrame {
         );
         body.reserve(json.len() + 256);
         for (name, value) in self.revision.of_results() {
-            body.push_str(&format!(r#","{name}":{value}"#));
+            // A text takes everything.
+            let _ = write!(body, r#","{name}":{value}"#);
         }
         for part in [r#","structuredContent":"#, json, "}}"] {
             body.push_str(part);

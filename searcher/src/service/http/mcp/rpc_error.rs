@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 pub(super) struct RpcError {
     /// Of JSON-RPC and the protocol below -32000; of everything else the HTTP status.
     code: i64,
-    refusal: HttpRefusal,
+    refusal: Box<HttpRefusal>,
     data: Option<Value>,
 }
 
@@ -18,7 +18,7 @@ impl RpcError {
     fn new(code: i64, status: StatusCode, name: &'static str, message: impl Into<String>) -> Self {
         Self {
             code,
-            refusal: HttpRefusal::new(status, name, message),
+            refusal: Box::new(HttpRefusal::new(status, name, message)),
             data: None,
         }
     }
@@ -69,7 +69,10 @@ impl RpcError {
     pub(super) fn of_session(self) -> Self {
         if matches!(self.code, -32601 | -32602) {
             let refusal = HttpRefusal::new(StatusCode::OK, self.refusal.status(), self.refusal.message());
-            return Self { refusal, ..self };
+            return Self {
+                refusal: Box::new(refusal),
+                ..self
+            };
         }
         self
     }
@@ -90,7 +93,7 @@ impl From<HttpRefusal> for RpcError {
         Self {
             code: refusal.code().as_u16().into(),
             data: Some(json!({"status": refusal.status()})),
-            refusal,
+            refusal: Box::new(refusal),
         }
     }
 }
