@@ -61,7 +61,8 @@ impl NativeIndex {
     /// Builds an index of vectors, and opens it.
     #[staticmethod]
     #[pyo3(signature = (
-        vectors, *, metric, dtype, m, ef_construction, keys, texts, titles, metadata, model, threads, path, seed, progress
+        vectors, *, metric, dtype, m, ef_construction, keys, texts, titles, metadata, model, threads,
+        path, seed, progress
     ))]
     #[expect(
         clippy::too_many_arguments,
