@@ -30,7 +30,6 @@ dyad-encoder = dyad_search.programs:run_encoder
 dyad-quickstart = dyad_search.programs.quickstart:main
 """
 SCRIPTS = ("libtorch.py", "wheel.py", "model.py", "hub.py")
-CORPUS_FILES = ("corpus.jsonl", "queries.jsonl", "README.md")
 # The symbol versions of the C library that a program asks for.
 GLIBC = re.compile(rb"GLIBC_2\.(\d+)\0")
 MODE = 0o755
@@ -70,11 +69,10 @@ def add_programs(tree, programs):
         put_program(programs / name, scripts / name)
     put_program(programs / ENCODER, own / "bin" / ENCODER)
     (own / "bin" / "libtorch-version").write_text(libtorch.VERSION + "\n")
-    (own / "deploy" / "quickstart").mkdir(parents=True)
+    (own / "deploy").mkdir(parents=True)
     for name in SCRIPTS:
         shutil.copyfile(ROOT / "deploy" / name, own / "deploy" / name)
-    for name in CORPUS_FILES:
-        shutil.copyfile(ROOT / "deploy/quickstart" / name, own / "deploy/quickstart" / name)
+    shutil.copytree(ROOT / "deploy/quickstart", own / "deploy/quickstart")
     (tree / f"dyad_search-{version()}.dist-info" / "entry_points.txt").write_text(ENTRY_POINTS)
     return [*(scripts / name for name in ALONE), own / "bin" / ENCODER]
 

@@ -57,7 +57,7 @@ search() {
   inside python3 - <<'PYTHON'
 import dyad_search
 
-index = dyad_search.Index.open("/root/dyad-quickstart/index")
+index = dyad_search.Index.open("/root/.quickstart/index")
 ids, scores = index.bm25("Who was Temüjin?", k=3)
 print(index, list(ids), index.ef_for(0.97))
 assert ids[0] == "p158"
@@ -67,9 +67,9 @@ serve() {
   # shellcheck disable=SC2016 # The shell inside expands them.
   inside bash -euc '
     cd /root
-    dyad-encoder serve --model dyad-quickstart/all-MiniLM-L6-v2 --listen 127.0.0.1:17701 >encoder.log 2>&1 &
+    dyad-encoder serve --model .models/all-MiniLM-L6-v2 --listen 127.0.0.1:17701 >encoder.log 2>&1 &
     encoder=$!
-    dyad-searcher serve --index dyad-quickstart/index --question-tower http://127.0.0.1:17701 --wait-s 60 --listen 127.0.0.1:17700 >searcher.log 2>&1 &
+    dyad-searcher serve --index .quickstart/index --question-tower http://127.0.0.1:17701 --wait-s 60 --listen 127.0.0.1:17700 >searcher.log 2>&1 &
     searcher=$!
     trap "kill $encoder $searcher; wait" EXIT
     until grep -q "^listening on" searcher.log; do sleep 0.1; kill -0 $searcher; done
@@ -80,8 +80,8 @@ step 'a Debian with Python' debian
 step 'there is no compiler' without_compiler
 step 'virtual environment' environment
 step 'pip install' inside python3 -m pip install --quiet --only-binary=:all: "/root/$(basename "$wheel")"
-step 'quick start' inside dyad-quickstart /root/dyad-quickstart
-step 'quick start again, nothing to fetch' inside dyad-quickstart /root/dyad-quickstart
+step 'quick start' inside dyad-quickstart /root
+step 'quick start again, nothing to fetch' inside dyad-quickstart /root
 step 'search from Python' search
 step 'serve' serve
 printf '\n'

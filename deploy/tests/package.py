@@ -17,6 +17,8 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 COMMAND_S = 600
+# Programs of the profile `ci` are all linked with libtorch; those of a release, but for the encoder, are not.
+PROGRAMS = {"LD_LIBRARY_PATH": str(ROOT / ".libtorch/lib")}
 # Set by `main`.
 SETTINGS = {}
 
@@ -62,19 +64,23 @@ class WheelTest(unittest.TestCase):
 
     def test_the_quick_start_answers(self):
         folder = self.scratch / "quickstart"
-        shutil.copytree(SETTINGS["model"], folder / "all-MiniLM-L6-v2")
+        shutil.copytree(SETTINGS["model"], folder / ".models/all-MiniLM-L6-v2")
         started = time.monotonic()
-        # Programs of the profile `ci` are all linked with libtorch; those of a release, but for the encoder, are not.
-        libtorch = {"LIBTORCH": str(ROOT / ".libtorch"), "LD_LIBRARY_PATH": str(ROOT / ".libtorch/lib")}
-        said = expect_ok(run(self.bin / "dyad-quickstart", folder, env=environment(**libtorch)))
+        said = expect_ok(run(self.bin / "dyad-quickstart", folder, env=environment(LIBTORCH=str(ROOT / ".libtorch"), **PROGRAMS)))
         print(f"dyad-quickstart: {time.monotonic() - started:.1f} s")
         self.assertIn("overlap@5: dense/bm25", said)
         self.assertIn("documents=336, dim=384", said)
         self.assertTrue(said.endswith("quickstart: ok\n"), said)
+        left = sorted(path.name for path in (folder / ".quickstart").iterdir())
+        self.assertEqual(left, ["corpus", "embeddings", "index"])
+        self.assertTrue((folder / ".quickstart/corpus/qrels/test.tsv").is_file())
 
     def test_an_encoder_without_libtorch_says_where_it_comes_from(self):
         cache = {"XDG_CACHE_HOME": str(self.scratch / "no-cache")}
-        result = run(self.bin / "dyad-encoder", "--version", env=environment(**cache))
+        # That of the other programs of the wheel, which is known without it.
+        version = expect_ok(run(self.bin / "dyad-encoder", "--version", env=environment(**cache, **PROGRAMS)))
+        self.assertTrue(version.startswith("dyad-encoder 0.1.0 ("), version)
+        result = run(self.bin / "dyad-encoder", "serve", env=environment(**cache))
         self.assertEqual(result.returncode, 1, result)
         self.assertIn("needs libtorch 2.11.0, and there is none. `pip install torch==2.11.0` brings it", result.stderr)
 
@@ -84,13 +90,13 @@ class WheelTest(unittest.TestCase):
         (packages / "torch/__init__.py").touch()
         (packages / "torch/version.py").write_text("__version__ = '2.9.1+cu130'\n")
         cache = {"XDG_CACHE_HOME": str(self.scratch / "no-cache"), "PYTHONPATH": str(packages)}
-        result = run(self.bin / "dyad-encoder", "--version", env=environment(**cache))
+        result = run(self.bin / "dyad-encoder", "serve", env=environment(**cache))
         self.assertIn("The PyTorch that is installed here is 2.9.1+cu130.", result.stderr)
         # One that fits is taken: the program starts with its libraries.
         (packages / "torch/version.py").write_text("__version__ = '2.11.3+cpu'\n")
         (packages / "torch/lib").symlink_to(ROOT / ".libtorch/lib")
-        result = run(self.bin / "dyad-encoder", "--version", env=environment(**cache))
-        self.assertIn("dyad-encoder 0.1.0", expect_ok(result))
+        result = run(self.bin / "dyad-encoder", "serve", "--help", env=environment(**cache))
+        self.assertIn("--listen", expect_ok(result))
 
     def test_a_program_that_is_missing_is_told(self):
         code = "from dyad_search.programs import program; program('dyad-absent')"
@@ -113,8 +119,7 @@ class ArchiveTest(unittest.TestCase):
 
     def install(self, *arguments):
         """Runs the script as users do; the programs of the profile `ci` need libtorch, which is next to them here."""
-        libtorch = {"LD_LIBRARY_PATH": str(ROOT / ".libtorch/lib")}
-        return run("sh", ROOT / "deploy/install.sh", *arguments, env=environment(**libtorch))
+        return run("sh", ROOT / "deploy/install.sh", *arguments, env=environment(**PROGRAMS))
 
     def test_it_is_installed_where_one_says_twice(self):
         prefix = self.scratch / "prefix"

@@ -1,6 +1,7 @@
 //! The methods of `Index` that search.
 
 use dyad_index::hybrid::Fusion;
+use dyad_index::lexical::StoredDocument;
 use dyad_index::snapshot::DenseParams;
 use dyad_index::{Metric, Snapshot};
 use pyo3::prelude::*;
@@ -156,6 +157,32 @@ impl NativeIndex {
             .detach(|| search_texts(snapshot, &texts, &rows, &asked, threads))
             .map_err(of_index)?;
         arrays(py, snapshot, current.keys, &found, HitArrays { k, is_one })
+    }
+
+    /// Key, title, text and the JSON of the metadata of each of these documents; none where there is no such document.
+    fn documents(
+        &self,
+        py: Python<'_>,
+        keys: &Bound<'_, PyAny>,
+    ) -> PyResult<Vec<Option<(String, String, String, String)>>> {
+        let keys = texts_of("keys", Some(keys))?.unwrap_or_default();
+        let current = self.current();
+        let snapshot = &current.snapshot;
+        let read = |key: &String| {
+            let Some((shard, node)) = snapshot.find(key)? else {
+                return Ok(None);
+            };
+            let document = snapshot.document(shard, node)?;
+            let StoredDocument {
+                key,
+                title,
+                text,
+                metadata_json,
+            } = document;
+            Ok(Some((key, title, text, metadata_json)))
+        };
+        py.detach(|| keys.iter().map(read).collect::<Result<_, dyad_index::Error>>())
+            .map_err(of_index)
     }
 
     /// The beam width for a recall, and why that recall is not guaranteed.

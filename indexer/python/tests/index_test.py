@@ -165,6 +165,15 @@ class SearchesByText(unittest.TestCase):
         ids, _ = self.index.bm25("common", k=300, filter={"even": True})
         self.assertEqual(sorted(ids.tolist())[150:], list(range(0, 300, 2)))
 
+    def test_documents_are_read_back(self):
+        ids, _ = self.index.bm25("w17", k=1)
+        self.assertEqual(
+            self.index.documents([*ids, "absent"]),
+            [{"key": "17", "title": "", "text": "common words and w17", "metadata": {"even": False}}, None],
+        )
+        with self.assertRaisesRegex(ValueError, "`keys`: expected a list of texts, got a text"):
+            self.index.documents("17")
+
     def test_hybrid_fuses_both_rankings(self):
         question = self.vectors[40]
         nearest, _ = self.index.search(question, k=10, exact=True)

@@ -38,11 +38,20 @@ mod package {
             .split("```python\n")
             .nth(1)
             .and_then(|rest| rest.split("```").next());
-        let tests = here.join("tests/index_test.py");
+        let tests = here.join("tests");
         let sources = package.to_str().unwrap();
         for arguments in [
             vec!["-c", block.unwrap()],
-            vec!["-m", "unittest", "-v", tests.to_str().unwrap()],
+            vec![
+                "-m",
+                "unittest",
+                "discover",
+                "-v",
+                "-p",
+                "*_test.py",
+                "-s",
+                tests.to_str().unwrap(),
+            ],
             vec!["-m", "mypy", "--strict", "--cache-dir=/dev/null", sources],
             // The stub is compared with the module.
             vec!["-m", "mypy.stubtest", "dyad_search._native"],

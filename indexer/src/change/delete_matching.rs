@@ -31,6 +31,9 @@ pub fn delete_matching(
         counts.read = found;
         counts.indexed = found;
         counts.deleted = found;
+        for note in base.filter_notes(filter)? {
+            control.progress.warn(&note);
+        }
         if found == 0 {
             return Ok(None);
         }

@@ -69,6 +69,18 @@ impl BuildConfig {
     }
 }
 
+/// Reads files as far as the first document: what is wrong with all of them is told before anything is embedded.
+fn check_beginning(config: &BuildConfig) -> Result<(), Error> {
+    let mut corpus = config.corpus.open(false)?;
+    let first = corpus.next().transpose()?;
+    if first.is_none() && !config.allow_empty {
+        return Err(Error::NoDocuments {
+            read: corpus.rejected(),
+        });
+    }
+    Ok(())
+}
+
 /// What a build published.
 #[derive(Debug, Clone)]
 pub struct BuildSummary {
@@ -106,6 +118,9 @@ pub fn build_index(
     }
     refuse_inside_index(&config.index)?;
     let mut corpus = config.corpus.open(false)?;
+    if corpus.file_bytes().is_some() {
+        check_beginning(config)?;
+    }
     let model = source.model().clone();
     if !config.new_model {
         check_model(&config.index, &model)?;

@@ -4,6 +4,7 @@
 use std::io::IsTerminal as _;
 use std::sync::OnceLock;
 
+use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{EnvFilter, Layer as _, reload};
@@ -60,13 +61,23 @@ pub(crate) fn end_traces() {
 
 /// Changes what is logged.
 pub(crate) fn set_filter(filter: &str) -> Result<(), String> {
+    check_filter(filter)?;
     let filter = EnvFilter::try_new(filter).map_err(|error| error.to_string())?;
     SET_FILTER.get().map_or(Ok(()), |set| set(filter))
 }
 
-/// Whether a filter can be used.
+/// Whether a filter can be used. A word alone has to be a level: as the name of a program's part, which it could be, a
+/// misspelt level would switch off all logs, errors too.
 pub(crate) fn check_filter(filter: &str) -> Result<(), String> {
-    EnvFilter::try_new(filter).map(drop).map_err(|error| error.to_string())
+    EnvFilter::try_new(filter).map_err(|error| error.to_string())?;
+    let is_alone = |word: &&str| !word.is_empty() && !word.contains(['=', '[']);
+    let words = filter.split(',').map(str::trim).filter(is_alone);
+    match words.into_iter().find(|word| word.parse::<LevelFilter>().is_err()) {
+        Some(word) => Err(format!(
+            "expected a level (off, error, warn, info, debug or trace) or TARGET=LEVEL, got `{word}`. For a part of the program: `{word}=debug`"
+        )),
+        None => Ok(()),
+    }
 }
 
 /// The filter of `RUST_LOG` where it holds a usable one, else ours.
@@ -86,4 +97,28 @@ fn of_environment() -> Option<&'static str> {
         check_filter(&text).is_ok().then_some(text)
     };
     FILTER.get_or_init(read).as_deref()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::check_filter;
+
+    #[test]
+    fn a_misspelt_level_is_refused() {
+        for filter in [
+            "info",
+            "DEBUG",
+            "off",
+            "warn,dyad_searcher=debug",
+            "dyad_index[search]=trace",
+            "",
+        ] {
+            assert_eq!(check_filter(filter), Ok(()), "{filter}");
+        }
+        for filter in ["debugg", "info,dyad_searcher", "dyad_searcher=loud"] {
+            assert!(check_filter(filter).is_err(), "{filter}");
+        }
+        let said = check_filter("debugg!!").unwrap_err();
+        assert!(said.contains("got `debugg!!`. For a part"), "{said}");
+    }
 }

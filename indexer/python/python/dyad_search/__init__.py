@@ -157,6 +157,17 @@ class Index:
             threads=threads,
         )
 
+    def documents(self, keys: Iterable[Key]) -> list[dict[str, Any] | None]:
+        """The documents with these keys, in their order: `key`, `title`, `text` and `metadata`; None for keys that no document has.
+        What `search` fills up with, -1 and None, has to be left out."""
+        found = self._native.documents(keys)
+        return [
+            None
+            if one is None
+            else {"key": one[0], "title": one[1], "text": one[2], "metadata": json.loads(one[3] or "{}")}
+            for one in found
+        ]
+
     def ef_for(self, recall: float, k: int = 10, *, filtered: bool = False) -> tuple[int, str | None]:
         """The beam width that has reached a recall in all shards when they were measured, and why it is not guaranteed, if so."""
         return self._native.ef_for(recall, k, filtered)

@@ -127,9 +127,18 @@ def encoder_environment(libraries: pathlib.Path) -> dict[str, str]:
     return os.environ | {"LD_LIBRARY_PATH": f"{libraries}:{before}" if before else str(libraries)}
 
 
+def version(name: str) -> str:
+    """What `--version` of a program says: the release and revision of all of them, as one of those tells that need no libtorch."""
+    told = subprocess.run([program("dyad-indexer"), "--version"], check=True, capture_output=True, text=True).stdout
+    return f"{name} {told.strip().partition(' ')[2]}"
+
+
 def run_encoder() -> None:
     """The command `dyad-encoder`: becomes the program."""
     try:
+        if sys.argv[1:] in (["--version"], ["-V"]):
+            print(version("dyad-encoder"))
+            return
         path = program("dyad-encoder")
         os.execve(path, ["dyad-encoder", *sys.argv[1:]], encoder_environment(libtorch()))
     except MissingProgram as error:

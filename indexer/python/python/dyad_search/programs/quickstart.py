@@ -1,8 +1,9 @@
 """The command `dyad-quickstart [DIR]`: from a fresh installation to answers, on a small corpus that the wheel carries.
 
 It fetches libtorch (0.5 GB, once for a user) where no PyTorch is installed, and the model all-MiniLM-L6-v2 (90 MB); embeds the
-corpus, builds an index, serves it, asks three questions, and searches from Python. All that it makes is in DIR, by default
-`dyad-quickstart`. A second run fetches nothing.
+corpus, builds an index, serves it, asks three questions, and searches from Python. In DIR, by default the current folder, it leaves
+`.models` and `.quickstart` with `corpus`, `embeddings` and `index`, with which the commands of the READMEs go on. A second run
+fetches nothing.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import json
 import os
 import pathlib
 import shlex
+import shutil
 import subprocess
 import sys
 import threading
@@ -36,10 +38,10 @@ class QuickStart:
     """The steps, in a folder of their own."""
 
     def __init__(self, folder: pathlib.Path) -> None:
-        self.folder = folder
-        self.model = folder / MODEL
-        self.embeddings = folder / "embeddings"
-        self.index = folder / "index"
+        self.model = folder / ".models" / MODEL
+        self.corpus = folder / ".quickstart" / "corpus"
+        self.embeddings = folder / ".quickstart" / "embeddings"
+        self.index = folder / ".quickstart" / "index"
         self.environment = dict(os.environ)
 
     def command(self, name: str, *arguments: object) -> list[str]:
@@ -83,13 +85,14 @@ class QuickStart:
     def all_steps(self) -> None:
         """Runs them."""
         started = time.monotonic()
-        self.folder.mkdir(parents=True, exist_ok=True)
+        self.model.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copytree(CORPUS, self.corpus, dirs_exist_ok=True)
         print("libtorch and the model", flush=True)
         self.environment = encoder_environment(fetch_libtorch())
         run_script("model.py", MODEL, str(self.model))
         fetched = time.monotonic()
-        self.run("dyad-encoder", "embed", "--model", self.model, "--tower", "answer", "--corpus", CORPUS, "--out", self.embeddings)
-        self.run("dyad-indexer", "build", "--corpus", CORPUS, "--index", self.index, "--embeddings", self.embeddings)
+        self.run("dyad-encoder", "embed", "--model", self.model, "--tower", "answer", "--corpus", self.corpus, "--out", self.embeddings)
+        self.run("dyad-indexer", "build", "--corpus", self.corpus, "--index", self.index, "--embeddings", self.embeddings)
         questions = self.questions()
         with (
             self.serving("dyad-encoder", "serve", "--model", self.model) as encoder,
@@ -118,7 +121,7 @@ def main() -> int:
     if len(sys.argv) > 2 or sys.argv[1:2] in (["--help"], ["-h"]):
         print(__doc__)
         return 2 if len(sys.argv) > 2 else 0
-    folder = pathlib.Path(sys.argv[1] if len(sys.argv) == 2 else "dyad-quickstart")
+    folder = pathlib.Path(sys.argv[1] if len(sys.argv) == 2 else "")
     try:
         QuickStart(folder).all_steps()
     except (MissingProgram, Failed) as error:

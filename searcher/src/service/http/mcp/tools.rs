@@ -153,7 +153,10 @@ fn require_filled(schema: &mut Value) {
     };
     let names: Vec<Value> = properties.iter().filter(filled).map(|(name, _)| json!(name)).collect();
     match &mut schema["required"] {
-        Value::Array(required) => required.extend(names),
+        Value::Array(required) => {
+            let missing: Vec<Value> = names.into_iter().filter(|name| !required.contains(name)).collect();
+            required.extend(missing);
+        }
         none => *none = Value::Array(names),
     }
 }
@@ -228,7 +231,7 @@ mod tests {
         assert_eq!(tools[1]["inputSchema"]["required"], json!(["keys"]));
         assert_eq!(tools[1]["inputSchema"]["properties"]["keys"]["maxItems"], 1024);
         let explain = &tools[2]["inputSchema"];
-        assert_eq!(explain["required"], json!(["search", "key"]));
+        assert_eq!(explain["required"], json!(["key", "search"]));
         assert_eq!(explain["$defs"]["SearchRequest"]["properties"]["k"], properties["k"]);
         for (tool, index) in [
             (0, "/properties/index"),
