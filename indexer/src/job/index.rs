@@ -69,8 +69,25 @@ impl BuildConfig {
     }
 }
 
+fn check_shards(got: usize) -> Result<(), Error> {
+    let (low, high) = (*SHARDS.start(), *SHARDS.end());
+    if SHARDS.contains(&got) {
+        return Ok(());
+    }
+    Err(Error::Parameter {
+        name: "shards",
+        low,
+        high,
+        got,
+    })
+}
+
 /// Reads files as far as the first document: what is wrong with all of them is told before anything is embedded.
-fn check_beginning(config: &BuildConfig) -> Result<(), Error> {
+/// Standard input is read once.
+fn check_beginning(config: &BuildConfig, opened: &dyn DocumentBatch) -> Result<(), Error> {
+    if opened.file_bytes().is_none() {
+        return Ok(());
+    }
     let mut corpus = config.corpus.open(false)?;
     let first = corpus.next().transpose()?;
     if first.is_none() && !config.allow_empty {
@@ -101,15 +118,7 @@ pub fn build_index(
     control: JobControl<'_>,
 ) -> Result<BuildSummary, Error> {
     config.params.validate()?;
-    if !SHARDS.contains(&config.shards) {
-        let (low, high) = (*SHARDS.start(), *SHARDS.end());
-        return Err(Error::Parameter {
-            name: "shards",
-            low,
-            high,
-            got: config.shards,
-        });
-    }
+    check_shards(config.shards)?;
     if config.index.join(EMBEDDINGS_RECORD).exists() {
         return Err(Error::NotAnIndex {
             dir: config.index.clone(),
@@ -118,9 +127,7 @@ pub fn build_index(
     }
     refuse_inside_index(&config.index)?;
     let mut corpus = config.corpus.open(false)?;
-    if corpus.file_bytes().is_some() {
-        check_beginning(config)?;
-    }
+    check_beginning(config, corpus.as_ref())?;
     let model = source.model().clone();
     if !config.new_model {
         check_model(&config.index, &model)?;
