@@ -4,9 +4,37 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use dyad_corpus::{Document, Metadata, check_key};
+use dyad_index::lexical::StoredDocument;
 use pyo3::prelude::*;
 
 use crate::problem::refused;
+
+/// A stored document, as a dict.
+#[derive(Debug, IntoPyObject)]
+pub(crate) struct PythonDocument {
+    key: String,
+    title: String,
+    text: String,
+    /// An object, or nothing.
+    metadata_json: String,
+}
+
+impl From<StoredDocument> for PythonDocument {
+    fn from(document: StoredDocument) -> Self {
+        let StoredDocument {
+            key,
+            title,
+            text,
+            metadata_json,
+        } = document;
+        Self {
+            key,
+            title,
+            text,
+            metadata_json,
+        }
+    }
+}
 
 /// What is given of documents, next to their vectors: a list for each, or nothing.
 #[derive(Debug, Default)]

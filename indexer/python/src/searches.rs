@@ -1,7 +1,6 @@
 //! The methods of `Index` that search.
 
 use dyad_index::hybrid::Fusion;
-use dyad_index::lexical::StoredDocument;
 use dyad_index::snapshot::DenseParams;
 use dyad_index::{Metric, Snapshot};
 use pyo3::prelude::*;
@@ -9,6 +8,7 @@ use pyo3::types::PyString;
 
 use crate::arguments::{texts_of, threads_of};
 use crate::beam::{AskedBeam, beam_of};
+use crate::documents::PythonDocument;
 use crate::filters::GivenFilter;
 use crate::hits::{FoundHits, HitArrays, arrays};
 use crate::hybrid::{AskedText, fusion_of};
@@ -160,11 +160,7 @@ impl NativeIndex {
     }
 
     /// Key, title, text and the JSON of the metadata of each of these documents; none where there is no such document.
-    fn documents(
-        &self,
-        py: Python<'_>,
-        keys: &Bound<'_, PyAny>,
-    ) -> PyResult<Vec<Option<(String, String, String, String)>>> {
+    fn documents(&self, py: Python<'_>, keys: &Bound<'_, PyAny>) -> PyResult<Vec<Option<PythonDocument>>> {
         let keys = texts_of("keys", Some(keys))?.unwrap_or_default();
         let current = self.current();
         let snapshot = &current.snapshot;
@@ -172,14 +168,7 @@ impl NativeIndex {
             let Some((shard, node)) = snapshot.find(key)? else {
                 return Ok(None);
             };
-            let document = snapshot.document(shard, node)?;
-            let StoredDocument {
-                key,
-                title,
-                text,
-                metadata_json,
-            } = document;
-            Ok(Some((key, title, text, metadata_json)))
+            Ok(Some(snapshot.document(shard, node)?.into()))
         };
         py.detach(|| keys.iter().map(read).collect::<Result<_, dyad_index::Error>>())
             .map_err(of_index)

@@ -1,5 +1,7 @@
 //! Messages of the Model Context Protocol, as clients of either kind of revision send them.
 
+use std::fmt::Write as _;
+
 use serde_json::{Value, json};
 
 use crate::http_client::{Http, Reply};
@@ -50,7 +52,7 @@ impl<'a> McpCaller<'a> {
             });
             headers = format!("MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: {method}\r\n");
             if let Some(name) = params["name"].as_str() {
-                headers.push_str(&format!("Mcp-Name: {name}\r\n"));
+                let _ = write!(headers, "Mcp-Name: {name}\r\n");
             }
         }
         let message = json!({"jsonrpc": "2.0", "id": 7, "method": method, "params": params});

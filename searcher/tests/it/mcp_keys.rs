@@ -2,6 +2,7 @@
 //! tool is of the tenant's documents and indexes.
 
 use std::collections::BTreeSet;
+use std::fmt::Write as _;
 
 use dyad_proto::access::Role;
 use serde_json::{Value, json};
@@ -47,7 +48,7 @@ async fn pages_of_strangers_are_refused_with_a_key_too() {
         ("http://localhost", 200),
     ] {
         let mut client = McpCaller::with_key(&server.http, Spoken::Session, &key);
-        client.headers.push_str(&format!("Origin: {origin}\r\n"));
+        let _ = write!(client.headers, "Origin: {origin}\r\n");
         let reply = client.call("ping", json!({})).await;
         assert_eq!(reply.status, status, "{origin}: {}", reply.json);
     }

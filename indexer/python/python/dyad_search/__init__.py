@@ -158,13 +158,18 @@ class Index:
         )
 
     def documents(self, keys: Iterable[Key]) -> list[dict[str, Any] | None]:
-        """The documents with these keys, in their order: `key`, `title`, `text` and `metadata`; None for keys that no document has.
-        What `search` fills up with, -1 and None, has to be left out."""
+        """The documents with these keys, in their order: `key`, `title`, `text` and `metadata`; None for keys that no document has, as
+        the -1 that `search` fills up with."""
         found = self._native.documents(keys)
         return [
             None
             if one is None
-            else {"key": one[0], "title": one[1], "text": one[2], "metadata": json.loads(one[3] or "{}")}
+            else {
+                "key": one["key"],
+                "title": one["title"],
+                "text": one["text"],
+                "metadata": json.loads(one["metadata_json"] or "{}"),
+            }
             for one in found
         ]
 
