@@ -1,6 +1,7 @@
 """What the objects of the chart are, for each of the matrix of values; for helm.py."""
 
 import json
+import os
 import pathlib
 import re
 import subprocess
@@ -205,7 +206,9 @@ class ManifestTest(unittest.TestCase):
                 path = pathlib.Path(folder) / file
                 path.write_text(text)
                 command = [SETTINGS["binaries"] / f"dyad-{path.stem}", "config", "print", "--config", path]
-                done = subprocess.run(command, capture_output=True, text=True, timeout=PROGRAM_S, check=False)
+                # Variables of the tests, such as DYAD_MODEL, are options of the programs too.
+                environment = {name: value for name, value in os.environ.items() if not name.startswith("DYAD_")}
+                done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PROGRAM_S, check=False)
             self.assertEqual(done.returncode, 0, done.stderr)
             printed = tomllib.loads(done.stdout)
             self.assertEqual({key: printed.get(key) for key in tomllib.loads(text)}, tomllib.loads(text))
