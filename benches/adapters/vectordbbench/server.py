@@ -128,7 +128,7 @@ def main():
         indexer,
     ):
         print(f"--searcher {searcher} --indexer {indexer}", flush=True)
-        # A shell starts what runs beside it with SIGINT ignored.
+        # A shell starts background programs with SIGINT ignored.
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: sys.exit(0))
         while True:
