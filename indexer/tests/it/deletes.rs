@@ -2,15 +2,17 @@
 
 use std::collections::BTreeSet;
 
+use dyad_index::lexical::DocumentFilter;
 use dyad_index::{Certificate, Snapshot};
 use dyad_indexer::Error;
+use dyad_indexer::change::{ChangeStart, DeleteConfig, delete_matching};
 use dyad_indexer::control::JobControl;
 use dyad_indexer::graph_build::RecallTarget;
 use dyad_indexer::inspect::inspect;
 use dyad_indexer::job::{BuildConfig, build_index};
 use dyad_indexer::source::FileSource;
 
-use crate::fixture::Fixture;
+use crate::fixture::{Fixture, Recorder};
 use crate::serve::serve;
 
 const DOCUMENTS: usize = 1_000;
@@ -157,4 +159,28 @@ fn what_a_thousand_single_deletions_cost() {
         println!("{} left, measured among {told:?}", snapshot.len());
         assert_eq!(snapshot.len(), documents - 2_000);
     }
+}
+
+#[test]
+fn a_filter_of_a_field_that_no_document_has_is_told() {
+    let fixture = Fixture::new(20);
+    fixture.build().unwrap();
+    let config = DeleteConfig {
+        index: &fixture.index(),
+        start: &ChangeStart::default(),
+        passages: false,
+        named_missing: 1,
+        dry_run: false,
+    };
+    let recorder = Recorder::new(&|_| {});
+    let filter = DocumentFilter::Exists {
+        field: "yaer".to_owned(),
+    };
+    let made = delete_matching(&config, &filter, recorder.control()).unwrap();
+    assert_eq!((made.change.deleted, made.manifest), (0, None));
+    let told = recorder.lines.lock().unwrap();
+    assert!(
+        told.iter().any(|line| line == "no document has a field `yaer`"),
+        "{told:?}"
+    );
 }

@@ -1,11 +1,14 @@
 //! The logit scale of an index's model: measured where documents are embedded, and kept with the vectors that it is of.
 
+use dyad_command::JobCancellation;
 use dyad_corpus::embeddings::EmbeddingsHeader;
 use dyad_corpus::logit_scale::{LOGIT_SCALES, documents as paired_documents, estimate, questions};
 use dyad_index::manifest;
+use dyad_indexer::Error;
 use dyad_indexer::change::{Operation, merge, reembed};
 use dyad_indexer::control::JobControl;
-use dyad_indexer::source::FileSource;
+use dyad_indexer::job::build_index;
+use dyad_indexer::source::{EmbeddedDocument, FileSource, LocatedDocuments, VectorSource};
 
 use crate::encoder::connect;
 use crate::encoder_service::{answer_service, encoder_service, tower_row};
@@ -84,4 +87,56 @@ fn a_service_without_a_question_tower_builds_all_the_same() {
     let server = answer_service();
     fixture.build_from(&mut connect(&server.url).unwrap()).unwrap();
     assert_eq!(scale_of(&fixture), None);
+}
+
+/// Counts how often the scale of its model is measured.
+#[derive(Default)]
+struct CountedSource {
+    inner: HashSource,
+    measured: usize,
+}
+
+impl VectorSource for CountedSource {
+    fn model(&self) -> &dyad_index::ModelRecord {
+        self.inner.model()
+    }
+
+    fn is_in_step(&self) -> bool {
+        self.inner.is_in_step()
+    }
+
+    fn documents(&self) -> Option<u64> {
+        self.inner.documents()
+    }
+
+    fn pull(
+        &mut self,
+        corpus: &mut LocatedDocuments<'_>,
+        cancel: &JobCancellation,
+    ) -> Result<Option<EmbeddedDocument>, Error> {
+        self.inner.pull(corpus, cancel)
+    }
+
+    fn logit_scale(&mut self, _cancel: &JobCancellation) -> Result<Option<f64>, Error> {
+        self.measured += 1;
+        Ok(None)
+    }
+}
+
+#[test]
+fn nothing_is_measured_for_a_corpus_without_a_document() {
+    let fixture = Fixture::empty();
+    let mut source = CountedSource::default();
+    for text in [
+        "",
+        "{\"_id\": \"a\", \"body\": \"x\"}\n{\"_id\": \"b\", \"body\": \"y\"}\n",
+    ] {
+        fs_err::write(fixture.path("corpus.jsonl"), text).unwrap();
+        let built = build_index(&fixture.config(), &mut source, JobControl::silent());
+        assert!(built.is_err(), "{text}");
+        assert_eq!((source.measured, fixture.index().exists()), (0, false), "{text}");
+    }
+    fixture.write_corpus(&documents(3));
+    build_index(&fixture.config(), &mut source, JobControl::silent()).unwrap();
+    assert_eq!((source.measured, source.inner.embedded), (1, 3));
 }
