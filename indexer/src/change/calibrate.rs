@@ -56,7 +56,7 @@ pub fn calibrate(
     transaction.publish(|_, base| {
         let manifest = base.manifest();
         let mut shards = Vec::with_capacity(manifest.shards.len());
-        for (entry, shard) in super::shards(base) {
+        for (entry, shard) in base.entries() {
             let deletions = entry.deleted.as_ref().map(|deleted| deleted.file.path.clone());
             let key = MeasuredShard {
                 id: entry.id.clone(),

@@ -61,7 +61,7 @@ pub(super) fn draft_without(
     if total > 0 {
         control.progress.begin("delete", Unit::Documents, Some(total));
     }
-    for ((entry, shard), nodes) in super::shards(base).zip(nodes) {
+    for ((entry, shard), nodes) in base.entries().zip(nodes) {
         let deletions = if nodes.is_empty() {
             None
         } else if nodes.len() == shard.len() {

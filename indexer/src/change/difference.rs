@@ -70,7 +70,7 @@ impl Difference {
             gone: Vec::new(),
         };
         let mut documents = ComparedDocuments::default();
-        for (at, (entry, shard)) in super::shards(current).enumerate() {
+        for (at, (entry, shard)) in current.entries().enumerate() {
             let known = shard_named(last, &entry.id);
             if known.is_some_and(|(before, _)| before == entry) {
                 continue;
@@ -106,7 +106,7 @@ impl Difference {
                 }
             }
         }
-        for (entry, shard) in super::shards(last) {
+        for (entry, shard) in last.entries() {
             let now = shard_named(current, &entry.id);
             if now.is_some_and(|(now, _)| now == entry) {
                 continue;
@@ -139,7 +139,7 @@ impl Difference {
 
 /// The shard of a generation with this name.
 pub(super) fn shard_named<'s>(snapshot: &'s Snapshot, id: &str) -> Option<(&'s ShardEntry, &'s Shard)> {
-    super::shards(snapshot).find(|(entry, _)| entry.id == id)
+    snapshot.entries().find(|(entry, _)| entry.id == id)
 }
 
 /// The nodes of which one of these forms of a shard has changed metadata.

@@ -144,7 +144,7 @@ pub(super) fn apply(
     workspace: &Path,
     control: JobControl<'_>,
 ) -> Result<(), Error> {
-    for ((entry, shard), nodes) in super::shards(base).zip(nodes) {
+    for ((entry, shard), nodes) in base.entries().zip(nodes) {
         let same = |draft: &&mut DraftShard| matches!(&draft.files, ShardFiles::Kept(kept) if kept.id == entry.id);
         let Some(draft) = shards.iter_mut().find(same).filter(|_| !nodes.is_empty()) else {
             continue;

@@ -65,9 +65,6 @@ mod upsert_config;
 mod upsert_job;
 mod upsert_progress;
 
-use dyad_index::Snapshot;
-use dyad_index::manifest::ShardEntry;
-
 pub use calibrate::{CalibrateConfig, calibrate};
 pub use conditions::{CallRecorder, ChangeConditions, ChangeStart, ExpectedContent};
 pub use delete::{DeleteConfig, delete, delete_documents};
@@ -86,8 +83,3 @@ pub use reembed::{ReembedConfig, ReembedEstimate, estimate, reembed};
 pub use triage::Operation;
 pub use upsert::{upsert, upsert_after};
 pub use upsert_config::UpsertConfig;
-
-/// The shards of a generation, and their entries.
-fn shards(base: &Snapshot) -> impl Iterator<Item = (&ShardEntry, &dyad_index::snapshot::Shard)> {
-    base.manifest().shards.iter().zip(base.shards())
-}

@@ -204,7 +204,7 @@ fn refuse_without_documents(base: &Snapshot, source: &dyn VectorSource) -> Resul
     if source.context().late_weight().is_none() {
         return Ok(());
     }
-    for (entry, shard) in super::shards(base) {
+    for (entry, shard) in base.entries() {
         if shard.places.is_none() && !shard.is_empty() {
             let (generation, context) = (base.manifest().generation, source.context().to_string());
             return Err(ContextError::NoDocuments {

@@ -104,7 +104,7 @@ impl RewriteJob<'_> {
         let label = &shard_label(number, self.groups.len());
         let group = self.groups.get(number).map(Vec::as_slice).unwrap_or_default();
         let member_at = |place: &usize| {
-            let (entry, shard) = super::shards(base).nth(*place)?;
+            let (entry, shard) = base.entries().nth(*place)?;
             Some(GroupMember {
                 place: *place,
                 entry,

@@ -45,7 +45,7 @@ pub(super) fn replaced(
 ) -> Result<Vec<DraftShard>, Error> {
     let mut shards = Vec::with_capacity(base.shards().len());
     let mut placed = BTreeSet::new();
-    for (entry, shard) in super::shards(base) {
+    for (entry, shard) in base.entries() {
         let source_of = |one: &Rewritten| one.sources.iter().position(|source| source.id == entry.id);
         let Some((number, source)) = rewritten
             .iter()

@@ -1,28 +1,26 @@
 //! Directories that mirror the indexes of stores, within a number of bytes: one for each URL, below the folder of the
 //! cache, under a name that is the same after a restart.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use dyad_files::Cancel;
 use dyad_files::space::SpaceError;
-use dyad_files::{Cancel, write_atomic};
 use dyad_index::manifest;
-use dyad_index::storage::WriteLock;
 
 use crate::error::{Error, Result};
 use crate::evict::{self, EvictableGeneration};
-use crate::files::{IndexFile, files_of};
+use crate::fetched::FetchedRecord;
+use crate::files::{IndexFile, files_of_part};
 use crate::learned::Direction;
-use crate::pull::{PullOptions, Pulled, Pulling, STAGING, missing, pull_generation};
+use crate::pull::{PullOptions, Pulled, Pulling, STAGING, is_current, missing, pull_generation};
 use crate::remote::{Current, RemoteStore};
 
 /// Longest part of a URL in the name of its directory.
 const NAME: usize = 60;
 
-/// File of a mirror: the store's `CURRENT` that was fetched last, which is another one than the mirror's after a
-/// rollback of that.
-const FETCHED: &str = ".fetched";
 /// How long a mirror waits for another process that fetches its index.
 const PATIENCE: Duration = Duration::from_millis(500);
 
@@ -79,9 +77,27 @@ impl Mirror {
             .map(|manifest| manifest.generation)
     }
 
-    /// Whether a `CURRENT` of the store was fetched last, by any process: then there is nothing to fetch.
+    /// Whether a `CURRENT` of the store was fetched last, by any process and whole: then there is nothing to fetch.
     pub fn has(&self, pointer: &str) -> bool {
-        fs_err::read_to_string(self.directory.join(FETCHED)).is_ok_and(|fetched| fetched == pointer)
+        FetchedRecord::read(&self.directory) == Some(FetchedRecord::new(pointer, None))
+    }
+
+    /// The same of the shards with these numbers.
+    pub fn has_part(&self, pointer: &str, numbers: &[usize]) -> bool {
+        FetchedRecord::read(&self.directory) == Some(FetchedRecord::new(pointer, Some(numbers)))
+    }
+
+    /// Where a part of the mirror's current generation was fetched last: the numbers of its shards, which are positions
+    /// in the manifest, without those of which a file is missing. None where whole generations are mirrored, and where
+    /// nothing is known of what was fetched.
+    pub fn part(&self) -> Option<Vec<usize>> {
+        let manifest = manifest::current(&self.directory).ok()?;
+        let mut numbers = FetchedRecord::current_part(&self.directory)?;
+        numbers.retain(|number| {
+            let files = files_of_part(&manifest, Some(&[*number]));
+            files.is_ok_and(|files| missing(&files, &self.directory).is_ok_and(|missing| missing.is_empty()))
+        });
+        Some(numbers)
     }
 
     /// Whether another generation than that of this `CURRENT` was made current in the mirror after it was fetched.
@@ -90,12 +106,20 @@ impl Mirror {
         self.has(pointer) && own.is_ok_and(|own| own != pointer) && self.generation().is_some()
     }
 
+    /// The store's current generation, of whose manifest a part can be chosen for [`Self::refresh_part`].
+    pub async fn current(&self) -> Result<Current> {
+        self.remote.current().await?.ok_or_else(|| self.absent())
+    }
+
+    fn absent(&self) -> Error {
+        Error::Absent {
+            url: self.remote.url().to_owned(),
+        }
+    }
+
     /// The text of the store's `CURRENT`, in one request.
     pub async fn look(&self) -> Result<String> {
-        let pointer = self.remote.pointer().await?;
-        pointer.ok_or_else(|| Error::Absent {
-            url: self.remote.url().to_owned(),
-        })
+        self.remote.pointer().await?.ok_or_else(|| self.absent())
     }
 
     /// Makes the store's current generation that of the mirror, as [`pull()`](crate::pull()) does. Where the cache
@@ -103,30 +127,53 @@ impl Mirror {
     /// first, as many as it takes; where that is not enough, nothing is fetched. What was learned for the index becomes
     /// the store's, too.
     pub async fn refresh(&self, cancel: &dyn Cancel) -> Result<Pulled> {
-        let Some(there) = self.remote.current().await? else {
-            return Err(Error::Absent {
-                url: self.remote.url().to_owned(),
-            });
-        };
-        self.make_room(&there)?;
+        self.refresh_generation(&self.current().await?, None, cancel).await
+    }
+
+    /// The same for some shards of a generation of the store, which is `there` ([`Self::current`]): those with these
+    /// numbers, which are positions in its manifest, ascending and each once. The mirror holds these from then on, and
+    /// has the whole manifest; it is to be opened by [`Snapshot::open_part`](dyad_index::Snapshot::open_part). Other
+    /// shards that it has stay until there is no room for them, or until [`Self::tidy`]; those that a process of this
+    /// machine has open stay in any case. An error where the numbers are not ascending or there is no such shard;
+    /// nothing was fetched then.
+    pub async fn refresh_part(&self, there: &Current, numbers: &[usize], cancel: &dyn Cancel) -> Result<Pulled> {
+        there.manifest.entries_at(numbers)?;
+        self.refresh_generation(there, Some(numbers), cancel).await
+    }
+
+    async fn refresh_generation(
+        &self,
+        there: &Current,
+        numbers: Option<&[usize]>,
+        cancel: &dyn Cancel,
+    ) -> Result<Pulled> {
+        let record = FetchedRecord::new(&there.pointer, numbers);
+        let before = FetchedRecord::current_part(&self.directory).filter(|_| is_current(&self.directory, there));
+        if let Some(before) = before.filter(|_| FetchedRecord::read(&self.directory).as_ref() != Some(&record)) {
+            // Until all is there it holds both: nobody removes meanwhile what one of them has.
+            let all: Vec<usize> = (0..there.manifest.shards.len()).collect();
+            let both: BTreeSet<usize> = before.iter().chain(numbers.unwrap_or(&all)).copied().collect();
+            let both: Vec<usize> = both.into_iter().collect();
+            FetchedRecord::incomplete(&there.pointer, &both).write(&self.directory)?;
+        }
+        self.make_room(there, numbers)?;
         let options = PullOptions::default();
         let pulling = Pulling {
             options: &options,
             patience: PATIENCE,
             direction: Direction::Mirror,
+            numbers,
         };
-        let pulled = pull_generation(&self.remote, &there, &self.directory, pulling, cancel).await;
+        let pulled = pull_generation(&self.remote, there, &self.directory, pulling, cancel).await;
         let pulled = pulled.map_err(|error| self.of_cache(error, there.manifest.generation))?;
-        if !self.has(&there.pointer) {
-            // Others that share the cache write it too.
-            let _lock = WriteLock::acquire(&self.directory)?;
-            write_atomic(&self.directory.join(FETCHED), there.pointer.as_bytes())?;
-        }
+        record.write(&self.directory)?;
         Ok(pulled)
     }
 
     /// Removes all generations but the current one, `keep`, and those that are read; without `keep`, the one before the
-    /// current one is kept. Returns those that were removed.
+    /// current one is kept. Where a part of the current generation was fetched last, the files of other shards are
+    /// removed from all generations, but for shards that a process of this machine has open. Returns the generations
+    /// that were removed.
     pub fn tidy(&self, keep: Option<u64>) -> Result<Vec<u64>> {
         let index = &self.directory;
         let Some(current) = manifest::current_generation(index)? else {
@@ -146,10 +193,10 @@ impl Mirror {
     }
 
     /// Removes what the limit asks for before a generation is fetched.
-    fn make_room(&self, there: &Current) -> Result<()> {
+    fn make_room(&self, there: &Current, numbers: Option<&[usize]>) -> Result<()> {
         let Some(limit) = self.cache.limit else { return Ok(()) };
         let (folder, generation) = (&*self.cache.folder, there.manifest.generation);
-        let wanted = files_of(&there.manifest);
+        let wanted = files_of_part(&there.manifest, numbers)?;
         let needed: u64 = missing(&wanted, &self.directory)?
             .iter()
             .map(|file| file.entry.bytes)
@@ -180,6 +227,10 @@ impl Mirror {
             if index != self.directory || old != generation {
                 drop(evict::remove(&index, old, spared(&index)));
             }
+        }
+        if numbers.is_some() && needed <= limit {
+            // What the mirror held before, unless a process has it open.
+            drop(evict::sweep_unread(&self.directory, &wanted));
         }
         let held = held()?;
         if held.saturating_add(needed) <= limit {

@@ -17,8 +17,22 @@ pub(crate) struct IndexFile {
 
 /// All files that a manifest names, in its order.
 pub(crate) fn files_of(manifest: &Manifest) -> Vec<IndexFile> {
+    files_of_shards(&manifest.shards)
+}
+
+/// The same of the shards with these numbers, or of all. An error where the numbers are not ascending, or there is no
+/// such shard.
+pub(crate) fn files_of_part(manifest: &Manifest, numbers: Option<&[usize]>) -> Result<Vec<IndexFile>> {
+    match numbers {
+        None => Ok(files_of(manifest)),
+        Some(numbers) => Ok(files_of_shards(manifest.entries_at(numbers)?)),
+    }
+}
+
+/// All files of some shards.
+pub(crate) fn files_of_shards<'m>(shards: impl IntoIterator<Item = &'m ShardEntry>) -> Vec<IndexFile> {
     let mut files = Vec::new();
-    for part in manifest.shards.iter().flat_map(ShardEntry::parts) {
+    for part in shards.into_iter().flat_map(ShardEntry::parts) {
         let is_named_by_content = part.folder == SHARDS_DIR;
         files.extend(part.files.iter().map(|entry| IndexFile {
             entry: FileEntry {

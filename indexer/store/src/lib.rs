@@ -20,12 +20,13 @@
 //! | `pattern.rs` | the objects that a pattern names |
 //! | `files.rs` | the files of a generation |
 //! | `push.rs` | a generation to the store |
-//! | `pull.rs` | the store's current generation to a directory |
+//! | `pull.rs` | the store's current generation, or a part of it, to a directory |
 //! | `learned/` | what was learned for an index, next to its generations |
 //! | `commit.rs` | a generation published whose files are there already |
 //! | `gc.rs` | what nothing needs is removed |
 //! | `cache.rs` | directories that mirror the indexes of stores, within a number of bytes |
-//! | `evict.rs` | generations of a mirror that nobody needs, and their files, are removed |
+//! | `fetched.rs` | what a mirror has fetched last |
+//! | `evict.rs` | generations and shards of a mirror that nobody needs, and their files, are removed |
 //! | `fixture.rs` | an index for tests |
 //! | `error.rs` | errors |
 #![forbid(unsafe_code)]
@@ -34,6 +35,7 @@ mod cache;
 mod commit;
 mod error;
 mod evict;
+mod fetched;
 mod files;
 #[cfg(test)]
 mod fixture;
@@ -54,7 +56,7 @@ pub use gc::{CollectedObjects, gc};
 pub use learned::{LearnedMove, LearnedOutcome};
 pub use objects::{Object, is_plain};
 pub use pattern::find;
-pub use pull::{PullOptions, Pulled, pull};
+pub use pull::{PullOptions, Pulled, pull, pull_part};
 pub use push::{Pushed, push};
 pub use remote::{Current, RemoteStore, without_secrets};
 pub use transfers::PushOptions;

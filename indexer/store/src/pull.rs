@@ -11,7 +11,7 @@ use dyad_index::manifest::{self, DELETIONS_DIR, SHARD_FOLDERS};
 use dyad_index::storage::WriteLock;
 
 use crate::error::{Error, Result};
-use crate::files::{IndexFile, files_of};
+use crate::files::{IndexFile, files_of_part};
 use crate::learned::{Direction, LearnedMove, move_learned};
 use crate::remote::{Current, RemoteStore};
 use crate::transfers::{PARTIAL, all};
@@ -45,7 +45,7 @@ pub struct Pulled {
     pub bytes: u64,
     /// Files that were there already.
     pub present: u64,
-    /// Whether the directory's generation is another one than before.
+    /// Whether the directory's generation is another one than before, or has files that it had not.
     pub is_new: bool,
     /// What was learned for the index, where the store has other files than the directory.
     pub learned: Vec<LearnedMove>,
@@ -68,8 +68,30 @@ pub async fn pull(remote: &RemoteStore, index: &Path, options: &PullOptions, can
         options,
         patience: PATIENCE,
         direction: Direction::Pull,
+        numbers: None,
     };
     pull_generation(remote, &there, index, pulling, cancel).await
+}
+
+/// The same for some shards of a generation of the store, which is `there` ([`RemoteStore::current`]): those with these
+/// numbers, which are positions in its manifest, ascending and each once. The directory has the whole manifest then,
+/// and is to be opened by [`Snapshot::open_part`](dyad_index::Snapshot::open_part). Files of other shards that it has
+/// stay. An error where the numbers are not ascending or there is no such shard.
+pub async fn pull_part(
+    remote: &RemoteStore,
+    there: &Current,
+    numbers: &[usize],
+    index: &Path,
+    options: &PullOptions,
+    cancel: &dyn Cancel,
+) -> Result<Pulled> {
+    let pulling = Pulling {
+        options,
+        patience: PATIENCE,
+        direction: Direction::Pull,
+        numbers: Some(numbers),
+    };
+    pull_generation(remote, there, index, pulling, cancel).await
 }
 
 /// How a generation is pulled.
@@ -80,9 +102,11 @@ pub(crate) struct Pulling<'a> {
     pub(crate) patience: Duration,
     /// Whose files of what was learned count.
     pub(crate) direction: Direction,
+    /// Which shards, by their positions in the manifest; all where absent.
+    pub(crate) numbers: Option<&'a [usize]>,
 }
 
-/// Makes this generation of a store that of a directory.
+/// Makes this generation of a store that of a directory, or the part of it that is asked for.
 pub(crate) async fn pull_generation(
     remote: &RemoteStore,
     there: &Current,
@@ -91,12 +115,13 @@ pub(crate) async fn pull_generation(
         options,
         patience,
         direction,
+        numbers,
     }: Pulling<'_>,
     cancel: &dyn Cancel,
 ) -> Result<Pulled> {
     let generation = there.manifest.generation;
+    let files = files_of_part(&there.manifest, numbers)?;
     create_dir_synced(index)?;
-    let files = files_of(&there.manifest);
     let was_current = is_current(index, there);
     if !was_current {
         refuse_others(remote, index, generation, &there.bytes).await?;
@@ -182,7 +207,7 @@ pub(crate) async fn pull_generation(
 }
 
 /// Whether the directory's `CURRENT` is the store's.
-fn is_current(index: &Path, there: &Current) -> bool {
+pub(crate) fn is_current(index: &Path, there: &Current) -> bool {
     fs_err::read_to_string(index.join(manifest::POINTER)).is_ok_and(|pointer| pointer == there.pointer)
 }
 

@@ -14,6 +14,7 @@
 //! | `reader.rs` | stored fields |
 //! | `read_only.rs` | a directory without locks and writes, for reading |
 //! | `statistics.rs` | document count, lengths and document frequencies over all shards |
+//! | `term_counts.rs` | the same of a question's terms, to be added up over parts of a corpus |
 //! | `lengths.rs` | exact lengths of documents in terms |
 //! | `terms_of.rs` | the terms of deleted documents |
 //! | `places.rs`, `places_writer.rs` | where passages stand in their documents |
@@ -74,6 +75,7 @@ mod reader;
 mod schema;
 mod snippet;
 mod statistics;
+mod term_counts;
 mod terms_of;
 mod unsynced;
 mod updates;
@@ -102,6 +104,7 @@ pub use question_notes::{question_note, script_note};
 pub use reader::{StoredDocument, TextShard};
 pub use snippet::{Snippet, Snippets};
 pub use statistics::CorpusStatistics;
+pub use term_counts::TermCounts;
 pub use updates::{MetadataUpdates, NODES_FILE, write_updates};
 pub use weighed::Weighed;
 pub use words::MAX_WORD_BYTES;

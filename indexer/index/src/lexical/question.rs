@@ -63,6 +63,12 @@ impl AnalyzedQuestion {
         &self.current
     }
 
+    /// The terms, and after them those for shards of earlier releases, where they are others.
+    pub(super) fn terms_of_both(&self) -> impl Iterator<Item = &Term> {
+        let of_first = self.first.iter().flat_map(|first| &first.terms);
+        self.current.terms.iter().chain(of_first)
+    }
+
     /// Those for shards of earlier releases, where they are others.
     pub(super) fn first(&self) -> Option<&QuestionTerms> {
         self.first.as_ref()

@@ -2,6 +2,7 @@
 //! the shard that it is in; or over some of their documents alone, so that scores say nothing of the others.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
@@ -13,7 +14,8 @@ use super::analyzer::Analyzer;
 use super::document_statistics::{DocumentCounter, DocumentStatistics};
 use super::lengths::DocumentLengths;
 use super::schema::schema;
-use super::{PassageDocuments, TextShard, text_error};
+use super::term_counts::TermCounts;
+use super::{AnalyzedQuestion, PassageDocuments, TextShard, text_error};
 use crate::deletions::Deletions;
 use crate::error::Result;
 use crate::search::NodeSet;
@@ -66,6 +68,15 @@ struct CountedDocuments {
     tokens: u64,
 }
 
+/// Documents that hold a term.
+#[derive(Clone, Copy)]
+struct TermFrequency {
+    /// Deleted ones among them, unless only some documents are counted.
+    all: u64,
+    /// Of these, the deleted ones.
+    deleted: u64,
+}
+
 impl std::fmt::Debug for CorpusStatistics {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("CorpusStatistics")
@@ -84,11 +95,6 @@ impl CorpusStatistics {
             part: None,
             documents: Arc::default(),
         }
-    }
-
-    /// Whether the terms of any shard were made by this analyzer.
-    pub(super) fn has_shards_of(&self, analyzer: Analyzer) -> bool {
-        self.shards.iter().any(|shard| shard.analyzer == analyzer)
     }
 
     /// Without the deleted documents of the shards, in their order.
@@ -196,63 +202,56 @@ impl CorpusStatistics {
         Ok(Some(counter.statistics()))
     }
 
-    /// The statistics of these terms: one look-up for each different term and shard. `cancel` is polled before each
-    /// term; nothing where it ended the work.
-    pub(super) fn term_statistics(
-        &self,
-        field: Field,
-        terms: &[Term],
-        cancel: &dyn Cancel,
-    ) -> Result<Option<TermStatistics>> {
+    /// The counts of a question's terms: one look-up for each different term and shard; of some documents alone, the
+    /// postings of each term are read, and those of other documents left out. `cancel` is polled before each term;
+    /// none where it ended the work. An error where a text index cannot be read.
+    pub fn term_counts(&self, question: &AnalyzedQuestion, cancel: &dyn Cancel) -> Result<Option<TermCounts>> {
+        let mut counts = TermCounts::new(question);
+        counts.has_first_analyzer = self.shards.iter().any(|shard| shard.analyzer == Analyzer::First);
         if let Some(part) = &self.part {
-            return self.of_part(part, terms, cancel);
+            (counts.documents, counts.tokens) = (part.documents, part.tokens);
+        } else {
+            let body = schema().1.body;
+            counts.documents = self.sum(Bm25StatisticsProvider::total_num_docs)?;
+            counts.tokens = self.sum(|searcher| searcher.total_num_tokens(body))?;
+            counts.deleted_documents = self.sum_deleted(|deleted| deleted.len() as u64);
+            counts.deleted_tokens = self.sum_deleted(|deleted| deleted.terms.tokens());
         }
-        let deleted = |count: &dyn Fn(&Deletions) -> u64| {
-            self.deleted.iter().flatten().map(|deleted| count(deleted)).sum::<u64>()
-        };
-        let documents = self.sum(Bm25StatisticsProvider::total_num_docs)?;
-        let tokens = self.sum(|searcher| searcher.total_num_tokens(field))?;
-        let mut known = TermStatistics {
-            documents: documents.saturating_sub(deleted(&|deleted| deleted.len() as u64)),
-            tokens: tokens.saturating_sub(deleted(&|deleted| deleted.terms.tokens())),
-            frequencies: HashMap::with_capacity(terms.len()),
-        };
-        for term in terms {
+        let mut known: HashMap<&Term, TermFrequency> = HashMap::new();
+        let places = counts.frequencies.iter_mut().zip(&mut counts.deleted_frequencies);
+        for (term, (all, deleted)) in question.terms_of_both().zip(places) {
             if cancel.is_cancelled() {
                 return Ok(None);
             }
-            if !known.frequencies.contains_key(term) {
-                let frequency = self.sum(|searcher| Searcher::doc_freq(searcher, term))?;
-                let bytes = term.serialized_value_bytes();
-                let live = frequency.saturating_sub(deleted(&|deleted| deleted.terms.documents(bytes)));
-                // Deletions of another shard could otherwise make more of them than there are documents.
-                known.frequencies.insert(term.clone(), live.min(known.documents));
-            }
+            let frequency = match known.entry(term) {
+                Entry::Occupied(known) => *known.get(),
+                Entry::Vacant(free) => match self.frequency(term, cancel)? {
+                    Some(frequency) => *free.insert(frequency),
+                    None => return Ok(None),
+                },
+            };
+            (*all, *deleted) = (frequency.all, frequency.deleted);
         }
-        Ok(Some(known))
+        Ok(Some(counts))
     }
 
-    /// The same for some documents alone: the postings of each term are read, and those of other documents left out.
-    fn of_part(&self, part: &CountedDocuments, terms: &[Term], cancel: &dyn Cancel) -> Result<Option<TermStatistics>> {
-        let mut frequencies = HashMap::with_capacity(terms.len());
-        for term in terms {
-            if frequencies.contains_key(term) {
-                continue;
+    /// Nothing where the work was cancelled.
+    fn frequency(&self, term: &Term, cancel: &dyn Cancel) -> Result<Option<TermFrequency>> {
+        let Some(part) = &self.part else {
+            let bytes = term.serialized_value_bytes();
+            return Ok(Some(TermFrequency {
+                all: self.sum(|searcher| Searcher::doc_freq(searcher, term))?,
+                deleted: self.sum_deleted(|deleted| deleted.terms.documents(bytes)),
+            }));
+        };
+        let mut frequency = TermFrequency { all: 0, deleted: 0 };
+        for (CountedShard { path, searcher, .. }, nodes) in self.shards.iter().zip(&*part.nodes) {
+            match frequency_within(searcher, nodes, term, cancel).map_err(text_error(path))? {
+                Some(found) => frequency.all += found,
+                None => return Ok(None),
             }
-            let mut frequency = 0;
-            for (CountedShard { path, searcher, .. }, nodes) in self.shards.iter().zip(&*part.nodes) {
-                match frequency_within(searcher, nodes, term, cancel).map_err(text_error(path))? {
-                    Some(found) => frequency += found,
-                    None => return Ok(None),
-                }
-            }
-            frequencies.insert(term.clone(), frequency);
         }
-        Ok(Some(TermStatistics {
-            documents: part.documents,
-            tokens: part.tokens,
-            frequencies,
-        }))
+        Ok(Some(frequency))
     }
 
     fn sum(&self, one: impl Fn(&Searcher) -> tantivy::Result<u64>) -> Result<u64> {
@@ -260,6 +259,10 @@ impl CorpusStatistics {
             .iter()
             .map(|shard| one(&shard.searcher).map_err(text_error(&shard.path)))
             .sum()
+    }
+
+    fn sum_deleted(&self, one: impl Fn(&Deletions) -> u64) -> u64 {
+        self.deleted.iter().flatten().map(|deleted| one(deleted)).sum()
     }
 }
 
@@ -287,56 +290,4 @@ fn frequency_within(
         node = postings.advance();
     }
     Ok(Some(found))
-}
-
-/// Statistics of the whole corpus for the terms of one question. Other terms count as absent.
-#[derive(Debug, Clone)]
-pub(super) struct TermStatistics {
-    documents: u64,
-    tokens: u64,
-    frequencies: HashMap<Term, u64>,
-}
-
-impl TermStatistics {
-    /// Documents of all shards that hold a term.
-    pub(super) fn frequency(&self, term: &Term) -> u64 {
-        self.frequencies.get(term).copied().unwrap_or(0)
-    }
-
-    /// Inverse document frequency, as BM25 has it: `ln(1 + (N - df + 0.5) / (df + 0.5))`.
-    pub(super) fn inverse_frequency(&self, term: &Term) -> f32 {
-        let (documents, frequency) = (self.documents as f64, self.frequency(term) as f64);
-        ((documents - frequency + 0.5) / (frequency + 0.5)).ln_1p() as f32
-    }
-
-    /// Factor, at most 1, by which a threshold must be lowered so that no block is skipped wrongly.
-    ///
-    /// tantivy bounds a block by the document that scores best with the average length `a` of the *shard*; the scores
-    /// here use the average `c` of the corpus. For any document the two differ by a factor between `min(1, c/a)` and
-    /// `max(1, c/a)`, so a bound is too low by at most `max(a, c) / min(a, c)`. The rest covers sums of f32 in another
-    /// order.
-    pub(super) fn bound_slack(&self, shard: &TextShard) -> Result<f32> {
-        const ROUNDING: f32 = 1.0 - 1e-5;
-        let average = |provider: &dyn Bm25StatisticsProvider| -> tantivy::Result<f32> {
-            Ok(provider.total_num_tokens(shard.fields.body)? as f32 / provider.total_num_docs()?.max(1) as f32)
-        };
-        let both = average(&shard.searcher).and_then(|shard| Ok((shard, average(self)?)));
-        let (shard_average, corpus_average) = both.map_err(text_error(shard.path()))?;
-        let (low, high) = (shard_average.min(corpus_average), shard_average.max(corpus_average));
-        Ok(if high > 0.0 { low / high * ROUNDING } else { 0.0 })
-    }
-}
-
-impl Bm25StatisticsProvider for TermStatistics {
-    fn total_num_tokens(&self, _field: Field) -> tantivy::Result<u64> {
-        Ok(self.tokens)
-    }
-
-    fn total_num_docs(&self) -> tantivy::Result<u64> {
-        Ok(self.documents)
-    }
-
-    fn doc_freq(&self, term: &Term) -> tantivy::Result<u64> {
-        Ok(self.frequency(term))
-    }
 }

@@ -1,4 +1,4 @@
-//! A question whose terms have their weights: their statistics in the corpus have been looked up once, for all shards.
+//! A question whose terms have their weights: their statistics in the corpus have been counted once, for all shards.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -8,8 +8,7 @@ use tantivy::query::Bm25Weight;
 
 use super::analyzer::Analyzer;
 use super::question::QuestionTerms;
-use super::schema::schema;
-use super::statistics::TermStatistics;
+use super::term_counts::{TermCounts, TermStatistics};
 use super::{AnalyzedQuestion, CorpusStatistics, TextShard, text_error};
 use crate::error::Result;
 use crate::language::TextLanguage;
@@ -26,7 +25,7 @@ const QUICK_POSTINGS: u64 = 1 << 19;
 /// Most postings times terms that are scored so: of thousands of terms tantivy sorts all after each document.
 const QUICK_STEPS: u64 = 1 << 24;
 
-/// A question whose terms have their weights: their statistics in the corpus have been looked up once, for all shards.
+/// A question whose terms have their weights: their statistics in the corpus have been counted once, for all shards.
 pub struct Weighed<'a> {
     language: TextLanguage,
     current: WeighedTerms<'a>,
@@ -59,13 +58,17 @@ impl std::fmt::Debug for Weighed<'_> {
 impl AnalyzedQuestion {
     /// Looks the terms up in every shard. `cancel` is polled between terms; none where the work was cancelled.
     pub fn weigh(&self, corpus: &CorpusStatistics, cancel: &dyn Cancel) -> Result<Option<Weighed<'_>>> {
-        let (_, fields) = schema();
-        let first = self.first().filter(|_| corpus.has_shards_of(Analyzer::First));
-        let of_first = first.iter().flat_map(|first| &first.terms);
-        let terms: Vec<Term> = self.current().terms.iter().chain(of_first).cloned().collect();
-        let Some(statistics) = corpus.term_statistics(fields.body, &terms, cancel)? else {
-            return Ok(None);
-        };
+        match corpus.term_counts(self, cancel)? {
+            Some(counts) => self.weigh_by(&counts, cancel),
+            None => Ok(None),
+        }
+    }
+
+    /// Weighs the terms by what was counted of them in all shards of a corpus, wherever these are. `cancel` is polled
+    /// between terms; none where the work was cancelled. An error where the counts are of another number of terms.
+    pub fn weigh_by(&self, counts: &TermCounts, cancel: &dyn Cancel) -> Result<Option<Weighed<'_>>> {
+        let statistics = TermStatistics::new(self, counts)?;
+        let first = self.first().filter(|_| counts.has_first_analyzer);
         let Some(current) = WeighedTerms::new(self.current(), &statistics, cancel)? else {
             return Ok(None);
         };
@@ -103,7 +106,8 @@ impl<'a> WeighedTerms<'a> {
             };
             weights.push(weight.clone());
         }
-        let postings = question.terms.iter().map(|term| statistics.frequency(term)).sum();
+        let frequencies = question.terms.iter().map(|term| statistics.frequency(term));
+        let postings = frequencies.fold(0, u64::saturating_add);
         let inverse_frequency = |term| statistics.inverse_frequency(term);
         let total_idf = question.terms.iter().map(inverse_frequency).sum();
         Ok(Some(Self {

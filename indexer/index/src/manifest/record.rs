@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use serde::{Deserialize, Serialize};
 
+use crate::error::{Error, Result};
 use crate::language::TextLanguage;
 use crate::model::ModelRecord;
 
@@ -250,6 +251,18 @@ impl Manifest {
         } else {
             PLAIN_VERSION
         }
+    }
+
+    /// The entries of some shards, by their numbers: positions in [`Self::shards`], ascending and each once. An error
+    /// where they are not, or where there is no such shard.
+    pub fn entries_at(&self, numbers: &[usize]) -> Result<Vec<&ShardEntry>> {
+        let is_ascending = numbers.iter().zip(numbers.iter().skip(1)).all(|(one, next)| one < next);
+        let entries: Option<Vec<&ShardEntry>> = numbers.iter().map(|number| self.shards.get(*number)).collect();
+        entries.filter(|_| is_ascending).ok_or_else(|| Error::Mismatch {
+            what: "numbers of a generation's shards",
+            expected: format!("ascending numbers below {}, each once", self.shards.len()),
+            got: format!("{numbers:?}"),
+        })
     }
 
     /// Documents of all shards that are not deleted. A damaged manifest may name more than can be counted.

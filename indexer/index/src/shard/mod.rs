@@ -4,17 +4,20 @@
 //! |---|---|
 //! | `writer.rs` | vectors, graph, keys and certificate into one file |
 //! | `reader.rs` | opening in constant time; views |
+//! | `lock.rs` | what is open is not removed |
 //! | `search.rs` | by the graph or exactly, with and without a filter |
 //! | `windows.rs` | read-ahead for exact scans |
 //! | `verify.rs` | every byte read, every invariant checked |
 //! | `tests/` | written, opened, searched; every bit flipped, and damage with valid checksums |
 
+mod lock;
 mod reader;
 mod search;
 mod verify;
 mod windows;
 mod writer;
 
+pub use lock::RemovalLock;
 pub use reader::DenseShard;
 pub use verify::Verified;
 pub use writer::{ShardInput, ShardMeta, write};

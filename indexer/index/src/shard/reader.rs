@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use super::lock::lock_open;
 use super::writer::ShardMeta;
 use crate::certificate::Certificate;
 use crate::error::{Error, Result};
@@ -42,9 +43,10 @@ pub struct DenseShard {
 
 impl DenseShard {
     /// Maps a file and checks header, META, CERTIFICATE and the offsets of the arrays. Time does not depend on the
-    /// number of vectors.
+    /// number of vectors. As long as it is open, no [`RemovalLock`](super::RemovalLock) of the shard is given.
     pub fn open(path: &Path) -> Result<Self> {
         let map = MmapFile::open(path)?;
+        lock_open(map.file())?;
         let fault = |fault: FormatFault| fault_of(path, fault);
         let header = ShardHeader::parse(&map, map.len() as u64).map_err(|problem| match problem {
             HeaderFault::Newer(got) => Error::Newer {

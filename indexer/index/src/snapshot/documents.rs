@@ -58,7 +58,8 @@ impl Snapshot {
     }
 
     /// What the documents of passages add to their scores for a question, with the statistics by which it was weighed;
-    /// see [`Weighed::document_scores`].
+    /// see [`Weighed::document_scores`]. Of a part of a generation, passages in the other shards count nowhere:
+    /// documents with passages in several parts have other scores than in the whole.
     pub fn document_scores(
         &self,
         weighed: &Weighed<'_>,

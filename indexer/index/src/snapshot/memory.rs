@@ -4,6 +4,7 @@ use std::io::Read as _;
 use std::path::Path;
 
 use super::Snapshot;
+use crate::error::Result;
 use crate::format::header::HEADER_LEN;
 use crate::format::{HOT_SECTIONS, ShardHeader};
 use crate::lexical::{COLUMN_BYTES, DOCUMENT_NODES_BYTES, PASSAGE_BYTES};
@@ -25,10 +26,10 @@ pub struct IndexMemory {
 }
 
 impl IndexMemory {
-    /// Of a generation that is open.
+    /// Of a generation that is open, or of the part of it that is.
     pub fn from_snapshot(snapshot: &Snapshot) -> Self {
-        let entries = snapshot.manifest().shards.iter().zip(snapshot.shards());
-        entries
+        snapshot
+            .entries()
             .map(|(entry, shard)| Self::of_shard(entry, shard.dense.header()))
             .sum()
     }
@@ -36,11 +37,20 @@ impl IndexMemory {
     /// Of a generation that is not: reads the headers of its shards. A shard that cannot be read counts as nothing;
     /// whoever opens it says why.
     pub fn of_files(index: &Path, manifest: &Manifest) -> Self {
-        let headers = manifest.shards.iter().filter_map(|entry| {
+        Self::of_entries(index, &manifest.shards)
+    }
+
+    /// The same of some shards of a generation, by their numbers: see [`Manifest::entries_at`], also for the error.
+    pub fn of_part(index: &Path, manifest: &Manifest, numbers: &[usize]) -> Result<Self> {
+        Ok(Self::of_entries(index, manifest.entries_at(numbers)?))
+    }
+
+    fn of_entries<'m>(index: &Path, entries: impl IntoIterator<Item = &'m ShardEntry>) -> Self {
+        let of_entry = |entry: &ShardEntry| {
             let header = header(&index.join(SHARDS_DIR).join(&entry.id).join(DENSE_FILE))?;
             Some(Self::of_shard(entry, &header))
-        });
-        headers.sum()
+        };
+        entries.into_iter().filter_map(of_entry).sum()
     }
 
     fn of_shard(entry: &ShardEntry, header: &ShardHeader) -> Self {

@@ -2,8 +2,10 @@
 //!
 //! | file | contents |
 //! |---|---|
+//! | `open.rs` | a generation, or a part of it, is opened |
 //! | `shard.rs` | one shard: opened, or shared with another generation; without its deleted documents |
 //! | `dense_search.rs` | the nearest vectors of all shards |
+//! | `small_shards.rs` | shards that are searched after the others |
 //! | `columns.rs` | which documents have the same value of a field |
 //! | `documents.rs` | which passages are of one document |
 //! | `shared_documents.rs` | what of that generations with the same shards share |
@@ -18,9 +20,11 @@ mod documents;
 mod fields;
 mod key_order;
 mod memory;
+mod open;
 mod sample;
 mod shard;
 mod shared_documents;
+mod small_shards;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -33,8 +37,7 @@ use crate::fusion::FusionRecord;
 use crate::lexical::{
     AnalyzedQuestion, CorpusStatistics, DocumentFilter, DocumentScores, StoredDocument, StoredPlace, Weighed,
 };
-use crate::manifest;
-use crate::manifest::{Manifest, ReaderLock};
+use crate::manifest::{Manifest, ReaderLock, ShardEntry};
 use crate::reranking::RerankRecord;
 use crate::search::{Completeness, NodeSet, Scored, SearchHits};
 use dyad_files::Cancel;
@@ -44,19 +47,22 @@ pub use fields::FieldListing;
 pub use key_order::{KeyPage, KeyedDocument};
 pub use memory::IndexMemory;
 pub use shard::{DenseParams, SearchMode, Shard};
+pub use small_shards::{ShardRound, SmallShards, kth_score};
 
-/// One generation. Immutable: readers share it and drop it when they are done. As long as it is open, `dyad-indexer gc`
-/// leaves its files where they are.
+/// One generation, or some of its shards, which are a part of it. Immutable: readers share it and drop it when they are
+/// done. As long as it is open, `dyad-indexer gc` leaves its files where they are.
 #[derive(Debug)]
 pub struct Snapshot {
     index: PathBuf,
-    manifest: Manifest,
+    manifest: Arc<Manifest>,
+    /// Positions of the shards in the manifest, ascending.
+    numbers: Vec<usize>,
     shards: Vec<Shard>,
     statistics: CorpusStatistics,
     fusion: Option<FusionRecord>,
     reranking: Option<RerankRecord>,
     documents: Arc<SharedDocuments>,
-    _lock: ReaderLock,
+    lock: Arc<ReaderLock>,
 }
 
 /// A document and its score. Its key is [`Snapshot::key`].
@@ -64,7 +70,7 @@ pub struct Snapshot {
 pub struct DocumentHit {
     /// Inner product or BM25.
     pub score: f32,
-    /// Shard of the snapshot.
+    /// Shard of the snapshot: its position in [`Snapshot::shards`].
     pub shard: usize,
     /// Node of the shard.
     pub node: u32,
@@ -75,7 +81,7 @@ pub struct DocumentHit {
 pub struct Coverage {
     /// Documents that are not deleted.
     pub documents: u64,
-    /// All shards.
+    /// All shards that are opened.
     pub shards: u32,
     /// Shards in which damage was found so far.
     pub damaged_shards: u32,
@@ -84,78 +90,33 @@ pub struct Coverage {
 }
 
 impl Snapshot {
-    /// Opens the generation that `CURRENT` names.
-    pub fn open(index: &Path) -> Result<Self> {
-        Self::open_after(index, None)
-    }
-
-    /// Opens the generation that `CURRENT` names; shards that it has in common with `before` are shared and not opened
-    /// again.
-    pub fn open_after(index: &Path, before: Option<&Self>) -> Result<Self> {
-        let mut current = manifest::current(index)?;
-        loop {
-            match Self::open_manifest(index, current.clone(), before) {
-                // `gc` may remove a generation between the two steps where another became current.
-                Err(Error::NoGeneration { .. }) => {
-                    let next = manifest::current(index)?;
-                    if next.generation == current.generation {
-                        let present = "others".to_owned();
-                        return Err(Error::NoGeneration {
-                            path: index.to_owned(),
-                            generation: next.generation,
-                            present,
-                        });
-                    }
-                    current = next;
-                }
-                opened => return opened,
-            }
-        }
-    }
-
-    /// Opens a generation: maps every shard that it does not have in common with `before`, and checks that its parts
-    /// belong together. Time depends on the number of shards, and of deleted documents.
-    pub fn open_manifest(index: &Path, manifest: Manifest, before: Option<&Self>) -> Result<Self> {
-        let lock = ReaderLock::acquire(index, manifest.generation)?;
-        let known = |id: &str| {
-            let number = before?.manifest.shards.iter().position(|entry| entry.id == id)?;
-            before?.shards.get(number)
-        };
-        let shards = manifest
-            .shards
-            .iter()
-            .map(|entry| Shard::open(index, &manifest, entry, known(&entry.id)));
-        let shards = shards.collect::<Result<Vec<_>>>()?;
-        let statistics = CorpusStatistics::new(shards.iter().map(|shard| &*shard.text))
-            .without(shards.iter().map(|shard| shard.deletions.clone()));
-        let fusion = FusionRecord::load(index, &manifest.model.fingerprint)?;
-        let reranking = RerankRecord::load(index, &manifest.model.fingerprint)?;
-        let documents = SharedDocuments::new(&shards, before.map(|before| (&*before.shards, &before.documents)));
-        Ok(Self {
-            index: index.to_owned(),
-            manifest,
-            shards,
-            statistics,
-            fusion,
-            reranking,
-            documents,
-            _lock: lock,
-        })
-    }
-
     /// The index's directory.
     pub fn index(&self) -> &Path {
         &self.index
     }
 
-    /// The manifest of the generation.
+    /// The manifest of the generation, with all of its shards, whether they are opened or not.
     pub fn manifest(&self) -> &Manifest {
         &self.manifest
     }
 
-    /// Its shards, in the manifest's order.
+    /// The shards that are opened, in the manifest's order.
     pub fn shards(&self) -> &[Shard] {
         &self.shards
+    }
+
+    /// The number of each opened shard: its position in the manifest.
+    pub fn numbers(&self) -> &[usize] {
+        &self.numbers
+    }
+
+    /// The shards that are opened, each after its entry in the manifest.
+    pub fn entries(&self) -> impl Iterator<Item = (&ShardEntry, &Shard)> {
+        let entries = self
+            .numbers
+            .iter()
+            .filter_map(|number| self.manifest.shards.get(*number));
+        entries.zip(&self.shards)
     }
 
     /// A question as its BM25 analyses it.
@@ -163,7 +124,8 @@ impl Snapshot {
         AnalyzedQuestion::new(self.manifest.language, text)
     }
 
-    /// BM25 statistics over all shards.
+    /// BM25 statistics over the shards that are opened. Of a part, [`CorpusStatistics::term_counts`] are merged with
+    /// those of the others, and questions weighed by [`AnalyzedQuestion::weigh_by`].
     pub fn statistics(&self) -> &CorpusStatistics {
         &self.statistics
     }
@@ -270,28 +232,26 @@ impl Snapshot {
             }
         };
         let found: Vec<_> = self.shards.par_iter().enumerate().map(one).collect::<Result<_>>()?;
-        Ok(self.merge(found.into_iter().map(Some), k))
+        Ok(self.merge(found.into_iter().enumerate(), k))
     }
 
-    /// The hits of all shards, in their order, as one ranking: score descending, then key ascending.
-    fn merge(&self, shards: impl Iterator<Item = Option<SearchHits<Scored>>>, k: usize) -> SearchHits<DocumentHit> {
+    /// The hits of shards, by their positions, as one ranking: score descending, then key ascending.
+    fn merge(&self, shards: impl Iterator<Item = (usize, SearchHits<Scored>)>, k: usize) -> SearchHits<DocumentHit> {
         let mut all = SearchHits::default();
-        for (shard, found) in shards.enumerate() {
-            all.append(found.unwrap_or_default(), |Scored { node, score }| DocumentHit {
-                score,
-                shard,
-                node,
-            });
+        for (shard, found) in shards {
+            all.append(found, |Scored { node, score }| DocumentHit { score, shard, node });
         }
         if self.shards.iter().any(|shard| shard.dense.is_damaged()) {
             all.worsen(Completeness::Damaged);
         }
-        all.keep_top_k(
-            k,
-            |hit| hit.score,
-            |hit| self.key(hit.shard, hit.node).unwrap_or_default(),
-        );
+        self.keep_top_k(&mut all, k);
         all
+    }
+
+    /// Keeps the best `k`, ties broken by key.
+    fn keep_top_k(&self, hits: &mut SearchHits<DocumentHit>, k: usize) {
+        let key = |hit: &DocumentHit| self.key(hit.shard, hit.node).unwrap_or_default();
+        hits.keep_top_k(k, |hit| hit.score, key);
     }
 
     /// The key of a document; none where the keys are damaged, which is recorded as [`Self::damage`].
@@ -362,3 +322,6 @@ impl Snapshot {
         self.shards.get(shard).map_or(Ok(None), |shard| shard.place(node))
     }
 }
+
+#[cfg(test)]
+mod tests;

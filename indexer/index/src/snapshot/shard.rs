@@ -63,7 +63,7 @@ pub struct DenseParams {
 }
 
 /// One shard. Node `i` of the vectors is document `i` of the text.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Shard {
     /// Vectors, graph, keys.
     pub dense: Arc<DenseShard>,

@@ -43,9 +43,23 @@ pub fn verify_current(index: &Path) -> Result<Findings> {
 /// Checks a generation: its files against the manifest's checksums, every section of the vectors, and that node `i` and
 /// document `i` have the same key. A cancelled check returns the problems found so far.
 pub fn verify(index: &Path, manifest: &Manifest, cancel: &dyn Cancel) -> Findings {
+    let all: Vec<usize> = (0..manifest.shards.len()).collect();
+    verify_part(index, manifest, &all, cancel)
+}
+
+/// The same for some shards of a generation, by their numbers: see [`Manifest::entries_at`]. Nothing is said of the
+/// others, whose files need not be there. Numbers that the generation does not have are a problem that is found.
+pub fn verify_part(index: &Path, manifest: &Manifest, numbers: &[usize], cancel: &dyn Cancel) -> Findings {
     let mut findings = Findings {
         generation: manifest.generation,
         ..Findings::default()
+    };
+    let entries = match manifest.entries_at(numbers) {
+        Ok(entries) => entries,
+        Err(error) => {
+            findings.failed(&error);
+            return findings;
+        }
     };
     let _lock = match ReaderLock::acquire(index, manifest.generation) {
         Ok(lock) => lock,
@@ -54,8 +68,8 @@ pub fn verify(index: &Path, manifest: &Manifest, cancel: &dyn Cancel) -> Finding
             return findings;
         }
     };
-    let mut valid = Vec::with_capacity(manifest.shards.len());
-    for entry in &manifest.shards {
+    let mut valid = Vec::with_capacity(entries.len());
+    for entry in entries {
         valid.extend(verify_shard(index, entry, &manifest.model, cancel, &mut findings));
         if findings.stopped {
             return findings;

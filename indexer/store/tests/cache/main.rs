@@ -2,6 +2,7 @@
 //! no shards; nothing here opens them.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+mod parts;
 mod place;
 
 use std::collections::BTreeSet;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use dyad_files::Never;
 use dyad_index::TextLanguage;
 use dyad_index::manifest;
-use dyad_index::manifest::{FileEntry, Manifest, ShardEntry};
+use dyad_index::manifest::{DeletedEntry, FileEntry, Manifest, ShardEntry};
 use dyad_index::storage::WriteLock;
 use dyad_index::{Metric, ModelRecord};
 use dyad_store::{Cache, Mirror, PushOptions, RemoteStore, push};
@@ -41,6 +41,22 @@ impl Place {
     pub(super) async fn push(&self, generation: u64, shards: &[&str]) {
         let index = self.folder.path().join("index");
         let shards = shards.iter().map(|id| shard(&index, id)).collect();
+        self.push_entries(generation, shards).await;
+    }
+
+    /// The same, with deletions of each shard that are those of the generation.
+    pub(super) async fn push_with_deletions(&self, generation: u64, shards: &[&str]) {
+        let index = self.folder.path().join("index");
+        let with_deletions = |id: &&str| ShardEntry {
+            deleted: Some(deletions(&index, generation, id)),
+            ..shard(&index, id)
+        };
+        self.push_entries(generation, shards.iter().map(with_deletions).collect())
+            .await;
+    }
+
+    async fn push_entries(&self, generation: u64, shards: Vec<ShardEntry>) {
+        let index = self.folder.path().join("index");
         let (name, fingerprint) = ("m".to_owned(), "f".to_owned());
         let model = ModelRecord {
             name,
@@ -99,4 +115,17 @@ fn shard(index: &Path, id: &str) -> ShardEntry {
         metadata: None,
         calibration: None,
     }
+}
+
+/// Writes deletions of a shard.
+fn deletions(index: &Path, generation: u64, id: &str) -> DeletedEntry {
+    let (folder, path) = (index.join("deletions"), format!("{generation:06}-{id}.dyad"));
+    fs_err::create_dir_all(&folder).unwrap();
+    fs_err::write(folder.join(&path), &path).unwrap();
+    let file = FileEntry {
+        bytes: path.len() as u64,
+        crc32c: crc32c::crc32c(path.as_bytes()),
+        path,
+    };
+    DeletedEntry { documents: 1, file }
 }

@@ -90,3 +90,39 @@ fn shards_of_both_analyzers_are_searched_by_their_own_words() {
         }
     }
 }
+
+/// The terms of the first analyzer are counted in all shards, whichever of them have such terms.
+#[test]
+fn merged_counts_of_both_analyzers_weigh_as_one_count_of_all_shards() {
+    let dir = tempfile::tempdir().unwrap();
+    let (old, new) = (earlier(&dir.path().join("old")), current(&dir.path().join("new")));
+    for word in WORDS {
+        let question = AnalyzedQuestion::new(TextLanguage::English, &format!("{word} plain {word}"));
+        let count = |shards: &[&TextShard]| {
+            let statistics = CorpusStatistics::new(shards.iter().copied());
+            statistics.term_counts(&question, &Never).unwrap().unwrap()
+        };
+        let whole = count(&[&old, &new]);
+        for parts in [[&old, &new], [&new, &old]] {
+            let mut merged = TermCounts::new(&question);
+            for part in parts {
+                merged.merge(&count(&[part])).unwrap();
+            }
+            assert_eq!(merged, whole, "{word}");
+            assert!(merged.has_first_analyzer && !count(&[&new]).has_first_analyzer);
+        }
+        let (by_counts, weighed) = (
+            question.weigh_by(&whole, &Never).unwrap().unwrap(),
+            question
+                .weigh(&CorpusStatistics::new([&old, &new]), &Never)
+                .unwrap()
+                .unwrap(),
+        );
+        assert_eq!(by_counts.bound().to_bits(), weighed.bound().to_bits(), "{word}");
+        for shard in [&old, &new] {
+            let best = |weighed: &Weighed<'_>| weighed.best(shard, 5, &|_| "", None, &Never).unwrap();
+            assert_eq!(best(&by_counts), best(&weighed), "{word}");
+            assert!(!best(&weighed).hits.is_empty(), "{word}");
+        }
+    }
+}

@@ -1,9 +1,5 @@
 //! Lengths of documents: the statistics of some documents are those of an index of these alone, however long they are.
 
-use tantivy::Term;
-use tantivy::query::Bm25StatisticsProvider as _;
-
-use super::super::schema::schema;
 use super::*;
 use crate::search::NodeSet;
 
@@ -40,13 +36,9 @@ fn shard(dir: &std::path::Path, texts: &[&String], within: Option<usize>) -> Tex
 
 /// Tokens, and documents that hold `river`.
 fn counted(statistics: &CorpusStatistics) -> (u64, u64) {
-    let body = schema().1.body;
-    let term = Term::from_field_text(body, "river");
-    let known = statistics
-        .term_statistics(body, std::slice::from_ref(&term), &Never)
-        .unwrap()
-        .unwrap();
-    (known.total_num_tokens(body).unwrap(), known.doc_freq(&term).unwrap())
+    let question = AnalyzedQuestion::new(TextLanguage::English, "river");
+    let counts = statistics.term_counts(&question, &Never).unwrap().unwrap();
+    (counts.tokens, counts.frequencies[0])
 }
 
 #[test]
