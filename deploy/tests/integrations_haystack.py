@@ -126,6 +126,31 @@ class TestBeyondTheStandard:
         assert store.write_documents(twice, DuplicatePolicy.OVERWRITE) == 1
         assert store.filter_documents()[0].content == "second"
 
+    @pytest.mark.parametrize("is_async", (False, True))
+    async def test_documents_that_others_add_meanwhile_are_left_out_and_not_counted(self, store, monkeypatch, is_async):
+        # More than one change holds; the last of them meets what somebody else has added since the store has looked.
+        many = [Document(id=f"{at:03}", content="mine", embedding=[1.0, *[0.0] * 767]) for at in range(300)]
+        store.write_documents([Document(id="299", content="theirs", embedding=many[0].embedding)])
+        looked, read = [], store.store.read
+
+        def too_early(keys):
+            looked.append(len(keys))
+            return [] if len(looked) == 1 else read(keys)
+
+        async def too_early_async(keys):
+            return too_early(keys)
+
+        if is_async:
+            monkeypatch.setattr(store.store.for_loop(), "read", too_early_async)
+            assert await store.write_documents_async(many, DuplicatePolicy.SKIP) == 299
+            await store.aclose()
+        else:
+            monkeypatch.setattr(store.store, "read", too_early)
+            assert store.write_documents(many, DuplicatePolicy.SKIP) == 299
+        assert looked == [300, 300]
+        contents = [one.content for one in store.filter_documents()]
+        assert (len(contents), contents.count("theirs")) == (300, 1)
+
     async def test_retrievers(self, store):
         store.write_documents([Document(id=str(at), content=text, meta={"n": at}) for at, text in enumerate(PLANETS)])
         question, later = "Which planet has rings?", {"field": "meta.n", "operator": ">=", "value": 1}

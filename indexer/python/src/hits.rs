@@ -8,8 +8,6 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 
-use crate::problem::refused;
-
 /// Keys that are looked at to tell whether they are numbers.
 const LOOKED_AT: usize = 64;
 
@@ -61,7 +59,7 @@ pub(crate) struct HitArrays {
 }
 
 /// Ids and scores of the hits of each question, `k` of each: arrays of one row where one question was asked. Where
-/// there are fewer, ids are -1 or None, and scores NaN.
+/// there are fewer, ids are -1 or None, and scores NaN. Ids are texts, too, where a hit's key is no number.
 pub(crate) fn arrays<'py>(
     py: Python<'py>,
     snapshot: &Snapshot,
@@ -83,27 +81,13 @@ pub(crate) fn arrays<'py>(
     }
     let shape = (found.len(), k);
     let scores = scores.into_pyarray(py);
-    let ids = match kind {
-        KeyKind::Numbers => {
-            let mut ids = Vec::with_capacity(count);
-            for key in keys {
-                ids.push(match key {
-                    None => -1,
-                    Some(key) => number_of(key).ok_or_else(|| {
-                        refused(
-                            "ids",
-                            "keys that are numbers",
-                            format!("`{key}`. Open it with ids=\"texts\""),
-                        )
-                    })?,
-                });
-            }
-            ids.into_pyarray(py).into_any()
-        }
-        KeyKind::Texts => {
-            let list = PyList::new(py, keys)?;
-            py.import("numpy")?.call_method1("array", (list, "object"))?
-        }
+    let numbers = || -> Option<Vec<i64>> { keys.iter().map(|key| key.map_or(Some(-1), number_of)).collect() };
+    // A key that was not looked at may be a text.
+    let ids = if let Some(ids) = (kind == KeyKind::Numbers).then(numbers).flatten() {
+        ids.into_pyarray(py).into_any()
+    } else {
+        let list = PyList::new(py, keys)?;
+        py.import("numpy")?.call_method1("array", (list, "object"))?
     };
     if is_one {
         return Ok((ids, scores.into_any()));

@@ -62,6 +62,16 @@ class Searches(unittest.TestCase):
         twice, scores = self.index.search(2 * self.vectors[:4], exact=True)
         self.assertTrue((twice == expected).all() and scores.max() < 1.01)
 
+    def test_one_text_among_keys_that_are_numbers_is_found(self):
+        # Not every key is looked at when an index is opened.
+        keys = [str(number) for number in range(1000)]
+        keys[1] = "one"
+        index = Index.build(self.vectors[:1000], keys=keys)
+        ids, _ = index.search(self.vectors[:3], k=1, exact=True)
+        self.assertEqual((ids.dtype, ids[:, 0].tolist()), (numpy.dtype(object), ["0", "one", "2"]))
+        ids, _ = index.search(self.vectors[2], k=1, exact=True)
+        self.assertEqual((ids.dtype, ids.tolist()), (numpy.dtype(numpy.int64), [2]))
+
     def test_filters_are_keys_masks_and_conditions(self):
         question = self.vectors[3]
         ids, _ = self.index.search(question, k=3, filter={"even": True})

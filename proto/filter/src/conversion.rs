@@ -24,11 +24,11 @@ pub fn document_filter(filter: &v1::Filter) -> DocumentFilter {
         Some(Condition::Not(inner)) => DocumentFilter::Not(Box::new(document_filter(inner))),
         Some(Condition::Equals(equals)) => DocumentFilter::OneOf {
             field: equals.field.clone(),
-            values: equals.value.iter().filter_map(value).collect(),
+            values: equals.value.iter().filter_map(field_value).collect(),
         },
         Some(Condition::OneOf(one_of)) => DocumentFilter::OneOf {
             field: one_of.field.clone(),
-            values: one_of.values.iter().filter_map(value).collect(),
+            values: one_of.values.iter().filter_map(field_value).collect(),
         },
         Some(Condition::Range(range)) => {
             let min = end(range.min.as_ref(), range.above.as_ref());
@@ -56,13 +56,14 @@ pub fn document_filter(filter: &v1::Filter) -> DocumentFilter {
 /// The end of a range, which is included or excluded; none where its value is none.
 fn end(included: Option<&v1::FilterValue>, excluded: Option<&v1::FilterValue>) -> Option<Bound<FieldValue>> {
     match (included, excluded) {
-        (_, Some(excluded)) => value(excluded).map(Bound::Excluded),
-        (Some(included), None) => value(included).map(Bound::Included),
+        (_, Some(excluded)) => field_value(excluded).map(Bound::Excluded),
+        (Some(included), None) => field_value(included).map(Bound::Included),
         (None, None) => Some(Bound::Unbounded),
     }
 }
 
-fn value(value: &v1::FilterValue) -> Option<FieldValue> {
+/// A value of a field; none where it is empty, or its digits are no number.
+pub fn field_value(value: &v1::FilterValue) -> Option<FieldValue> {
     Some(match value.value.as_ref()? {
         Value::Text(text) => FieldValue::Text(text.clone()),
         Value::Number(number) => FieldValue::Number((*number).into()),

@@ -12,5 +12,5 @@ mod conversion;
 mod short_forms;
 pub mod syntax;
 
-pub use conversion::document_filter;
+pub use conversion::{document_filter, field_value};
 pub use short_forms::message_json;

@@ -27,6 +27,8 @@ use crate::syntax::{self, FilterOperator};
 const UNSPECIFIED: &str = "UNSPECIFIED";
 /// Longest request that may have short forms.
 const MAX_BYTES: usize = 8 << 10;
+/// Characters of a value that an error repeats.
+const TOLD_CHARACTERS: usize = 40;
 
 /// Messages as JSON, whose requests may have short forms.
 pub fn message_json() -> Result<MessageJson, MessageJsonError> {
@@ -205,10 +207,12 @@ fn compared(field: &str, operator: &str, operand: &Value) -> Result<v1::Filter, 
             })
         }
         ("in", got) => Err(format!(
-            "`filter`: `{field}`: expected a list after `in`, got {got:.40}"
+            "`filter`: `{field}`: expected a list after `in`, got {}",
+            beginning(got)
         )),
         ("exists", got) => Err(format!(
-            "`filter`: `{field}`: expected true or false after `exists`, got {got:.40}"
+            "`filter`: `{field}`: expected true or false after `exists`, got {}",
+            beginning(got)
         )),
         _ => {
             let operator = FilterOperator::of_symbol(operator).ok_or_else(|| {
@@ -218,9 +222,15 @@ fn compared(field: &str, operator: &str, operand: &Value) -> Result<v1::Filter, 
             })?;
             let value = operand_value(&field, operand)?;
             let compared = operator.compare(&field, value);
-            compared.map_err(|error| format!("`filter`: {error}, got {operand:.40}"))
+            compared.map_err(|error| format!("`filter`: {error}, got {}", beginning(operand)))
         }
     }
+}
+
+/// The beginning of a value's JSON, as an error repeats it.
+fn beginning(value: &Value) -> String {
+    // The precision of a format does not shorten JSON.
+    value.to_string().chars().take(TOLD_CHARACTERS).collect()
 }
 
 /// A text, a number or a flag.
@@ -236,8 +246,9 @@ fn operand_value(field: &str, operand: &Value) -> Result<v1::FilterValue, String
         }
         Value::Null | Value::Array(_) | Value::Object(_) => {
             return Err(format!(
-                "`filter`: `{field}`: expected a text, a number, true or false, got {operand:.40}. `{{\"exists\": false}}` finds \
-                 documents without the field"
+                "`filter`: `{field}`: expected a text, a number, true or false, got {}. `{{\"exists\": false}}` finds \
+                 documents without the field",
+                beginning(operand)
             ));
         }
     };
@@ -335,6 +346,20 @@ mod tests {
         let bars = |count: usize| json!({"query": "why", "filter": format!("lang in {}", vec!["1"; count].join("|"))});
         assert!(read(&bars(4_000)).is_ok());
         assert!(read(&bars(5_000)).unwrap_err().contains("invalid type"));
+    }
+
+    #[test]
+    fn errors_repeat_the_beginning_of_a_long_value() {
+        let long = "a".repeat(4_000);
+        for wrong in [
+            json!({"lang": {"in": long}}),
+            json!({"lang": {"exists": long}}),
+            json!({"lang": {"^=": {"text": long}}}),
+            json!({"lang": [[long]]}),
+        ] {
+            let error = read(&json!({"query": "why", "filter": wrong})).unwrap_err();
+            assert!(error.contains("aaaa") && error.len() < 300, "{error}");
+        }
     }
 
     #[test]

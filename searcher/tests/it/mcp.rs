@@ -220,6 +220,9 @@ async fn texts_of_hits_end_unless_the_whole_is_asked_for() {
     };
     let search = json!({"query": "silent metal number 40", "mode": "bm25", "k": 1});
     assert_eq!(bytes(search.clone()).await, 4096);
+    let mut not_given = search.clone();
+    not_given["max_text_bytes"] = Value::Null;
+    assert_eq!(bytes(not_given).await, 4096);
     for (asked, expected) in [(16, 16..17), (20_000, 10_000..20_000), (0, 10_000..20_000)] {
         let mut search = search.clone();
         search["max_text_bytes"] = json!(asked);

@@ -164,6 +164,34 @@ async fn what_is_no_call_of_a_tool_is_an_error_of_the_protocol() {
 }
 
 #[tokio::test]
+async fn errors_repeat_the_beginning_of_a_long_name() {
+    let server = searcher().await;
+    let http = over(&server).await;
+    let long = "n".repeat(5_000);
+    let session = McpCaller::new(&http, Spoken::Session);
+    let said = session
+        .refused("search", json!({"query": "a", (long.as_str()): 1}))
+        .await;
+    assert!(said.contains("got `nnnn") && said.len() < 500, "{said}");
+    let tool = json!({"name": long});
+    for reply in [
+        session.call(&long, json!({})).await,
+        session.call("tools/call", tool).await,
+    ] {
+        let said = reply.json["error"]["message"].as_str().unwrap();
+        assert!(said.contains("`nnnn") && said.len() < 500, "{said}");
+    }
+    let body = json!({"jsonrpc": "2.0", "id": 1, "method": long, "params": {"_meta": {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+    }}});
+    let headers = "MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/list\r\n";
+    let reply = session.send(headers, &body.to_string()).await;
+    let said = reply.json["error"]["message"].as_str().unwrap();
+    assert!(said.contains("expected `nnnn") && said.len() < 500, "{said}");
+}
+
+#[tokio::test]
 async fn more_calls_than_fit_are_told_when_to_come_again() {
     let server = searcher().await;
     let http = over(&server).await;

@@ -99,8 +99,8 @@ class Index:
     ) -> tuple[Any, Any]:
         """Ids and scores of the `k` nearest documents, the nearest first: arrays of `k`, or of [questions, k] for rows of questions.
 
-        Ids are int64 where the keys of the index are numbers, and objects otherwise. Where there are fewer than `k`, ids are -1 or None,
-        and scores NaN. Scores are cosines, inner products, or minus half the square of the distance ("l2").
+        Ids are int64 where the keys of the index are numbers, as far as some of them tell, and objects otherwise, as in a call that finds
+        another one. Where there are fewer than `k`, ids are -1 or None, and scores NaN. Scores are cosines, inner products, or minus half the square of the distance ("l2").
 
         At most one of these: `ef`, the mean width of the beams (128); `recall`, by which the certificates of the shards choose it, as
         `ef_for` tells; `exact`, which compares with every vector. `filter`: keys, an array of booleans with one for each number of a

@@ -56,7 +56,8 @@ export class Connection {
 
   constructor(url: string, timeoutMs: number, options: ClientOptions) {
     const server = checkedUrl(url);
-    this.#server = server.href.replace(/\/+$/, "");
+    // Without the mark of an empty query or fragment, after which a path would be a part of it.
+    this.#server = (server.origin + server.pathname).replace(/\/+$/, "");
     if (options.apiKey !== undefined) this.#headers["authorization"] = `Bearer ${checkedKey(options.apiKey, server)}`;
     this.#timeoutMs = checkedTimeout(options.timeoutMs ?? timeoutMs);
     this.#retry = new RetryPolicy(options.retry);

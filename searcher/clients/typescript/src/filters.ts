@@ -32,7 +32,7 @@ export function field(name: string): Field {
   const value = (given: Value) => valueOf(name, given);
   return {
     equals: (given) => ({ equals: { field: name, value: value(given) } }),
-    oneOf: (given) => ({ one_of: { field: name, values: Array.from(given, value) } }),
+    oneOf: (given) => ({ one_of: { field: name, values: listed(name, given).map(value) } }),
     atLeast: (given) => ({ range: { field: name, min: value(given) } }),
     above: (given) => ({ range: { field: name, above: value(given) } }),
     atMost: (given) => ({ range: { field: name, max: value(given) } }),
@@ -60,7 +60,15 @@ export function not(filter: Filter): Filter {
 
 /** The documents with these keys. */
 export function keys(given: Iterable<string>): Filter {
-  return { keys: { keys: [...given] } };
+  return { keys: { keys: listed("keys", given) } };
+}
+
+/** A list, and no text in its place, which would be one of characters. */
+function listed<Item>(name: string, given: Iterable<Item>): Item[] {
+  if (typeof given === "string") {
+    throw new TypeError(`\`${name}\`: expected a list, got a text. Write [${JSON.stringify(given)}]`);
+  }
+  return [...given];
 }
 
 function valueOf(name: string, value: Value): FilterValue {

@@ -25,13 +25,17 @@ export function parse(text: string): unknown {
   );
 }
 
-/** Writes JSON. */
+/** Writes JSON. Numbers that it does not have are refused: `JSON.stringify` would write null in their place. */
 export function stringify(value: unknown): string {
   const mark = randomName();
   let hasLong = false;
   // By its holder, since a program may have given `bigint` a `toJSON`, which comes before.
   const text = JSON.stringify(value, function (this: Record<string, unknown>, name, member: unknown) {
     const original = this[name];
+    if (typeof member === "number" && !Number.isFinite(member)) {
+      const what = Array.isArray(this) ? `a list, at ${name}` : `\`${name}\``;
+      throw new RangeError(`${what}: expected a finite number, got ${member}. Leave it out, or give null`);
+    }
     if (typeof original !== "bigint") return member;
     hasLong = true;
     return `${mark}${original}`;

@@ -168,7 +168,7 @@ test("a reply of something else is an error, and no redirect is followed", async
 
 test("a key goes to this host, or over TLS", async (t) => {
   const { url, requests } = await serving(t, counts);
-  await new dyad.Searcher(`${url}/behind/a/proxy/`, { apiKey: "secret" }).count();
+  await new dyad.Searcher(`${url}/behind/a/proxy/?`, { apiKey: "secret" }).count();
   assert.deepEqual([requests[0].headers.authorization, requests[0].url], ["Bearer secret", "/behind/a/proxy/v1/count"]);
   const others = ["http://search.example", "http://10.0.0.1:1", "http://127.0.0.1.example", "http://localhost.example"];
   for (const address of others) {
@@ -233,6 +233,10 @@ test("filters have the form of the protocol", () => {
   });
   assert.throws(() => field("a").equals(Number.NaN), /`a`: expected a text, a finite number/);
   assert.throws(() => field("a").equals(null), /got null/);
+  // A text is a list of its characters, which nobody means.
+  assert.throws(() => field("a").oneOf("en"), /`a`: expected a list, got a text. Write \["en"\]/);
+  assert.throws(() => keys("n1"), /`keys`: expected a list/);
+  assert.deepEqual(keys(new Set(["a", "b"])), { keys: { keys: ["a", "b"] } });
 });
 
 test("wrong options are refused before a call", async () => {
@@ -241,7 +245,11 @@ test("wrong options are refused before a call", async () => {
   for (const timeoutMs of [0, -1, Number.NaN, Infinity]) {
     assert.throws(() => new dyad.Searcher(undefined, { timeoutMs }), /`timeoutMs`/);
   }
-  const index = new dyad.Index();
+  const [index, searcher] = [new dyad.Index(), new dyad.Searcher()];
+  // JSON would have null in their place: no metadata, and a weight of the server's choice.
+  await assert.rejects(index.upsert({ key: "a", metadata: { n: Number.NaN } }), /`n`: expected a finite .*, got NaN/);
+  await assert.rejects(index.upsert({ key: "a" }, { vectors: [[1, Infinity]] }), /a list, at 1: expected a finite/);
+  await assert.rejects(searcher.search({ query: "a", dense_weight: Number.NaN }), /`dense_weight`: expected a finite/);
   await assert.rejects(index.delete("a", { expected: { a: "" } }), /`expected`: .* the etag of "a", got an empty one/);
   await assert.rejects(index.delete("a", { expected: { a: undefined } }), /got undefined/);
   await assert.rejects(index.delete("a", { requestKey: "" }), /`requestKey`/);

@@ -76,13 +76,15 @@ class AsyncStore:
             fingerprint = await self.fingerprint() if has_vectors else ""
             made(await self.index.upsert_all(some, fingerprint=fingerprint, wait=self.store.wait))
 
-    async def insert(self, documents: Sequence[Document]) -> None:
+    async def insert(self, documents: Sequence[Document], added: set[str] | None = None) -> None:
         """As `Store.insert`."""
         for some, has_vectors in by_vectors(documents):
             fingerprint = await self.fingerprint() if has_vectors else ""
             for batch in batches(some, MOST_NEW):
                 new = {document.key: None for document in batch}
                 made(await self.index.upsert(batch, fingerprint=fingerprint, expected=new, wait=self.store.wait))
+                if added is not None:
+                    added.update(new)
 
     async def update(self, keys: Sequence[str], metadata: Mapping[str, Any]) -> int:
         """As `Store.update`."""

@@ -129,12 +129,12 @@ class DyadDocumentStore:
             except Aborted as error:
                 raise DuplicateDocumentError(_duplicate(error)) from error
             return len(given)
+        added = set[str]()
         for attempt in range(_ATTEMPTS):
             there = {document.key for document in self.store.read([document.key for document in given])}
-            new = _first_of_new(given, there)
             try:
-                self.store.insert(new)
-                return len(new)
+                self.store.insert(_first_of_new(given, there | added), added)
+                return len(added)
             except Aborted:
                 # Somebody else has added one of them meanwhile, or the searcher does not serve it yet.
                 if attempt == _ATTEMPTS - 1:
@@ -154,12 +154,12 @@ class DyadDocumentStore:
             except Aborted as error:
                 raise DuplicateDocumentError(_duplicate(error)) from error
             return len(given)
+        added = set[str]()
         for attempt in range(_ATTEMPTS):
             there = {document.key for document in await store.read([document.key for document in given])}
-            new = _first_of_new(given, there)
             try:
-                await store.insert(new)
-                return len(new)
+                await store.insert(_first_of_new(given, there | added), added)
+                return len(added)
             except Aborted:
                 if attempt == _ATTEMPTS - 1:
                     raise

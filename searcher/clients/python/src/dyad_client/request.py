@@ -39,6 +39,7 @@ class Arguments(TypedDict, total=False):
     fusion: str | None
     dense_weight: float | None
     document_weight: float | None
+    min_coverage: float | None
     fusion_depth: int
     rrf_k: int
     index: str
@@ -95,6 +96,8 @@ class Request:
     dense_weight: float | None = None
     #: Weight of a document's BM25 in the BM25 scores of its passages, 0 to 10.
     document_weight: float | None = None
+    #: Least share of the documents that must be searched, where leaves hold the shards and some do not answer; 1 where absent.
+    min_coverage: float | None = None
     #: Hits that each ranking gives to the fusion.
     fusion_depth: int = 0
     #: Constant of `rrf`.
@@ -130,6 +133,7 @@ class Request:
             fusion=_FUSIONS[self.fusion],  # type: ignore[arg-type]
             dense_weight=self.dense_weight,
             document_weight=self.document_weight,
+            min_coverage=self.min_coverage,
             fusion_depth=self.fusion_depth,
             rrf_k=self.rrf_k,
             rerank_depth=self.rerank_depth,

@@ -35,7 +35,7 @@ T = TypeVar("T")
 #: What a search may be asked for besides question, filter and number of hits: nothing that leaves out a part of the documents.
 SEARCH_ARGUMENTS = (
     "mode", "offset", "score_threshold", "ef", "target_recall", "exact", "group_by", "rerank_depth", "rerank_weight", "fusion",
-    "dense_weight", "document_weight", "fusion_depth", "rrf_k",
+    "dense_weight", "document_weight", "min_coverage", "fusion_depth", "rrf_k",
 )  # fmt: skip
 #: Keys of one look-up, and documents of one change that has to be made as a whole.
 MOST_KEYS = 1024
@@ -218,13 +218,16 @@ class Store:
             fingerprint = self.fingerprint() if has_vectors else ""
             made(self.index.upsert_all(some, fingerprint=fingerprint, wait=self.wait))
 
-    def insert(self, documents: Sequence[Document]) -> None:
-        """Adds documents with new keys; `Aborted` where one of them is there. Up to 256 with vectors, or without, are added together or not at all."""
+    def insert(self, documents: Sequence[Document], added: set[str] | None = None) -> None:
+        """Adds documents with new keys; `Aborted` where one of them is there. Up to 256 with vectors, or without, are added together or not at all.
+        `added` is told the keys of those that were added, also where others were refused afterwards."""
         for some, has_vectors in by_vectors(documents):
             fingerprint = self.fingerprint() if has_vectors else ""
             for batch in batches(some, MOST_NEW):
                 new = {document.key: None for document in batch}
                 made(self.index.upsert(batch, fingerprint=fingerprint, expected=new, wait=self.wait))
+                if added is not None:
+                    added.update(new)
 
     def update(self, keys: Sequence[str], metadata: Mapping[str, Any]) -> int:
         """Sets fields of the metadata of documents, and counts them. `Aborted` where somebody else changes one of them meanwhile."""

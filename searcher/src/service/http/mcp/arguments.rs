@@ -6,6 +6,7 @@ use dyad_proto::service::json_api::{HttpRefusal, JsonCalls};
 use dyad_proto::v1;
 use serde_json::value::RawValue;
 
+use super::rpc_error::beginning;
 use super::tools::{SEARCH_FIELDS, TEXT_BYTES};
 
 type RawArguments<'a> = BTreeMap<String, &'a RawValue>;
@@ -15,7 +16,9 @@ pub(super) fn search(calls: &JsonCalls, json: &[u8]) -> Result<v1::SearchRequest
     let given = members(json);
     check_fields(&given, "arguments")?;
     let mut request: v1::SearchRequest = calls.json.read(json)?;
-    if !given.contains_key("max_text_bytes") {
+    // As everywhere in the JSON of messages, null is not given.
+    let max_text_bytes = given.get("max_text_bytes").map(|json| json.get());
+    if matches!(max_text_bytes, None | Some("null")) {
         request.max_text_bytes = TEXT_BYTES;
     }
     Ok(request)
@@ -39,9 +42,9 @@ fn check_fields(given: &RawArguments<'_>, what: &str) -> Result<(), HttpRefusal>
     match given.keys().find(|name| !SEARCH_FIELDS.contains(&name.as_str())) {
         Some(other) => {
             let known = SEARCH_FIELDS.map(|name| format!("`{name}`")).join(", ");
-            let got = other.escape_debug();
+            let got = beginning(other);
             Err(HttpRefusal::invalid(format!(
-                "`{what}`: expected some of {known}, got `{got:.80}`"
+                "`{what}`: expected some of {known}, got `{got}`"
             )))
         }
         None => Ok(()),

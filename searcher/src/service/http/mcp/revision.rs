@@ -10,7 +10,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
 use super::message::{Params, RpcCall};
-use super::rpc_error::RpcError;
+use super::rpc_error::{RpcError, beginning};
 
 const OF_REQUESTS: &str = "2026-07-28";
 /// Those of sessions, the newest first.
@@ -154,11 +154,11 @@ impl GivenHeaders {
 fn same(header: &str, given: &GivenHeader, expected: &str) -> Result<(), RpcError> {
     let got = match given {
         GivenHeader::Once(given) if decoded(given).as_deref() == Some(expected) => return Ok(()),
-        GivenHeader::Once(given) => format!("`{}`", given.escape_debug()),
+        GivenHeader::Once(given) => format!("`{}`", beginning(given)),
         GivenHeader::None => "none".to_owned(),
         GivenHeader::Several => "several".to_owned(),
     };
-    let expected = expected.escape_debug();
+    let expected = beginning(expected);
     let message = format!("header `{header}`: expected `{expected}` as in the message, got {got}");
     Err(RpcError::header(message))
 }

@@ -5,6 +5,15 @@ use axum::response::Response;
 use dyad_proto::service::json_api::HttpRefusal;
 use serde_json::{Value, json};
 
+/// Characters of a name that an error repeats.
+const TOLD_CHARACTERS: usize = 80;
+
+/// The beginning of a name that a client gives, as an error repeats it.
+pub(super) fn beginning(name: &str) -> String {
+    // The precision of a format does not shorten escaped texts.
+    name.escape_debug().take(TOLD_CHARACTERS).collect()
+}
+
 /// A message that was not answered with a result.
 #[derive(Debug)]
 pub(super) struct RpcError {
@@ -39,7 +48,7 @@ impl RpcError {
     }
 
     pub(super) fn no_method(method: &str) -> Self {
-        let message = format!("no method `{}`. There are tools: `tools/list`", method.escape_debug());
+        let message = format!("no method `{}`. There are tools: `tools/list`", beginning(method));
         Self::new(-32601, StatusCode::NOT_FOUND, "UNIMPLEMENTED", message)
     }
 
@@ -57,7 +66,7 @@ impl RpcError {
         let message = format!(
             "`MCP-Protocol-Version`: expected one of {}, got `{}`",
             spoken.join(", "),
-            requested.escape_debug()
+            beginning(requested)
         );
         Self {
             data: Some(json!({"supported": spoken, "requested": requested})),

@@ -6,7 +6,7 @@ use dyad_proto::service::json_api::{MethodSchemas, OfferedRequest};
 use serde_json::{Map, Value, json};
 
 use super::message::Params;
-use super::rpc_error::RpcError;
+use super::rpc_error::{RpcError, beginning};
 
 /// What a client may tell a model of the server.
 pub(super) const INSTRUCTIONS: &str = "Indexes of documents: `search` finds passages for a question, `get` reads whole documents by \
@@ -52,10 +52,7 @@ impl Tool {
         let name = params.text("name").unwrap_or_default();
         Self::ALL.into_iter().find(|tool| tool.name() == name).ok_or_else(|| {
             let known = Self::ALL.map(|tool| format!("`{}`", tool.name())).join(", ");
-            let message = format!(
-                "`params.name`: expected one of {known}, got `{:.40}`",
-                name.escape_debug()
-            );
+            let message = format!("`params.name`: expected one of {known}, got `{}`", beginning(&name));
             RpcError::invalid_params(message)
         })
     }
