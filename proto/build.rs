@@ -9,8 +9,10 @@ mod rules;
 use std::path::PathBuf;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let files = ["common", "rules", "filter", "encoder", "searcher", "admin", "index"]
-        .map(|name| format!("proto/dyad/v1/{name}.proto"));
+    let files = [
+        "common", "rules", "filter", "encoder", "searcher", "admin", "index", "leaf",
+    ]
+    .map(|name| format!("proto/dyad/v1/{name}.proto"));
     // tonic-prost-build says nothing to cargo about its inputs, and cargo would then run this at every change.
     println!("cargo:rerun-if-changed=proto");
     println!("cargo:rerun-if-changed=build.rs");

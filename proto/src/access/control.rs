@@ -76,7 +76,7 @@ impl AccessControl {
         mut caller: Caller,
     ) -> Result<(Caller, Option<Admitted>), Status> {
         caller.audit.clone_from(&self.audit);
-        let (Some(keys), Needed::Role(role)) = (&self.keys, needed) else {
+        let (Some(keys), Some(role)) = (&self.keys, needed.role()) else {
             return Ok((caller, None));
         };
         match keys.check(headers, role, call) {

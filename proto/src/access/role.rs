@@ -31,6 +31,8 @@ pub enum Needed {
     Nothing,
     /// A key of this role, or of one that includes it.
     Role(Role),
+    /// A key of the role `admin`: for calls between programs, which show every document and change nothing.
+    Peer,
 }
 
 impl Needed {
@@ -49,8 +51,18 @@ impl Needed {
             )
             | ("dyad.v1.Admin", "ListIndexes" | "Status") => Role::Read,
             ("dyad.v1.Index", _) => Role::Write,
+            ("dyad.v1.Leaf", _) => return Self::Peer,
             _ => Role::Admin,
         })
+    }
+
+    /// The role that a key must have; none where no key is needed.
+    pub(crate) fn role(self) -> Option<Role> {
+        match self {
+            Self::Nothing => None,
+            Self::Role(role) => Some(role),
+            Self::Peer => Some(Role::Admin),
+        }
     }
 
     /// Whether calls of this kind are recorded: they change something.
@@ -81,7 +93,8 @@ mod tests {
         }
         assert_eq!(needed("/grpc.health.v1.Health/Check"), Needed::Nothing);
         assert!(Role::Read < Role::Write && Role::Write < Role::Admin);
-        assert!(!needed("/dyad.v1.Searcher/Search").is_audited() && needed("/dyad.v1.Index/Upsert").is_audited());
+        assert!(!needed("/dyad.v1.Leaf/Search").is_audited() && !needed("/dyad.v1.Searcher/Search").is_audited());
+        assert!(needed("/dyad.v1.Index/Upsert").is_audited());
     }
 
     #[test]
@@ -100,6 +113,10 @@ mod tests {
         };
         assert_eq!(of(Role::Write), ["Index.Upsert", "Index.Delete"]);
         assert_eq!(of(Role::Admin), ["Admin.Reload", "Admin.Rollback", "Admin.Verify"]);
-        assert_eq!(of(Role::Read).len(), chosen.len() - 5);
+        let of_peers = chosen.iter().filter(|(_, needed)| *needed == Needed::Peer);
+        let of_peers: Vec<&str> = of_peers.map(|(name, _)| name.as_str()).collect();
+        let leaf = ["Watch", "Terms", "Search", "Fetch", "Read", "Explain", "OtherGroups"];
+        assert_eq!(of_peers, leaf.map(|method| format!("Leaf.{method}")));
+        assert_eq!(of(Role::Read).len(), chosen.len() - 5 - of_peers.len());
     }
 }

@@ -17,6 +17,16 @@ pub type ClientConnection = InterceptedService<Channel, ApiKey>;
 /// Connects to `http://` or `https://`, with bounded retries. For callers that encode messages themselves: all others
 /// have a client.
 pub async fn connect(url: &str, config: &ClientConfig) -> Result<ClientConnection, ClientError> {
+    connect_as(url, None, config).await
+}
+
+/// The same to a URL that has an address in place of the name of which the server's certificate is: one of several
+/// servers behind a name.
+pub(super) async fn connect_as(
+    url: &str,
+    name: Option<&str>,
+    config: &ClientConfig,
+) -> Result<ClientConnection, ClientError> {
     let endpoint = endpoint_of(url)?;
     let host = endpoint.uri().host().unwrap_or_default();
     let endpoint = if endpoint.uri().scheme_str() == Some("https") {
@@ -25,9 +35,12 @@ pub async fn connect(url: &str, config: &ClientConfig) -> Result<ClientConnectio
             reason: chain(&error),
         };
         // The timeout of the connection does not hold for the handshake.
-        endpoint
-            .tls_config(config.credentials.tls().timeout(config.connect_timeout))
-            .map_err(reason)?
+        let tls = config.credentials.tls().timeout(config.connect_timeout);
+        let tls = match name {
+            Some(name) => tls.domain_name(name),
+            None => tls,
+        };
+        endpoint.tls_config(tls).map_err(reason)?
     } else {
         if config.credentials.has_api_key() && !is_loopback(host) {
             tracing::warn!("the API key is sent to `{url}` in plain text. Use https://");
@@ -53,6 +66,12 @@ pub async fn connect(url: &str, config: &ClientConfig) -> Result<ClientConnectio
         }
     });
     Ok(InterceptedService::new(channel.await?, config.credentials.api_key()))
+}
+
+/// A connection that is made when a call is, with no credentials.
+pub(super) fn unconnected(url: &str) -> Result<ClientConnection, ClientError> {
+    let channel = endpoint_of(url)?.connect_lazy();
+    Ok(InterceptedService::new(channel, ApiKey::default()))
 }
 
 /// Checks a server's URL, for callers that connect later.

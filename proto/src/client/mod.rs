@@ -8,6 +8,7 @@
 //! | `error.rs` | errors of a call |
 //! | `encoder.rs` | `Encoder` |
 //! | `index.rs` | `Index` |
+//! | `leaf.rs` | `Leaf` |
 //! | `searcher.rs` | `Searcher` and `Admin` |
 
 mod backoff;
@@ -16,6 +17,7 @@ mod credentials;
 mod encoder;
 mod error;
 mod index;
+mod leaf;
 mod searcher;
 
 pub use backoff::ClientConfig;
@@ -24,4 +26,5 @@ pub use credentials::{ApiKey, CredentialError, CredentialOptions, Credentials};
 pub use encoder::EncoderClient;
 pub use error::ClientError;
 pub use index::{ChangeTerms, IndexClient};
+pub use leaf::LeafClient;
 pub use searcher::{AdminClient, SearcherClient};

@@ -5,6 +5,7 @@ use crate::limits::MAX_MESSAGE_BYTES;
 use crate::v1::admin_server::{Admin, AdminServer};
 use crate::v1::encoder_server::{Encoder, EncoderServer};
 use crate::v1::index_server::{Index, IndexServer};
+use crate::v1::leaf_server::{Leaf, LeafServer};
 use crate::v1::searcher_server::{Searcher, SearcherServer};
 
 /// An encoder that sends up to [`MAX_MESSAGE_BYTES`].
@@ -31,6 +32,13 @@ pub fn admin<T: Admin>(service: T) -> AdminServer<T> {
 /// An index service that takes messages of up to [`MAX_MESSAGE_BYTES`].
 pub fn index<T: Index>(service: T) -> IndexServer<T> {
     IndexServer::new(service)
+        .max_decoding_message_size(MAX_MESSAGE_BYTES)
+        .max_encoding_message_size(MAX_MESSAGE_BYTES)
+}
+
+/// A leaf that takes and sends up to [`MAX_MESSAGE_BYTES`].
+pub fn leaf<T: Leaf>(service: T) -> LeafServer<T> {
+    LeafServer::new(service)
         .max_decoding_message_size(MAX_MESSAGE_BYTES)
         .max_encoding_message_size(MAX_MESSAGE_BYTES)
 }

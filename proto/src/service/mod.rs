@@ -93,7 +93,7 @@ pub use checked::Checked;
 pub use health::Health;
 pub use http::{HttpConfig, serve_http};
 pub use http_access::{CorsOrigin, HttpAccess};
-pub use limited::{admin, encoder, index, searcher};
+pub use limited::{admin, encoder, index, leaf, searcher};
 pub use listen::{ServeError, bind, bind_for};
 pub use receive::MAX_REQUESTS_BYTES;
 pub use reply::UntilSent;
