@@ -111,6 +111,59 @@ pub enum Error {
         /// Some of those that there are.
         known: String,
     },
+    /// Not the URL of leaves.
+    #[error("--leaves `{url}`: {reason}. Expected http://HOST:PORT or https://HOST:PORT")]
+    LeafUrl {
+        /// As given.
+        url: String,
+        /// Why not.
+        reason: String,
+    },
+    /// This leaf does not hold what a root asks for: another one may.
+    #[error("index `{index}`: generation {generation}{} is not held here", of_shard(*.shard))]
+    NotHeld {
+        /// The name of the index.
+        index: String,
+        /// The generation that was asked for.
+        generation: u64,
+        /// The number of the shard, where the generation is held without it.
+        shard: Option<u32>,
+    },
+    /// A root asks this leaf for a document that its shard does not have.
+    #[error("shard {shard}: `node`: expected less than {documents}, got {node}")]
+    NoNode {
+        /// The number of the shard.
+        shard: u32,
+        /// The node.
+        node: u32,
+        /// The documents of the shard.
+        documents: usize,
+    },
+    /// No leaf that answers holds some shards of a generation.
+    #[error("index `{index}`: no leaf answers for shards {shards} of generation {generation}{}", after(.reason.as_deref()))]
+    NoLeaves {
+        /// The name of the index.
+        index: String,
+        /// The generation.
+        generation: u64,
+        /// The shards.
+        shards: ShardNumbers,
+        /// What a leaf that was asked has said.
+        reason: Option<String>,
+    },
+    /// A leaf has answered something that cannot be an answer, or refuses what is asked.
+    #[error("leaf `{leaf}`: {reason}")]
+    Leaf {
+        /// Its name.
+        leaf: String,
+        /// What it says, or what is wrong with that.
+        reason: String,
+    },
+    /// Something that is not answered where leaves hold the shards.
+    #[error(
+        "`{0}` is not available where the shards of the index are held by leaves. Ask a searcher that serves the whole index"
+    )]
+    NotOnLeaves(&'static str),
     /// The question tower cannot be opened, or failed.
     #[error("question tower: {reason}")]
     Tower {
@@ -257,4 +310,28 @@ pub enum Error {
     /// A search ended without an answer, because its thread panicked.
     #[error("internal error: a search failed. See the log of the searcher")]
     Internal,
+}
+
+/// Numbers of shards, of which some are told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ShardNumbers(pub Vec<u32>);
+
+impl std::fmt::Display for ShardNumbers {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        const TOLD: usize = 10;
+        let told: Vec<String> = self.0.iter().take(TOLD).map(u32::to_string).collect();
+        f.write_str(&told.join(", "))?;
+        match self.0.len().checked_sub(TOLD) {
+            Some(others) if others > 0 => write!(f, " and {others} others"),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn of_shard(shard: Option<u32>) -> String {
+    shard.map_or_else(String::new, |shard| format!(", shard {shard},"))
+}
+
+fn after(reason: Option<&str>) -> String {
+    reason.map_or_else(String::new, |reason| format!(": {reason}"))
 }

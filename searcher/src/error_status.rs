@@ -81,6 +81,27 @@ impl Error {
                 tracing::error!(%error, "a request failed");
                 Self::Unreadable(index_status(&error, String::new()).code())
             }
+            Self::NoLeaves {
+                index,
+                generation,
+                shards,
+                reason,
+            } => {
+                tracing::warn!(index, generation, %shards, reason, "a request failed by its leaves");
+                Self::NoLeaves {
+                    index,
+                    generation,
+                    shards,
+                    reason: None,
+                }
+            }
+            Self::Leaf { leaf, reason } => {
+                tracing::warn!(leaf, reason, "a request failed by a leaf");
+                Self::Leaf {
+                    leaf: "one of several".to_owned(),
+                    reason: "it has not answered".to_owned(),
+                }
+            }
             other => other,
         }
     }
@@ -100,22 +121,26 @@ impl From<Error> for Status {
     fn from(error: Error) -> Self {
         let text = error.to_string();
         match error {
-            Error::NoDocument(_) | Error::NoSuchIndex { .. } => Self::not_found(text),
+            Error::NoDocument(_) | Error::NoSuchIndex { .. } | Error::NotHeld { .. } => Self::not_found(text),
+            Error::NotOnLeaves(_) => Self::unimplemented(text),
             Error::Model { .. }
             | Error::NoModel { .. }
             | Error::SameModel(_)
             | Error::SameName { .. }
             | Error::DoesNotFit(_)
             | Error::NoTower
+            | Error::LeafUrl { .. }
             | Error::NoReranker
             | Error::NoLogitScale { .. }
             | Error::RerankWeight { .. }
             | Error::OtherModel { .. } => Self::failed_precondition(text),
-            Error::Dimension { .. } | Error::NoDefault { .. } => Self::invalid_argument(text),
+            Error::Dimension { .. } | Error::NoDefault { .. } | Error::NoNode { .. } => Self::invalid_argument(text),
             Error::OfIndex { error, .. } => Self::new(Self::from(*error).code(), text),
             Error::Index(error) => index_status(&error, text),
             Error::Store { error, .. } => store_status(&error, text),
             Error::StoreLate { .. }
+            | Error::NoLeaves { .. }
+            | Error::Leaf { .. }
             | Error::Tower { transient: true, .. }
             | Error::Reranker { transient: true, .. } => Self::unavailable(text),
             Error::Tower { transient: false, .. }

@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `circuit_breaker` | no request waits for an encoder service that does not answer |
 //! | [`error`] | errors, and the gRPC status of each |
+//! | [`leaves`] | the leaves of a root: what they hold, and which of them is asked |
 //! | [`memory`] | the memory that there is, and what indexes need of it |
 //! | [`metrics`] | what is counted, for Prometheus |
 //! | [`mirrors`] | indexes of object stores, mirrored into directories |
@@ -24,6 +25,7 @@ pub mod cli;
 pub mod error;
 mod error_status;
 pub mod fusion;
+pub mod leaves;
 pub mod memory;
 pub mod metrics;
 pub mod mirrors;

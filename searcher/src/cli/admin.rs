@@ -228,6 +228,30 @@ fn print_served(out: &mut impl std::io::Write, status: &v1::StatusResponse) -> s
     )
 }
 
+/// One line for each leaf of a root, and one for each shard that it refuses.
+fn print_leaves(out: &mut impl std::io::Write, leaves: &[v1::LeafStatus]) -> std::io::Result<()> {
+    for leaf in leaves {
+        let state = match (leaf.is_up, leaf.is_leaving) {
+            (false, _) => "DOWN",
+            (true, true) => "leaving",
+            (true, false) => "up",
+        };
+        let late = match leaf.p95_us {
+            0 => String::new(),
+            micros => format!(", p95 {:.1} ms", micros as f64 / 1e3),
+        };
+        writeln!(
+            out,
+            "leaf            {} {}: {state}, {} shards, {} calls, {} under way{late}",
+            leaf.name, leaf.url, leaf.shards, leaf.calls, leaf.calls_under_way
+        )?;
+        for refused in &leaf.refused {
+            writeln!(out, "WARNING         {}: {refused}", leaf.url)?;
+        }
+    }
+    Ok(())
+}
+
 fn print_status(out: &mut impl std::io::Write, status: &v1::StatusResponse) -> std::io::Result<()> {
     print_served(out, status)?;
     let errors = [
@@ -270,12 +294,18 @@ fn print_status(out: &mut impl std::io::Write, status: &v1::StatusResponse) -> s
     }
     for shard in &status.shards {
         let (dense, text) = (mib(shard.dense_bytes), mib(shard.text_bytes));
+        let leaves = if status.leaves.is_empty() {
+            String::new()
+        } else {
+            format!(", {} leaves", shard.leaves)
+        };
         writeln!(
             out,
-            "shard           {}: {} documents, {dense} dense, {text} text",
+            "shard           {}: {} documents, {dense} dense, {text} text{leaves}",
             shard.id, shard.documents
         )?;
     }
+    print_leaves(out, &status.leaves)?;
     for shard in &status.shards {
         if let Some(measured) = shard
             .certificate

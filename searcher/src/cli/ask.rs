@@ -54,6 +54,10 @@ pub(super) struct SearchOptions {
     /// `dyad-searcher learn` has found for the index, else 1.
     #[arg(long, value_name = "WEIGHT")]
     document_weight: Option<f64>,
+    /// Least share of the documents that must be searched, where leaves hold the shards and some do not answer; by
+    /// default 1.
+    #[arg(long, value_name = "SHARE")]
+    min_coverage: Option<f64>,
     /// Hits that each ranking gives to the fusion, at least 100 for log odds; 0 lets the server choose.
     #[arg(long, value_name = "N", default_value_t = 0)]
     fusion_depth: u32,
@@ -132,6 +136,7 @@ impl SearchOptions {
             fusion: self.fusion.unwrap_or_default().into(),
             dense_weight: self.dense_weight,
             document_weight: self.document_weight,
+            min_coverage: self.min_coverage,
             target_recall: self.target_recall,
             rerank_depth: self.rerank_depth,
             rerank_weight: self.rerank_weight,

@@ -10,6 +10,7 @@ use dyad_proto::validate;
 use dyad_store::{Cache, Mirror, RemoteStore, without_secrets};
 
 use crate::error::Error;
+use crate::leaves::HeldShards;
 use crate::mirrors::MirroredIndex;
 use crate::run::IndexPath;
 
@@ -75,8 +76,8 @@ impl ServedChoice {
 }
 
 impl IndexOptions {
-    /// What is to be served.
-    pub(super) fn choose(&self) -> anyhow::Result<ServedChoice> {
+    /// What is to be served, of which these shards are mirrored.
+    pub(super) fn choose(&self, held: &HeldShards) -> anyhow::Result<ServedChoice> {
         let (mut all, mut mirrored) = (Vec::new(), Vec::new());
         for argument in &self.index {
             let mut index = IndexPath {
@@ -89,6 +90,7 @@ impl IndexOptions {
                 mirrored.push(MirroredIndex {
                     name: index.name.clone(),
                     mirror,
+                    held: held.clone(),
                 });
             }
             all.push(index);
@@ -210,7 +212,7 @@ mod tests {
                 cache: cache.map(PathBuf::from),
                 cache_bytes: None,
             }
-            .choose()
+            .choose(&HeldShards::All)
         };
         let ServedChoice { paths, mirrored } =
             choose(&["./a://b", "w=file:///data/w", "file:///data/news/"], Some("cache")).unwrap();

@@ -3,6 +3,8 @@
 //! | file | contents |
 //! |---|---|
 //! | `serve.rs` | `dyad-searcher serve` |
+//! | `leaves.rs` | `--leaves` |
+//! | `leaf.rs` | `dyad-searcher leaf` |
 //! | `indexes.rs` | `--index`, `--indexes` and `--cache` |
 //! | `search_defaults.rs` | `--search-defaults` |
 //! | `tower.rs` | `--question-tower` and how it runs |
@@ -29,8 +31,10 @@ mod inventory;
 mod json;
 mod judged_answers;
 mod keys;
+mod leaf;
 mod learn;
 mod learn_reranking;
+mod leaves;
 mod page_indexers;
 mod query;
 mod scroll;
@@ -58,6 +62,8 @@ struct SearcherArguments {
 enum SearcherCommand {
     /// Serve one or several indexes over gRPC.
     Serve(Box<serve::Serve>),
+    /// Hold some of the shards of an index, for roots.
+    Leaf(Box<leaf::LeafOptions>),
     /// Learn how to fuse the two rankings of an index from judged questions.
     Learn(learn::Learn),
     /// Ask a running searcher.
@@ -95,6 +101,7 @@ fn command(arguments: SearcherArguments, follower: Follower) -> anyhow::Result<E
     runtime.block_on(async {
         match arguments.command {
             SearcherCommand::Serve(arguments) => Box::pin(arguments.run(follower)).await,
+            SearcherCommand::Leaf(arguments) => Box::pin(arguments.run(follower)).await,
             SearcherCommand::Learn(arguments) => Box::pin(arguments.run()).await,
             SearcherCommand::Query(arguments) => arguments.run().await,
             SearcherCommand::Explain(arguments) => arguments.run().await,

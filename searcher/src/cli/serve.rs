@@ -14,6 +14,7 @@ use futures_util::FutureExt as _;
 use tokio::net::TcpListener;
 
 use super::indexes::{IndexOptions, ServedChoice};
+use super::leaves::LeavesOptions;
 use super::page_indexers::PageIndexerOptions;
 use super::search_defaults::SearchDefaultsOptions;
 use super::served_log::log_served;
@@ -30,6 +31,8 @@ pub(super) struct Serve {
     indexes: IndexOptions,
     #[command(flatten)]
     tower: TowerOptions,
+    #[command(flatten)]
+    leaves: LeavesOptions,
     /// Address to listen on; port 0 lets the system choose.
     #[arg(long, default_value = "127.0.0.1:7700", value_name = "HOST:PORT")]
     listen: String,
@@ -140,7 +143,11 @@ impl Serve {
         };
         open_files::raise_limit();
         let engine = Engine::open_all(indexes, towers, self.engine_config())?;
-        let engine = Arc::new(engine.with_reranker(reranker).with_mirrors(mirrors));
+        let engine = tokio::select! {
+            engine = self.with_leaves(engine) => engine?.with_reranker(reranker).with_mirrors(mirrors),
+            () = shutdown.clone() => return Ok(ExitCode::SUCCESS),
+        };
+        let engine = Arc::new(engine);
         log_served(&engine);
         engine.warm_up().await;
         // With the golden question's vector, to compare later ones with.
@@ -199,18 +206,19 @@ impl Serve {
         };
         // A server that fails ends the other.
         let served = Box::pin(async { tokio::try_join!(async { Ok(grpc.await?) }, admin, http) });
-        match self.watch {
-            None => tokio::select! {
-                ended = served => drop(ended?),
-                () = engine.follow_readiness() => {}
-            },
-            Some(seconds) => tokio::select! {
-                ended = served => drop(ended?),
-                () = engine.follow(Duration::from_secs(seconds)) => {}
-                () = engine.follow_readiness() => {}
-            },
+        tokio::select! {
+            ended = served => drop(ended?),
+            () = follow(&engine, self.watch) => {}
         }
         Ok(ExitCode::SUCCESS)
+    }
+
+    /// With the leaves that hold the shards, where there are any: they are waited for.
+    async fn with_leaves(&self, engine: Engine) -> anyhow::Result<Engine> {
+        match self.leaves.open(self.tower.credentials()?)? {
+            Some(leaves) => Ok(engine.with_leaves(leaves, self.tower.wait()).await?),
+            None => Ok(engine),
+        }
     }
 
     fn engine_config(&self) -> EngineConfig {
@@ -220,6 +228,7 @@ impl Serve {
             question_cache: (self.question_cache_mb as usize) << 20,
             filter_cache: (self.filter_cache_mb as usize) << 20,
             generation: self.generation,
+            held: self.leaves.held(),
             memory: self.memory(),
             live_recall_share: self.live_recall_share.clamp(0.0, 1.0),
             search_defaults: self.search_defaults.defaults(),
@@ -239,7 +248,7 @@ impl Serve {
 
     /// What is to be served.
     fn choose(&self) -> anyhow::Result<ServedChoice> {
-        let chosen = self.indexes.choose()?;
+        let chosen = self.indexes.choose(&self.leaves.held())?;
         self.search_defaults.check(&chosen)?;
         if self.generation.is_none() {
             chosen.check()?;
@@ -286,6 +295,22 @@ impl Serve {
             buffers: (MAX_REQUESTS_BYTES + http) as u64,
         }
     }
+}
+
+/// Follows `CURRENT` where that is asked for, leaves where there are any, and whether questions can be answered; does
+/// not end.
+async fn follow(engine: &Arc<Engine>, watch: Option<u64>) {
+    let indexes = async {
+        if let Some(seconds) = watch {
+            engine.follow(Duration::from_secs(seconds)).await;
+        }
+    };
+    let leaves = async {
+        if let Some(leaves) = engine.leaves() {
+            leaves.follow().await;
+        }
+    };
+    tokio::join!(indexes, leaves, engine.follow_readiness());
 }
 
 /// What the searcher listens at.

@@ -105,12 +105,13 @@ pub(super) fn print(out: &mut impl Write, query: &str, reply: &v1::SearchRespons
     for note in &reply.notes {
         writeln!(out, "note: {note}")?;
     }
-    if let Some(coverage) = reply.coverage.filter(|coverage| coverage.damaged_shards > 0) {
+    if let Some(coverage) = reply.coverage.as_ref().filter(|coverage| coverage.damaged_shards > 0) {
         let v1::Coverage {
             documents,
             shards,
             damaged_shards,
             intact_documents,
+            missing_shards: _,
         } = coverage;
         writeln!(
             out,

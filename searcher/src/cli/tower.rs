@@ -68,6 +68,11 @@ impl TowerOptions {
         Ok(QuestionTowers::new(towers, self.names.iter().any(|name| name == NONE))?)
     }
 
+    /// What is shown to other servers.
+    pub(super) fn credentials(&self) -> anyhow::Result<Credentials> {
+        Ok(Credentials::open(&self.credentials)?)
+    }
+
     /// Loads the cross encoder, or connects to it; nothing where none is named.
     pub(super) async fn open_reranker(&self) -> anyhow::Result<Option<Reranker>> {
         let Some(name) = &self.reranker else { return Ok(None) };

@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
-use dyad_store::Mirror;
+use dyad_index::{Cancel, manifest};
+use dyad_store::{Mirror, Pulled};
 use tokio::time::timeout;
 
 use crate::error::{Error, Result};
+use crate::leaves::HeldShards;
 
 /// Longest time for a store to tell its `CURRENT`.
 const LOOK: Duration = Duration::from_secs(15);
@@ -17,9 +19,31 @@ pub struct MirroredIndex {
     pub name: String,
     /// The directory of the mirror, and where it comes from.
     pub mirror: Mirror,
+    /// Which shards are mirrored.
+    pub held: HeldShards,
 }
 
 impl MirroredIndex {
+    /// Whether what is held of the generation of this `CURRENT` was fetched last.
+    pub(super) fn has(&self, pointer: &str) -> bool {
+        if self.held == HeldShards::All {
+            return self.mirror.has(pointer);
+        }
+        // Of another generation the shards would be others, and the pointer is.
+        let own = manifest::current(self.mirror.directory());
+        own.is_ok_and(|own| self.mirror.has_part(pointer, &self.held.numbers(&own)))
+    }
+
+    /// Fetches what is held of the store's current generation.
+    pub(super) async fn refresh(&self, cancel: &dyn Cancel) -> std::result::Result<Pulled, dyad_store::Error> {
+        if self.held == HeldShards::All {
+            return self.mirror.refresh(cancel).await;
+        }
+        let there = self.mirror.current().await?;
+        let numbers = self.held.numbers(&there.manifest);
+        self.mirror.refresh_part(&there, &numbers, cancel).await
+    }
+
     /// The store's `CURRENT`.
     pub(super) async fn look(&self) -> Result<String> {
         let looked = timeout(LOOK, self.mirror.look()).await.map_err(|_| {

@@ -147,7 +147,7 @@ impl Keeper {
         for (kept, pointer) in self.all.iter_mut().zip(asked) {
             let Some(pointer) = pointer else { continue };
             let fetched = match pointer {
-                Ok(pointer) if kept.index.mirror.has(&pointer) => Ok(false),
+                Ok(pointer) if kept.index.has(&pointer) => Ok(false),
                 Ok(_) => kept.fetch(&self.stop).await,
                 Err(error) => Err(error),
             };
@@ -230,7 +230,7 @@ impl KeptMirror {
             present,
             is_new,
             learned,
-        } = self.index.mirror.refresh(stop).await.map_err(of)?;
+        } = self.index.refresh(stop).await.map_err(of)?;
         if is_new {
             let (url, bytes, time) = (self.index.mirror.remote().url(), ByteSize(bytes), began.elapsed());
             tracing::info!(index = name, generation, url, files, %bytes, present, ?time, "fetched from a store");

@@ -85,6 +85,8 @@ pub struct SearchPlan {
     pub recall_note: Option<String>,
     /// Time for the question tower.
     pub tower_time: Duration,
+    /// Least share of the documents that must be searched, where leaves hold the shards.
+    pub min_coverage: f64,
 }
 
 impl SearchPlan {
@@ -138,6 +140,7 @@ impl SearchPlan {
             filter: request.filter.as_ref().map(document_filter),
             recall_note,
             tower_time: if fuses { time.mul_f64(TOWER_SHARE) } else { time },
+            min_coverage: request.min_coverage.unwrap_or(1.0),
         }
     }
 

@@ -48,6 +48,24 @@ impl StoredFields {
         }
     }
 
+    /// Names by which [`Self::named`] makes the same of them; none where all fields are wanted, or no document is read.
+    pub fn names(&self) -> Vec<String> {
+        let Self::Named { title, text, metadata } = self else {
+            return Vec::new();
+        };
+        let own = [(*title, "title"), (*text, "text")]
+            .into_iter()
+            .filter(|(wanted, _)| *wanted);
+        let of_metadata = metadata.iter().map(|path| format!("{METADATA}{path}"));
+        let names: Vec<String> = own.map(|(_, name)| name.to_owned()).chain(of_metadata).collect();
+        // The key alone.
+        if names.is_empty() {
+            vec!["key".to_owned()]
+        } else {
+            names
+        }
+    }
+
     /// The document without what is not wanted of it.
     pub fn select(&self, document: StoredDocument) -> StoredDocument {
         let StoredDocument {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::leaves::HeldShards;
 use crate::memory::ProcessMemory;
 use crate::plan::ServedSearchDefaults;
 
@@ -19,6 +20,8 @@ pub struct EngineConfig {
     pub filter_cache: usize,
     /// The generation of the only index to start with; none: the one that `CURRENT` names.
     pub generation: Option<u64>,
+    /// Which shards of a generation are opened.
+    pub held: HeldShards,
     /// Memory of the process, to which the engine adds its caches and replies. An index that does not fit is not
     /// served.
     pub memory: ProcessMemory,
@@ -36,6 +39,7 @@ impl Default for EngineConfig {
             question_cache: 0,
             filter_cache: 0,
             generation: None,
+            held: HeldShards::All,
             memory: ProcessMemory::default(),
             live_recall_share: 0.0,
             search_defaults: ServedSearchDefaults::default(),

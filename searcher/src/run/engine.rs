@@ -5,8 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use dyad_index::Certificate;
-use dyad_index::snapshot::{Shard, Snapshot};
+use dyad_index::snapshot::Snapshot;
 use dyad_proto::access::Caller;
 use dyad_proto::admission::AdmissionLimit;
 use dyad_proto::v1;
@@ -21,9 +20,10 @@ use super::resources::reply_memory::{ALL_REPLIES, ReplyBudget, ReplyMemory};
 use super::resources::turns::Turn;
 use super::served::checksums::Checksums;
 use super::served::filter_cache::{FilterCache, cached_as};
+use super::served::generation::ServedGeneration;
 use super::served::readiness::ReadinessState;
 use super::served::scope::Scope;
-use super::served::served_index::{IndexPath, Indexes, ServedIndex};
+use super::served::served_index::{IndexPath, Indexes, Opening, ServedIndex};
 use super::stages::answer::{Answer, Answers};
 use super::stages::batch::{BatchItem, QuestionBatch, SearchedIndex};
 use super::stages::explain::explain;
@@ -31,10 +31,11 @@ use super::stages::fuse::check_units;
 use super::stages::question_vector::question_vector;
 use crate::error::{Error, Result};
 use crate::fusion::Fusion;
+use crate::leaves::{HeldShards, Leaves};
 use crate::memory::ProcessMemory;
 use crate::metrics::SearcherMetrics;
 use crate::mirrors::Mirrors;
-use crate::plan::{IndexSize, SearchCost, SearchDefaults, SearchPlan, ServedSearchDefaults};
+use crate::plan::{SearchCost, SearchDefaults, SearchPlan, ServedSearchDefaults};
 use crate::question::{ModelTower, QuestionCache, QuestionTower, QuestionTowers};
 use crate::reranker::Reranker;
 use crate::slow_log::SlowLog;
@@ -46,6 +47,9 @@ pub struct Engine {
     pub(super) towers: QuestionTowers,
     pub(super) reranker: Option<Reranker>,
     pub(super) mirrors: Option<Mirrors>,
+    pub(super) held: HeldShards,
+    /// Those that hold the shards of the indexes, where this is a root.
+    pub(super) leaves: Option<Arc<Leaves>>,
     pub(super) questions: Option<QuestionCache>,
     pub(super) filters: Option<Arc<FilterCache>>,
     pub(super) checksums: Checksums,
@@ -93,7 +97,11 @@ impl Engine {
         for bytes in [config.question_cache, config.filter_cache, ALL_REPLIES] {
             process.buffers = process.buffers.saturating_add(bytes as u64);
         }
-        let indexes = Indexes::open(indexes, config.generation, &towers, &process)?;
+        let opening = Opening {
+            held: &config.held,
+            generation: config.generation,
+        };
+        let indexes = Indexes::open(indexes, &opening, &towers, &process)?;
         let checksums = Checksums::default();
         for index in indexes.iter() {
             checksums.check_in_background(&index.snapshot());
@@ -106,6 +114,8 @@ impl Engine {
             towers,
             reranker: None,
             mirrors: None,
+            held: config.held,
+            leaves: None,
             filters: FilterCache::new(config.filter_cache).map(Arc::new),
             checksums,
             process,
@@ -175,7 +185,7 @@ impl Engine {
         };
         let batch = self.batch(requests, caller, started, &cancel, turn.is_some())?;
         let cost = batch.cost();
-        let class = RequestClass::from_cost(cost.total(), IndexSize::from_snapshot(&batch.snapshot));
+        let class = RequestClass::from_cost(cost.total(), batch.generation.size());
         batch.read_deeper_from_now_on(class == RequestClass::Bulk);
         let permit = match queued {
             Some(permit) => permit,
@@ -194,7 +204,8 @@ impl Engine {
         drop(jobs);
         // Questions of a warm-up are no one's.
         let is_asked = !caller.is_server();
-        if let (Some(recall), true) = (&self.recall, is_asked) {
+        let is_here = batch.generation.on_leaves().is_none();
+        if let (Some(recall), true) = (&self.recall, is_asked && is_here) {
             recall.offer(&batch);
         }
         if let Some(turn) = turn {
@@ -249,9 +260,9 @@ impl Engine {
         // The requests of a batch name the same one.
         let name = call.requests.first().map_or("", |first| &first.index);
         let index = Arc::clone(self.indexes.find(name, caller, || (call.path_of)(0))?);
-        let snapshot = index.snapshot();
+        let generation = index.generation();
         let asked = Asked {
-            snapshot: &snapshot,
+            generation: &generation,
             defaults: self.search_defaults.of(&index.name),
             caller,
             time: cancel.remaining(),
@@ -260,7 +271,7 @@ impl Engine {
         let at_once = self.pool.threads(RequestClass::Bulk);
         let searched = SearchedIndex {
             index,
-            snapshot,
+            generation,
             filters: self.filters.clone(),
             scope: Scope::from_caller(caller),
         };
@@ -293,10 +304,10 @@ impl Engine {
         let name = call.requests.first().map_or("", |first| &first.index);
         let index = Arc::clone(self.indexes.find(name, caller, || (call.path_of)(0))?);
         let (cancel, _guard) = SearchCancellation::with_deadline(started, time);
-        let snapshot = index.snapshot();
-        let size = IndexSize::from_snapshot(&snapshot);
+        let generation = index.generation();
+        let size = generation.size();
         let asked = Asked {
-            snapshot: &snapshot,
+            generation: &generation,
             defaults: self.search_defaults.of(&index.name),
             caller,
             time,
@@ -304,7 +315,7 @@ impl Engine {
         let items = asked.items(call)?;
         let searched = SearchedIndex {
             index,
-            snapshot,
+            generation,
             filters: self.filters.clone(),
             scope: Scope::from_caller(caller),
         };
@@ -312,6 +323,9 @@ impl Engine {
         let cost = [batch.cost(), size.explanation()].into_iter().sum::<SearchCost>();
         let permit = self.pool.admit(RequestClass::Bulk, cost.total(), time)?;
         let jobs = Jobs::new(&self.pool, RequestClass::Bulk, cost, permit, Arc::clone(&cancel));
+        if batch.generation.on_leaves().is_some() {
+            return Box::pin(self.explain_by_leaves(Arc::new(batch), key, &jobs)).await;
+        }
         self.embed(&batch).await?;
         let budget = self.memory.budget();
         let explained = jobs.start_dense(move || {
@@ -325,7 +339,7 @@ impl Engine {
 
 /// Of what, by whom and for how long a call asks.
 struct Asked<'a> {
-    snapshot: &'a Snapshot,
+    generation: &'a ServedGeneration,
     /// What its requests mean where they leave parameters open.
     defaults: SearchDefaults,
     caller: &'a Caller,
@@ -336,8 +350,8 @@ impl Asked<'_> {
     /// The questions of a call with their plans, for the documents that exist for the caller.
     fn items(&self, call: CallRequests) -> Result<Vec<BatchItem>> {
         let CallRequests { requests, path_of: at } = call;
-        let Self { snapshot, caller, .. } = *self;
-        let measured: Vec<&Certificate> = snapshot.shards().iter().map(Shard::certificate).collect();
+        let Self { generation, caller, .. } = *self;
+        let (snapshot, measured) = (generation.snapshot(), generation.certificates());
         let default = Fusion::default_of(snapshot.manifest());
         let own = snapshot.fusion().map_or(default, |learned| default.learned(learned));
         let item = |(number, mut request): (usize, v1::SearchRequest)| {
@@ -350,6 +364,7 @@ impl Asked<'_> {
                 filter: request.filter.as_ref().map(|filter| cached_as(caller, filter)),
                 vector: question_vector(&request, &snapshot.manifest().model, || at(number))?,
                 query: request.query,
+                request_filter: request.filter,
             })
         };
         requests.into_iter().enumerate().map(item).collect()

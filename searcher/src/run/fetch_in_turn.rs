@@ -36,6 +36,9 @@ impl Engine {
 
     /// Reads the documents of answers that have none yet.
     pub(super) async fn fetch(&self, batch: &Arc<QuestionBatch>, answers: Answers, jobs: &Jobs<'_>) -> Result<Answers> {
+        if batch.generation.on_leaves().is_some() {
+            return Box::pin(self.fetch_from_leaves(batch, answers)).await;
+        }
         let read = |(mut answers, budget): Answers| {
             let batch = Arc::clone(batch);
             jobs.start(move || {

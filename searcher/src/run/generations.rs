@@ -12,8 +12,10 @@ use dyad_proto::access::Caller;
 
 use super::engine::Engine;
 use super::resources::cancellation::SearchCancellation;
+use super::served::generation::ServedGeneration;
 use super::served::served_index::{ServedIndex, pointer};
 use crate::error::{Error, Result};
+use crate::leaves::HeldShards;
 use crate::memory::IndexMemory;
 use crate::mirrors::Mirrors;
 
@@ -25,12 +27,12 @@ const CLOSE_PAUSE: Duration = Duration::from_millis(20);
 
 /// Closes a generation on a thread of its own, once no request reads it: unmapping large files takes long, and must not
 /// happen on an I/O thread, where the last request may end.
-fn close_in_background(snapshot: Arc<Snapshot>) {
+fn close_in_background(generation: Arc<ServedGeneration>) {
     let close = move || {
-        while Arc::strong_count(&snapshot) > 1 {
+        while Arc::strong_count(&generation) > 1 || Arc::strong_count(generation.snapshot()) > 1 {
             std::thread::sleep(CLOSE_PAUSE);
         }
-        drop(snapshot);
+        drop(generation);
     };
     let thread = std::thread::Builder::new().name("dyad-close".to_owned());
     if let Err(error) = thread.spawn(close) {
@@ -65,7 +67,7 @@ impl Engine {
                 engine.check_memory(index, &wanted)?;
             }
             let pointer = pointer(&index.path).unwrap_or_default();
-            let snapshot = Snapshot::open_after(&index.path, Some(&served))?;
+            let snapshot = engine.held.open(&index.path, None, Some(&served))?;
             engine
                 .towers
                 .check(&snapshot.manifest().model, Some(&served.manifest().model))?;
@@ -93,6 +95,7 @@ impl Engine {
             };
             // Elapsed, or interrupted by what was fetched.
             _ = tokio::time::timeout(pause, fetched).await;
+            self.close_earlier();
             let engine = Arc::clone(self);
             let current = |index: &Arc<ServedIndex>| pointer(&index.path);
             let read = tokio::task::spawn_blocking(move || engine.indexes.iter().map(current).collect::<Vec<_>>());
@@ -117,27 +120,44 @@ impl Engine {
             return;
         }
         *refused = match self.reload_index(index).await {
-            Ok(_) => None,
+            Ok(_) => {
+                index.refused.store(None);
+                None
+            }
             Err(error) => {
+                index.refuse(&self.held, &pointer, error.to_string());
                 let logged = refused.as_ref().is_some_and(|(other, _)| *other == pointer);
-                if !logged {
+                // A root waits for its leaves, which are fetching it.
+                let waits = matches!(error, Error::NoLeaves { .. });
+                if !logged && !waits {
                     let (index, current) = (&*index.name, pointer.trim());
                     tracing::error!(index, current, %error, "CURRENT names a generation that cannot be served");
                 }
-                Some((pointer, Instant::now()))
+                let now = Instant::now();
+                Some((
+                    pointer,
+                    if waits {
+                        now.checked_sub(RETRY).unwrap_or(now)
+                    } else {
+                        now
+                    },
+                ))
             }
         };
     }
 
     /// Points `CURRENT` of an index at a generation and serves it; returns the old and the new number.
+    /// A root refuses it: its leaves follow the `CURRENT` of their index.
     pub async fn rollback(self: &Arc<Self>, index: &str, generation: u64) -> Result<(u64, u64)> {
-        self.switch(self.index(index, &Caller::default())?, move |engine, index| {
+        let index = self.index(index, &Caller::default())?;
+        index.generation().check_is_here("Rollback")?;
+        self.switch(index, move |engine, index| {
             let (path, served) = (&index.path, index.snapshot());
             // Opened before the pointer moves: a generation that cannot be served is not made current.
             let bytes = fs_err::read(path.join(manifest::manifest_name(generation)));
             let wanted = manifest::load(path, generation)?;
             engine.check_memory(index, &wanted)?;
-            let snapshot = Snapshot::open_manifest(path, wanted, Some(&served))?;
+            let snapshot = engine.held.open(path, Some(generation), Some(&served))?;
             engine
                 .towers
                 .check(&snapshot.manifest().model, Some(&served.manifest().model))?;
@@ -165,9 +185,8 @@ impl Engine {
             .filter(other)
             .map(|other| IndexMemory::from_snapshot(&other.snapshot()))
             .sum();
-        Ok(self
-            .process
-            .check(&index.name, IndexMemory::of_files(&index.path, wanted), others)?)
+        let needed = self.held.memory(&index.path, wanted)?;
+        Ok(self.process.check(&index.name, needed, others)?)
     }
 
     /// Serves the generation that `open` opens, by the `CURRENT` that it was opened by. One at a time of all indexes,
@@ -185,29 +204,53 @@ impl Engine {
             let _turn = turn;
             let (snapshot, pointer) = open(&engine, &index)?;
             let generation = snapshot.manifest().generation;
-            let snapshot = Arc::new(snapshot);
-            engine.checksums.check_in_background(&snapshot);
-            let before = index.served.swap(snapshot);
+            let opened = engine.on_leaves(ServedGeneration::new(&index.name, snapshot)?)?;
+            engine.checksums.check_in_background(opened.snapshot());
+            let before = index.served.swap(Arc::new(opened));
             index.pointer.store(Arc::new(pointer));
-            if let Some(filters) = &engine.filters {
-                filters.forget(&before);
-            }
-            let previous = before.manifest().generation;
+            let previous = before.name().generation;
             tracing::info!(index = &*index.name, previous, generation, "serving another generation");
-            close_in_background(before);
+            if matches!(engine.held, HeldShards::OfLeaf { .. }) {
+                // Roots follow later.
+                index.earlier.keep(before);
+            } else {
+                engine.close(before);
+            }
             Ok((previous, generation))
         });
         let switched = work.await.map_err(|_| Error::Internal).flatten();
-        self.metrics.reload(&name, switched.is_ok());
+        // A root that waits for its leaves, which are fetching the generation, has not failed.
+        if !matches!(switched, Err(Error::NoLeaves { .. })) {
+            self.metrics.reload(&name, switched.is_ok());
+        }
         if let (Some(mirrors), Ok((previous, _))) = (&self.mirrors, &switched) {
             mirrors.served(&name, *previous);
         }
         switched
     }
 
+    /// Closes a generation that is not served any more.
+    fn close(&self, before: Arc<ServedGeneration>) {
+        if let Some(filters) = &self.filters {
+            filters.forget(before.snapshot());
+        }
+        close_in_background(before);
+    }
+
+    /// Closes generations that roots have not asked for in a while.
+    fn close_earlier(&self) {
+        for index in self.indexes.iter() {
+            for old in index.earlier.take_old(index.generation().name(), Instant::now()) {
+                self.close(old);
+            }
+        }
+    }
+
     /// Reads every byte of the served generation of an index; returns the problems found and the bytes read.
     pub async fn verify(&self, index: &str, time: Duration) -> Result<(Vec<String>, u64)> {
-        let snapshot = self.index(index, &Caller::default())?.snapshot();
+        let generation = self.index(index, &Caller::default())?.generation();
+        generation.check_is_here("Verify")?;
+        let snapshot = Arc::clone(generation.snapshot());
         // Reading takes minutes: on a thread of its own, and one at a time, so that no search waits for it. The permit
         // is held by the work and not by the caller, who may leave.
         let turn = self.verifying.try_admit(1).map_err(|_| Error::Verifying)?;
@@ -216,7 +259,7 @@ impl Engine {
         let asked = Arc::clone(&cancel);
         let work = tokio::task::spawn_blocking(move || {
             let _turn = turn;
-            dyad_index::verify::verify(snapshot.index(), snapshot.manifest(), &*asked)
+            dyad_index::verify::verify_part(snapshot.index(), snapshot.manifest(), snapshot.numbers(), &*asked)
         });
         let findings = work.await.map_err(|_| Error::Internal)?;
         match findings.prevented {

@@ -14,7 +14,7 @@ use crate::error::Result;
 use crate::plan::{IndexSize, SearchCost};
 
 /// Fields that are listed at most.
-const LISTED_FIELDS: usize = 1000;
+pub(super) const LISTED_FIELDS: usize = 1000;
 
 impl Engine {
     /// The number of documents of an index that a request's filter allows.
@@ -24,6 +24,10 @@ impl Engine {
         caller: &Caller,
         time: Option<Duration>,
     ) -> Result<v1::CountDocumentsResponse> {
+        let index = self.index(&request.index, caller)?;
+        if let Some(call) = self.call_on_leaves(index, caller, time)? {
+            return call.count(request).await;
+        }
         let asked = ReadRequest {
             filter: request.filter,
             index: &request.index,
@@ -31,12 +35,6 @@ impl Engine {
             time,
         };
         let call = self.read_call(asked, |_, _| SearchCost::default())?;
-        let count = |documents: &ReadDocuments| {
-            Ok(v1::CountDocumentsResponse {
-                documents: documents.count(documents.allowed()?.as_deref()),
-                generation: documents.generation(),
-            })
-        };
         call.start(count).await
     }
 
@@ -48,6 +46,9 @@ impl Engine {
         time: Option<Duration>,
     ) -> Result<v1::ListFieldsResponse> {
         let index = Arc::clone(self.index(&request.index, caller)?);
+        if let Some(call) = self.call_on_leaves(&index, caller, time)? {
+            return call.fields(request).await;
+        }
         let is_of_all = caller.filter().is_none();
         if let Some(known) = index.fields.of_generation(&index.snapshot()).filter(|_| is_of_all) {
             return Ok(known);
@@ -70,7 +71,14 @@ impl Engine {
     }
 }
 
-fn fields(documents: &ReadDocuments) -> Result<v1::ListFieldsResponse> {
+pub(super) fn count(documents: &ReadDocuments) -> Result<v1::CountDocumentsResponse> {
+    Ok(v1::CountDocumentsResponse {
+        documents: documents.count(documents.allowed()?.as_deref()),
+        generation: documents.generation(),
+    })
+}
+
+pub(super) fn fields(documents: &ReadDocuments) -> Result<v1::ListFieldsResponse> {
     let (allowed, cancel) = (documents.allowed()?, &documents.cancel);
     let listed = documents
         .snapshot

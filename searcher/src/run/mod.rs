@@ -7,6 +7,8 @@
 //! | `served` | the indexes that are served |
 //! | `stages` | the stages of a batch of questions |
 //! | `config.rs` | its configuration |
+//! | `leaf/` | what a leaf does for roots |
+//! | `on_leaves/` | what a root does with its leaves |
 //! | `embed.rs` | the questions' vectors, and the degraded answer without them |
 //! | `search_parts.rs` | the parts of a batch as jobs |
 //! | `parts.rs` | the order of a search's parts: the filter, then BM25 and the dense part in parallel |
@@ -33,8 +35,10 @@ mod fetch_in_turn;
 mod gather;
 mod generations;
 mod inventory;
+mod leaf;
 mod live_recall;
 mod observe;
+mod on_leaves;
 mod parts;
 mod reading;
 mod rerank;
@@ -48,11 +52,13 @@ mod warm_up;
 
 pub use config::EngineConfig;
 pub use engine::{Engine, QueuePolicy};
+pub(crate) use leaf::HeldVersion;
 pub use rerank::no_gain;
 pub use resources::pool::SlotLoad;
 pub(crate) use resources::reply_memory::ALL_REPLIES;
 pub use resources::reply_memory::ReplyBudget;
 pub use resources::turns::{Turn, Turns, UntilNext};
+pub use served::generation::ServedGeneration;
 pub use served::open_files;
 pub use served::readiness::Readiness;
 pub use served::served_index::{IndexPath, ServedIndex};

@@ -17,7 +17,7 @@ use super::parts::Jobs;
 use super::resources::cancellation::{CancelOnDrop, SearchCancellation};
 use super::resources::pool::RequestClass;
 use super::resources::reply_memory::{ReplyBudget, ReplyMemory};
-use super::served::filter_cache::{AllowedNodes, FilterCache, cached_as};
+use super::served::filter_cache::{AllowedNodes, FilterCache, cached_as, encoded_for};
 use crate::error::{Error, Result};
 use crate::plan::{IndexSize, SearchCost};
 
@@ -44,6 +44,16 @@ pub(super) struct ReadDocuments {
     cache: Option<Arc<FilterCache>>,
 }
 
+/// A part of a generation that a root reads.
+#[derive(Debug)]
+pub(super) struct ReadPart {
+    pub(super) snapshot: Arc<Snapshot>,
+    pub(super) cancel: Arc<SearchCancellation>,
+    /// Whether some documents do not exist for the caller.
+    pub(super) is_scoped: bool,
+    pub(super) cache: Option<Arc<FilterCache>>,
+}
+
 /// The filters of a call and its caller, and what the cache knows them by.
 #[derive(Debug)]
 struct ReadFilter {
@@ -52,6 +62,27 @@ struct ReadFilter {
 }
 
 impl ReadDocuments {
+    /// Those of a part of a generation that a root's filter allows, which is the request's together with the caller's.
+    pub(super) fn of_part(part: ReadPart, filter: Option<&v1::Filter>, key_id: &str) -> Self {
+        let ReadPart {
+            snapshot,
+            cancel,
+            is_scoped,
+            cache,
+        } = part;
+        let filter = filter.map(|filter| ReadFilter {
+            filter: document_filter(filter),
+            encoded: encoded_for(key_id, filter),
+        });
+        Self {
+            snapshot,
+            cancel,
+            filter,
+            is_scoped,
+            cache,
+        }
+    }
+
     /// Their nodes by shard; none where they are all that are not deleted.
     pub(super) fn allowed(&self) -> Result<Option<Arc<[NodeSet]>>> {
         let Some(ReadFilter { filter, encoded }) = &self.filter else {
@@ -110,7 +141,9 @@ impl Engine {
             time,
         } = request;
         let time = self.time(time);
-        let snapshot = self.index(index, caller)?.snapshot();
+        let generation = self.index(index, caller)?.generation();
+        generation.check_is_here("reading documents")?;
+        let snapshot = Arc::clone(generation.snapshot());
         let size = IndexSize::from_snapshot(&snapshot);
         let (cancel, guard) = SearchCancellation::with_deadline(Instant::now(), time);
         let filter = caller.restrict(filter).map(|filter| ReadFilter {

@@ -5,12 +5,15 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use dyad_corpus::Document;
+use dyad_index::lexical::StoredDocument;
 use dyad_index::{RerankMeasured, RerankRecord, Snapshot};
 use dyad_proto::v1;
 use futures_util::{StreamExt as _, stream};
 
 use super::engine::Engine;
+use super::on_leaves::WantedOfDocuments;
 use super::parts::Jobs;
+use super::resources::reply_memory::ReplyBudget;
 use super::stages::answer::{AnswerHit, Answers};
 use super::stages::batch::{QuestionBatch, micros};
 use crate::error::{Error, Result};
@@ -112,7 +115,7 @@ impl Engine {
                     answer.response.notes.extend(loss.map(no_gain_note));
                     reorder(&mut answer.hits, &scores, weight);
                 }
-                Err(error @ (Error::Reranker { .. } | Error::FullReplies { .. } | Error::LargeReply { .. })) => {
+                Err(error) if leaves_order(&error) => {
                     // The error may name machines; it is in the log.
                     let reason = if batch.scope.is_some() {
                         String::new()
@@ -149,6 +152,12 @@ impl Engine {
         };
         if left().is_zero() {
             return Err(late());
+        }
+        if batch.generation.on_leaves().is_some() {
+            let read = Box::pin(self.passages_on_leaves(batch, best));
+            let read = tokio::time::timeout_at(until.into(), read).await.map_err(|_| late())?;
+            let (texts, _budget) = read?;
+            return reranker.score(query.to_owned(), texts, left()).await;
         }
         // The texts take of the memory of replies until they are scored.
         let (of, budget) = (Arc::clone(batch), self.memory.budget());
@@ -222,17 +231,65 @@ impl QuestionBatch {
 
     /// What the answer tower has read of a document, of a long one the beginning.
     fn passage(&self, shard: usize, node: u32) -> Result<String> {
-        let stored = self.snapshot.document(shard, node)?;
-        let document = Document {
-            key: stored.key,
-            title: stored.title,
-            text: stored.text,
-            ..Document::default()
+        let StoredDocument { key, title, text, .. } = self.snapshot.document(shard, node)?;
+        Ok(passage(key, title, text))
+    }
+}
+
+/// Whether hits keep their order where this has happened, which the answer says.
+fn leaves_order(error: &Error) -> bool {
+    matches!(
+        error,
+        Error::Reranker { .. }
+            | Error::FullReplies { .. }
+            | Error::LargeReply { .. }
+            | Error::NoLeaves { .. }
+            | Error::Leaf { .. }
+    )
+}
+
+/// What the answer tower reads of a document of this title and text.
+fn passage(key: String, title: String, text: String) -> String {
+    let document = Document {
+        key,
+        title,
+        text,
+        ..Document::default()
+    };
+    let mut passage = document.passage().into_owned();
+    passage.truncate(passage.floor_char_boundary(MAX_TEXT_BYTES));
+    // A cross encoder takes no empty text; such a document is as good as one of a word that says nothing.
+    if passage.is_empty() { "-".to_owned() } else { passage }
+}
+
+impl Engine {
+    /// What the answer tower has read of documents that leaves hold; it takes of the memory of replies.
+    async fn passages_on_leaves(
+        &self,
+        batch: &QuestionBatch,
+        best: Vec<(usize, u32)>,
+    ) -> Result<(Vec<String>, ReplyBudget)> {
+        let wanted = WantedOfDocuments {
+            places: best.clone(),
+            request: v1::FetchRequest {
+                fields: ["title", "text"].map(str::to_owned).to_vec(),
+                max_text_bytes: MAX_TEXT_BYTES as u32,
+                ..v1::FetchRequest::default()
+            },
         };
-        let mut passage = document.passage().into_owned();
-        passage.truncate(passage.floor_char_boundary(MAX_TEXT_BYTES));
-        // A cross encoder takes no empty text; such a document is as good as one of a word that says nothing.
-        Ok(if passage.is_empty() { "-".to_owned() } else { passage })
+        let (mut shown, budget) = (self.read_on_leaves(batch, wanted).await?, self.memory.budget());
+        let texts = best.iter().map(|place| {
+            let document = shown
+                .remove(place)
+                .and_then(|hit| hit.document)
+                .ok_or(Error::Internal)?;
+            let v1::Document { key, title, text, .. } = document;
+            let text = passage(key, title, text);
+            budget.take_bytes(text.len())?;
+            Ok(text)
+        });
+        let texts = texts.collect::<Result<Vec<String>>>()?;
+        Ok((texts, budget))
     }
 }
 

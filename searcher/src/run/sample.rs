@@ -20,6 +20,10 @@ impl Engine {
         caller: &Caller,
         time: Option<Duration>,
     ) -> Result<(v1::SampleDocumentsResponse, ReplyBudget)> {
+        let index = self.index(&request.index, caller)?;
+        if let Some(call) = self.call_on_leaves(index, caller, time)? {
+            return call.sample(request, self.memory.budget()).await;
+        }
         let asked = ReadRequest {
             filter: request.filter.take(),
             index: &request.index,
@@ -33,7 +37,7 @@ impl Engine {
 }
 
 /// Reads stored documents chosen at random, of those that are allowed.
-fn sample(
+pub(super) fn sample(
     documents: &ReadDocuments,
     request: &v1::SampleDocumentsRequest,
     budget: &ReplyBudget,

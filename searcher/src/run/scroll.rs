@@ -16,9 +16,9 @@ use crate::error::Result;
 use crate::plan::StoredFields;
 
 /// Bytes of a page: it ends before the document with which it would have more. The first one is on it in any case.
-const PAGE_BYTES: usize = 8 << 20;
+pub(super) const PAGE_BYTES: usize = 8 << 20;
 /// Bytes of it for each value of a vector: what one takes while the page is written as JSON.
-const VALUE_BYTES: usize = 60;
+pub(super) const VALUE_BYTES: usize = 60;
 const _: () = assert!(size_of::<f32>() + size_of::<prost_reflect::Value>() <= VALUE_BYTES);
 
 impl Engine {
@@ -29,6 +29,10 @@ impl Engine {
         caller: &Caller,
         time: Option<Duration>,
     ) -> Result<(v1::ScrollDocumentsResponse, ReplyBudget)> {
+        let index = self.index(&request.index, caller)?;
+        if let Some(call) = self.call_on_leaves(index, caller, time)? {
+            return call.scroll(request, self.memory.budget()).await;
+        }
         let asked = ReadRequest {
             filter: request.filter.take(),
             index: &request.index,
@@ -44,7 +48,7 @@ impl Engine {
 }
 
 /// Reads a page.
-fn page(
+pub(super) fn page(
     documents: &ReadDocuments,
     request: &v1::ScrollDocumentsRequest,
     budget: &ReplyBudget,

@@ -10,13 +10,17 @@ use super::gather::DenseSearch;
 use super::parts::Jobs;
 use super::resources::pool::RequestClass;
 use super::stages::answer::Answers;
-use super::stages::batch::{Chunk, QuestionBatch};
+use super::stages::batch::QuestionBatch;
+use super::stages::chunk::Chunk;
 use super::stages::part_results::Allowed;
 use crate::error::{Error, Result};
 
 impl Engine {
     /// Answers the questions: some of the filters at a time, each with BM25 and the dense part in parallel.
     pub(super) async fn answer(&self, batch: &Arc<QuestionBatch>, jobs: &Jobs<'_>) -> Result<Answers> {
+        if let Some(generation) = batch.generation.on_leaves() {
+            return Box::pin(self.answer_by_leaves(batch, generation, jobs)).await;
+        }
         let mut embedding = Some(self.embed(batch));
         // The threads of a tower spin while they wait for each other, also for one that BM25 has displaced from its
         // core: a batch takes more CPU time in parallel with BM25 than before it. A single question is too short for

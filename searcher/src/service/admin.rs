@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use dyad_index::manifest;
+use dyad_index::Certificate;
+use dyad_index::manifest::{FileEntry, ShardEntry};
 use dyad_index::shard::DENSE_FILE;
 use dyad_proto::access::Caller;
 use dyad_proto::service::deadline::{LONGEST, timeout, within_deadline};
@@ -55,7 +56,8 @@ impl Admin for AdminService {
             Ok((present, previous)) => (present, previous.unwrap_or_default(), String::new()),
             Err(error) => (Vec::new(), 0, error.to_string()),
         };
-        let snapshot = index.snapshot();
+        let served = index.generation();
+        let snapshot = served.snapshot();
         let tower = self
             .engine
             .towers()
@@ -77,26 +79,25 @@ impl Admin for AdminService {
             None => String::new(),
         };
         let record = snapshot.manifest();
-        let shards = record.shards.iter().zip(snapshot.shards()).map(|(shard, opened)| {
-            let (dense, text): (Vec<_>, Vec<_>) = shard.files.iter().partition(|file| file.path == DENSE_FILE);
-            let bytes = |files: Vec<&manifest::FileEntry>| files.iter().map(|file| file.bytes).sum();
-            let (dense_bytes, text_bytes) = (bytes(dense), bytes(text));
-            let (id, documents) = (shard.id.clone(), shard.live());
-            let (deleted, certificate) = (
-                shard.documents - documents,
-                Some(convert::certificate(opened.certificate())),
-            );
-            v1::ShardStatus {
-                id,
-                documents,
-                dense_bytes,
-                text_bytes,
-                deleted,
-                certificate,
-            }
-        });
+        let holders = self
+            .engine
+            .leaves()
+            .map(|leaves| leaves.holders(served.name(), record.shards.len()));
+        // A root has none of the shards, and each is that of a leaf; a leaf has some.
+        let numbers: Vec<usize> = match &holders {
+            Some(_) => (0..record.shards.len()).collect(),
+            None => snapshot.numbers().to_vec(),
+        };
+        let shards = numbers
+            .iter()
+            .zip(served.certificates())
+            .filter_map(|(number, measured)| {
+                let shard = record.shards.get(*number)?;
+                let holders = holders.as_ref().and_then(|holders| holders.get(*number));
+                Some(shard_status(shard, measured, holders.copied().unwrap_or_default()))
+            });
         let (limit, need) = self.engine.memory();
-        let (resident, of_index) = (Resident::now(), IndexMemory::from_snapshot(&snapshot));
+        let (resident, of_index) = (Resident::now(), IndexMemory::from_snapshot(snapshot));
         let memory = v1::MemoryStatus {
             index_hot: of_index.hot,
             index_cold: of_index.cold,
@@ -133,7 +134,11 @@ impl Admin for AdminService {
             memory: Some(memory),
             reranker: reranker.map(|reranker| reranker.model().clone()),
             reranker_error,
-            rerank_gain: self.engine.reranking(&snapshot).map(convert::rerank_gain),
+            leaves: self
+                .engine
+                .leaves()
+                .map_or_else(Vec::new, |leaves| leaves.status(served.name())),
+            rerank_gain: self.engine.reranking(snapshot).map(convert::rerank_gain),
         }))
     }
 
@@ -184,6 +189,21 @@ impl Admin for AdminService {
             })
         };
         recorded(&caller, "Admin.Verify", &details, made.await)
+    }
+}
+
+/// What is known of a shard, which that many leaves hold.
+fn shard_status(shard: &ShardEntry, measured: &Certificate, leaves: u32) -> v1::ShardStatus {
+    let (dense, text): (Vec<_>, Vec<_>) = shard.files.iter().partition(|file| file.path == DENSE_FILE);
+    let bytes = |files: Vec<&FileEntry>| files.iter().map(|file| file.bytes).sum();
+    v1::ShardStatus {
+        id: shard.id.clone(),
+        documents: shard.live(),
+        dense_bytes: bytes(dense),
+        text_bytes: bytes(text),
+        deleted: shard.documents.saturating_sub(shard.live()),
+        certificate: Some(convert::certificate(measured)),
+        leaves,
     }
 }
 

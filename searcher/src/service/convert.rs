@@ -90,13 +90,14 @@ pub(super) fn indexes(engine: &Engine, caller: &Caller) -> v1::ListIndexesRespon
 
 /// What is known of an index without asking its tower.
 fn index_info(engine: &Engine, index: &ServedIndex, caller: &Caller) -> v1::IndexInfo {
-    let snapshot = index.snapshot();
-    let (record, covered) = (&snapshot.manifest().model, snapshot.coverage());
+    let served = index.generation();
+    let snapshot = served.snapshot();
+    let (record, covered) = (&snapshot.manifest().model, served.coverage());
     let tower = engine.towers().find(record);
-    // The error names files.
-    let damage = snapshot.damage().map(|error| match caller.filter() {
+    // The reason names files.
+    let damage = served.damage().map(|reason| match caller.filter() {
         Some(_) => "a shard is damaged".to_owned(),
-        None => error.to_string(),
+        None => reason,
     });
     let failed = tower
         .filter(|one| one.is_down())

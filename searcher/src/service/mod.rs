@@ -5,6 +5,7 @@
 //! | `search.rs` | `Searcher` |
 //! | `search_stream.rs` | its stream of searches |
 //! | `slow_call.rs` | slow calls in the log |
+//! | `leaf.rs` | `Leaf` |
 //! | `admin.rs` | `Admin` |
 //! | `convert.rs` | conversion of answers to messages |
 //! | `http/` | the calls of `Searcher` and what is served as JSON over HTTP, and the page at `/` |
@@ -12,6 +13,7 @@
 mod admin;
 mod convert;
 mod http;
+mod leaf;
 mod search;
 mod search_stream;
 mod slow_call;
@@ -21,6 +23,7 @@ use std::sync::Arc;
 
 use dyad_proto::service::{self, Health, ServeError, ServerConfig};
 use dyad_proto::v1::admin_server::AdminServer;
+use dyad_proto::v1::leaf_server::LeafServer;
 use dyad_proto::v1::searcher_server::SearcherServer;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -29,11 +32,12 @@ use tonic::service::Routes;
 use crate::run::Engine;
 
 pub use admin::AdminService;
-pub use http::{HTTP_BYTES, PagePlaces, RouterConfig, router};
+pub use http::{HTTP_BYTES, PagePlaces, RouterConfig, leaf_router, router};
+pub use leaf::LeafService;
 pub use search::SearchService;
 
 /// Services of one listener.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub enum Services {
     /// `Searcher` alone.
     Searcher,
@@ -41,6 +45,8 @@ pub enum Services {
     Admin,
     /// Both.
     All,
+    /// `Leaf` and `Admin`.
+    Leaf(LeafService),
 }
 
 /// Serves `Searcher` and `Admin` until `shutdown` completes.
@@ -62,11 +68,15 @@ pub async fn serve_some(
     config: ServerConfig,
 ) -> Result<(), ServeError> {
     let (mut routes, mut health) = (Routes::default(), Health::new());
-    if services != Services::Admin {
+    if let Services::Leaf(leaf) = &services {
+        routes = routes.add_service(service::leaf(leaf.clone()));
+        health = health.serving::<LeafServer<LeafService>>().await;
+    }
+    if matches!(services, Services::Searcher | Services::All) {
         routes = routes.add_service(service::searcher(SearchService::new(Arc::clone(&engine))));
         health = health.serving::<SearcherServer<SearchService>>().await;
     }
-    if services != Services::Searcher {
+    if !matches!(services, Services::Searcher) {
         routes = routes.add_service(service::admin(AdminService::new(Arc::clone(&engine))));
         health = health.serving::<AdminServer<AdminService>>().await;
     }

@@ -69,7 +69,7 @@ async fn for_a_tenant_the_index_is_that_of_its_own_documents() {
                 rankings(&own.client.search(asked.clone()).await.unwrap()),
                 "{asked:?}"
             );
-            let coverage = reply.coverage.unwrap();
+            let coverage = reply.coverage.clone().unwrap();
             assert_eq!((coverage.documents, coverage.intact_documents), (10, 10));
             // Batches and streams are no way around it.
             let batch = v1::SearchBatchRequest {

@@ -37,6 +37,7 @@ fn assert_degraded(reply: &v1::SearchResponse, part: &str) {
         shards: 2,
         damaged_shards: 1,
         intact_documents: 30,
+        missing_shards: Vec::new(),
     };
     assert_eq!(reply.coverage, Some(expected));
     assert!(

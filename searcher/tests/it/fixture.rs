@@ -142,7 +142,38 @@ pub(crate) fn write_certified_index(
     write_linked_index(documents, index, generation, fingerprint, certificate, complete_graph);
 }
 
-/// The same with other graphs, by the number of vectors.
+/// The same of so many shards.
+pub(crate) fn write_index_of_shards(documents: &[(String, String)], index: &Path, generation: u64, count: usize) {
+    let written = WrittenIndex {
+        documents,
+        index,
+        generation,
+        fingerprint: "f00d",
+        shards: count,
+        small: None,
+    };
+    write_shards(&written, certificate, complete_graph);
+}
+
+/// A large shard, and two small ones of so many documents, which are searched by what was found in the large one.
+pub(crate) fn write_index_with_small_shards(documents: &[(String, String)], index: &Path, small: usize) {
+    let written = WrittenIndex {
+        documents,
+        index,
+        generation: 1,
+        fingerprint: "f00d",
+        shards: 3,
+        small: Some(small),
+    };
+    let rank = |(rank, score)| RankScore { rank, score, low: -1.0 };
+    let certificate = |part, vectors| Certificate {
+        calibration: [(1, 0.9), (10, 0.6), (1000, 0.1)].map(rank).to_vec(),
+        ..certificate(part, vectors)
+    };
+    write_shards(&written, certificate, complete_graph);
+}
+
+/// Two shards with other graphs, by the number of vectors.
 pub(crate) fn write_linked_index(
     documents: &[(String, String)],
     index: &Path,
@@ -151,6 +182,52 @@ pub(crate) fn write_linked_index(
     certificate: impl Fn(usize, usize) -> Certificate,
     graph: impl Fn(usize) -> Graph,
 ) {
+    let written = WrittenIndex {
+        documents,
+        index,
+        generation,
+        fingerprint,
+        shards: 2,
+        small: None,
+    };
+    write_shards(&written, certificate, graph);
+}
+
+/// What is written where.
+struct WrittenIndex<'a> {
+    documents: &'a [(String, String)],
+    index: &'a Path,
+    generation: u64,
+    fingerprint: &'a str,
+    shards: usize,
+    /// Documents of every shard but the first, where they are not all of one size.
+    small: Option<usize>,
+}
+
+impl WrittenIndex<'_> {
+    fn documents_of(&self, part: usize) -> Vec<&(String, String)> {
+        let in_small = |small: usize| small * (self.shards - 1);
+        match self.small {
+            None => self.documents.iter().skip(part).step_by(self.shards).collect(),
+            Some(small) if part == 0 => self.documents.iter().skip(in_small(small)).collect(),
+            Some(small) => self.documents.iter().skip((part - 1) * small).take(small).collect(),
+        }
+    }
+}
+
+fn write_shards(
+    written: &WrittenIndex<'_>,
+    certificate: impl Fn(usize, usize) -> Certificate,
+    graph: impl Fn(usize) -> Graph,
+) {
+    let WrittenIndex {
+        index,
+        generation,
+        fingerprint,
+        shards: count,
+        ..
+    } = *written;
+    fs_err::create_dir_all(index).unwrap();
     let lock = WriteLock::acquire(index).unwrap();
     let (builder, tool) = ("complete".into(), "test".into());
     let build = BuildRecord {
@@ -166,11 +243,11 @@ pub(crate) fn write_linked_index(
         build,
     };
     let mut shards = Vec::new();
-    for part in 0..2 {
+    for part in 0..count {
         let id = format!("g{generation}-{part}");
         let dir = index.join("shards").join(&id);
         fs_err::create_dir_all(&dir).unwrap();
-        let mine: Vec<_> = documents.iter().skip(part).step_by(2).collect();
+        let mine = written.documents_of(part);
         let mut text = TextWriter::create(&dir.join(TEXT_DIR), TextLanguage::English).unwrap();
         for (key, body) in &mine {
             text.add(TextDocument {

@@ -29,6 +29,11 @@ mod indexes_served;
 #[cfg(feature = "torch")]
 mod languages;
 mod learn;
+mod leaves;
+mod leaves_failures;
+mod leaves_fixture;
+mod leaves_generations;
+mod leaves_security;
 mod limits;
 #[cfg(feature = "torch")]
 mod local;
@@ -45,6 +50,7 @@ mod pages;
 mod passage_documents;
 #[path = "../../../proto/tests/it/pki.rs"]
 mod pki;
+mod proxy;
 mod question_cache;
 mod read_back;
 mod read_back_access;

@@ -137,6 +137,7 @@ async fn replies_tell_what_was_searched() {
         shards: 2,
         damaged_shards: 0,
         intact_documents: 60,
+        missing_shards: Vec::new(),
     };
     assert_eq!(reply.coverage, Some(all));
 }

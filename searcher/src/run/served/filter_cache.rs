@@ -84,7 +84,12 @@ impl AllowedNodes {
 /// A filter as the cache knows it: equal bytes are equal filters of one API key. Keys share no entry, so that neither
 /// the time nor what a reply says of the cache tells what others have asked.
 pub(in crate::run) fn cached_as(caller: &Caller, filter: &v1::Filter) -> Vec<u8> {
-    let mut bytes = caller.key_id().as_bytes().to_vec();
+    encoded_for(caller.key_id(), filter)
+}
+
+/// The same for the API key of this id.
+pub(in crate::run) fn encoded_for(key_id: &str, filter: &v1::Filter) -> Vec<u8> {
+    let mut bytes = key_id.as_bytes().to_vec();
     bytes.push(0);
     filter.encode_raw(&mut bytes);
     bytes

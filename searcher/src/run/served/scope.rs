@@ -8,14 +8,16 @@ use dyad_index::lexical::DocumentFilter;
 use dyad_index::search::NodeSet;
 use dyad_index::snapshot::Snapshot;
 use dyad_proto::access::Caller;
+use dyad_proto::v1;
 
-use super::filter_cache::{AllowedNodes, FilterCache, cached_as};
+use super::filter_cache::{AllowedNodes, FilterCache, encoded_for};
 use crate::error::Result;
 use crate::run::resources::cancellation::SearchCancellation;
 
 /// A caller's documents of one generation.
 #[derive(Debug, Clone)]
 pub(in crate::run) struct Scope {
+    message: v1::LeafScope,
     filter: DocumentFilter,
     encoded: Vec<u8>,
     allowed: OnceLock<Arc<AllowedNodes>>,
@@ -25,11 +27,26 @@ impl Scope {
     /// Nothing where all documents exist for the caller.
     pub(in crate::run) fn from_caller(caller: &Caller) -> Option<Self> {
         let filter = caller.filter()?;
+        Self::from_leaf(&v1::LeafScope {
+            filter: Some(filter.clone()),
+            key_id: caller.key_id().to_owned(),
+        })
+    }
+
+    /// As a root has sent it; nothing where it has no filter.
+    pub(in crate::run) fn from_leaf(scope: &v1::LeafScope) -> Option<Self> {
+        let filter = scope.filter.as_ref()?;
         Some(Self {
+            message: scope.clone(),
             filter: document_filter(filter),
-            encoded: cached_as(caller, filter),
+            encoded: encoded_for(&scope.key_id, filter),
             allowed: OnceLock::new(),
         })
+    }
+
+    /// As leaves are told of it.
+    pub(in crate::run) fn message(&self) -> &v1::LeafScope {
+        &self.message
     }
 
     /// Their nodes.

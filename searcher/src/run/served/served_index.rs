@@ -3,16 +3,19 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use dyad_index::{Snapshot, manifest};
 use dyad_proto::access::Caller;
-use dyad_proto::validate;
+use dyad_proto::{v1, validate};
 use rayon::prelude::*;
 use tokio::sync::Mutex;
 
+use super::earlier::EarlierGenerations;
+use super::generation::ServedGeneration;
 use super::listed_fields::ListedFields;
 use super::open_files;
 use crate::error::{Error, Result};
+use crate::leaves::HeldShards;
 use crate::memory::{IndexMemory, ProcessMemory};
 use crate::question::QuestionTowers;
 
@@ -46,30 +49,43 @@ impl IndexPath {
 pub struct ServedIndex {
     pub(in crate::run) name: Arc<str>,
     pub(in crate::run) path: PathBuf,
-    pub(in crate::run) served: ArcSwap<Snapshot>,
+    pub(in crate::run) served: ArcSwap<ServedGeneration>,
+    /// Generations that were served before, of which roots may still ask.
+    pub(in crate::run) earlier: EarlierGenerations,
     /// The text of `CURRENT` that the served generation was opened by, read before it: where `CURRENT` has another one
     /// now, another generation may be wanted, also one of the same number.
     pub(in crate::run) pointer: ArcSwap<String>,
     pub(in crate::run) fields: ListedFields,
+    /// The generation that could not be served last, until one is.
+    pub(in crate::run) refused: ArcSwapOption<RefusedGeneration>,
+}
+
+/// A generation that cannot be served.
+#[derive(Debug)]
+pub(in crate::run) struct RefusedGeneration {
+    /// How roots and leaves name it; its number is 0 where it cannot be read.
+    pub(in crate::run) name: v1::GenerationName,
+    /// Its shards that were to be opened.
+    pub(in crate::run) numbers: Vec<usize>,
+    pub(in crate::run) reason: String,
 }
 
 impl ServedIndex {
     /// Opens a generation, the one that `CURRENT` names where none is given, and checks that a tower fits it.
-    fn open(index: &IndexPath, generation: Option<u64>, towers: &QuestionTowers) -> Result<Self> {
+    fn open(index: &IndexPath, opening: &Opening<'_>, towers: &QuestionTowers) -> Result<Self> {
         let path = &index.path;
         let pointer = ArcSwap::from_pointee(pointer(path).unwrap_or_default());
-        let snapshot = match generation {
-            Some(generation) => Snapshot::open_manifest(path, manifest::load(path, generation)?, None)?,
-            None => Snapshot::open(path)?,
-        };
+        let snapshot = opening.held.open(path, opening.generation, None)?;
         towers.check(&snapshot.manifest().model, None)?;
-        let (name, served) = (index.name.as_str().into(), ArcSwap::from_pointee(snapshot));
+        let served = ArcSwap::from_pointee(ServedGeneration::new(&index.name, snapshot)?);
         Ok(Self {
-            name,
+            name: index.name.as_str().into(),
             path: path.clone(),
             served,
+            earlier: EarlierGenerations::default(),
             pointer,
             fields: ListedFields::default(),
+            refused: ArcSwapOption::empty(),
         })
     }
 
@@ -79,9 +95,50 @@ impl ServedIndex {
     }
 
     /// The generation that is served now.
-    pub fn snapshot(&self) -> Arc<Snapshot> {
+    pub fn generation(&self) -> Arc<ServedGeneration> {
         self.served.load_full()
     }
+
+    /// Its shards that are open here.
+    pub fn snapshot(&self) -> Arc<Snapshot> {
+        Arc::clone(self.served.load().snapshot())
+    }
+
+    /// A generation that is served, or was a short while ago.
+    pub(in crate::run) fn held(&self, name: &v1::GenerationName) -> Option<Arc<ServedGeneration>> {
+        let served = self.generation();
+        if served.name() == name {
+            return Some(served);
+        }
+        self.earlier.find(name)
+    }
+
+    /// The current generation cannot be served.
+    pub(in crate::run) fn refuse(&self, held: &HeldShards, pointer: &str, reason: String) {
+        let wanted = manifest::current(&self.path);
+        let refused = RefusedGeneration {
+            name: v1::GenerationName {
+                index: self.name.to_string(),
+                generation: wanted.as_ref().map_or(0, |wanted| wanted.generation),
+                pointer: pointer.to_owned(),
+            },
+            numbers: wanted.map_or_else(|_| Vec::new(), |wanted| held.numbers(&wanted)),
+            reason,
+        };
+        self.refused.store(Some(Arc::new(refused)));
+    }
+
+    /// All of them.
+    pub(in crate::run) fn all_held(&self) -> Vec<Arc<ServedGeneration>> {
+        std::iter::once(self.generation()).chain(self.earlier.all()).collect()
+    }
+}
+
+/// Which shards are opened, and of which generation.
+pub(in crate::run) struct Opening<'a> {
+    pub(in crate::run) held: &'a HeldShards,
+    /// The one that `CURRENT` names where absent.
+    pub(in crate::run) generation: Option<u64>,
 }
 
 /// The text of an index's `CURRENT`; none where it is none, or cannot be read.
@@ -92,26 +149,24 @@ pub(in crate::run) fn pointer(index: &Path) -> Option<String> {
 }
 
 /// The memory that a generation needs, by its files: the current one, or that of a number.
-fn needed_memory(path: &Path, generation: Option<u64>) -> IndexMemory {
-    let manifest = match generation {
+fn needed_memory(path: &Path, opening: &Opening<'_>) -> IndexMemory {
+    let manifest = match opening.generation {
         None => manifest::current(path),
         Some(number) => manifest::load(path, number),
     };
-    manifest.map_or_else(
-        |_| IndexMemory::default(),
-        |manifest| IndexMemory::of_files(path, &manifest),
-    )
+    let needed = manifest.and_then(|manifest| opening.held.memory(path, &manifest));
+    needed.unwrap_or_default()
 }
 
 /// Refuses the largest of the indexes where they do not fit into memory together. Opening them would already read their
 /// graphs. An index that cannot be read counts as nothing: opening it says why.
-fn check_memory(paths: &[IndexPath], generation: Option<u64>, process: &ProcessMemory) -> Result<()> {
+fn check_memory(paths: &[IndexPath], opening: &Opening<'_>, process: &ProcessMemory) -> Result<()> {
     if process.limit.is_none() {
         return Ok(());
     }
     let needs: Vec<IndexMemory> = paths
         .par_iter()
-        .map(|index| needed_memory(&index.path, generation))
+        .map(|index| needed_memory(&index.path, opening))
         .collect();
     // The first by name of the largest.
     let Some((at, largest)) = needs.iter().enumerate().rev().max_by_key(|(_, need)| need.hot) else {
@@ -138,10 +193,10 @@ pub(in crate::run) struct Indexes {
 }
 
 impl Indexes {
-    /// Opens the indexes in parallel; `generation` is for all of them. The error of one of several names it.
+    /// Opens the indexes in parallel; what is opened is the same for all of them. The error of one of several names it.
     pub(in crate::run) fn open(
         mut paths: Vec<IndexPath>,
-        generation: Option<u64>,
+        opening: &Opening<'_>,
         towers: &QuestionTowers,
         process: &ProcessMemory,
     ) -> Result<Self> {
@@ -157,13 +212,13 @@ impl Indexes {
                 });
             }
         }
-        check_memory(&paths, generation, process)?;
+        check_memory(&paths, opening, process)?;
         let count = paths.len();
         // The error of the first by name, whichever came first.
         let opened: Vec<Result<Arc<ServedIndex>>> = paths
             .par_iter()
             .map(|index| {
-                let opened = ServedIndex::open(index, generation, towers);
+                let opened = ServedIndex::open(index, opening, towers);
                 opened.map(Arc::new).map_err(|error| opening_error(index, count, error))
             })
             .collect();

@@ -5,7 +5,6 @@
 //! [`QuestionBatch::filter`], then [`QuestionBatch::text`] and [`QuestionBatch::dense`] in any order or in parallel.
 //! The part that ends last goes on to [`QuestionBatch::answers`].
 
-use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
@@ -16,6 +15,7 @@ use dyad_proto::v1;
 use rayon::prelude::*;
 
 use super::answer::Answers;
+use super::chunk::Chunk;
 use super::group_by_key::group_by_key;
 use super::pages::JoinedSearch;
 use super::part_results::{Allowed, FilteredNodes, PartResults, Timed};
@@ -24,6 +24,7 @@ use crate::plan::SearchPlan;
 use crate::run::resources::cancellation::SearchCancellation;
 use crate::run::resources::reply_memory::ReplyBudget;
 use crate::run::served::filter_cache::{AllowedNodes, FilterCache};
+use crate::run::served::generation::ServedGeneration;
 use crate::run::served::scope::Scope;
 use crate::run::served::served_index::ServedIndex;
 
@@ -39,6 +40,8 @@ pub(in crate::run) struct BatchItem {
     pub(in crate::run) vector: Option<Vec<f32>>,
     /// The filter as the cache knows it: equal bytes are equal filters.
     pub(in crate::run) filter: Option<Vec<u8>>,
+    /// The filter as leaves are told of it.
+    pub(in crate::run) request_filter: Option<v1::Filter>,
 }
 
 /// A question's vector, or why there is none.
@@ -53,39 +56,13 @@ pub(in crate::run) struct QuestionVector {
     pub(in crate::run) degraded: Option<String>,
 }
 
-/// Filters that are processed at a time: a range of the batch's groups, and the parts that their questions have.
-#[derive(Debug, Clone)]
-pub(in crate::run) struct Chunk {
-    groups: Range<usize>,
-    pub(in crate::run) has_filter: bool,
-    pub(in crate::run) has_text: bool,
-    pub(in crate::run) has_dense: bool,
-}
-
-impl Chunk {
-    /// Some of the groups of questions with equal filters.
-    fn new(numbers: Range<usize>, groups: &[Vec<usize>], items: &[BatchItem]) -> Self {
-        let members = groups.get(numbers.clone()).unwrap_or_default().iter().flatten();
-        let plans: Vec<&SearchPlan> = members
-            .filter_map(|number| items.get(*number))
-            .map(|item| &item.plan)
-            .collect();
-        Self {
-            groups: numbers,
-            has_filter: plans.iter().any(|plan| plan.filter.is_some()),
-            has_text: plans.iter().any(|plan| plan.text_depth.is_some()),
-            has_dense: plans.iter().any(|plan| plan.dense.is_some()),
-        }
-    }
-}
-
 /// The generation of an index that answers the questions of a call.
 #[derive(Debug)]
 pub(in crate::run) struct SearchedIndex {
     /// The index.
     pub(in crate::run) index: Arc<ServedIndex>,
     /// The generation of the index.
-    pub(in crate::run) snapshot: Arc<Snapshot>,
+    pub(in crate::run) generation: Arc<ServedGeneration>,
     /// The cache of the nodes that filters allow, where there is one.
     pub(in crate::run) filters: Option<Arc<FilterCache>>,
     /// The documents that exist for the caller; all where absent.
@@ -97,6 +74,8 @@ pub(in crate::run) struct SearchedIndex {
 pub(in crate::run) struct QuestionBatch {
     pub(in crate::run) index: Arc<ServedIndex>,
     /// The generation of the index that answers.
+    pub(in crate::run) generation: Arc<ServedGeneration>,
+    /// Its shards that are open here.
     pub(in crate::run) snapshot: Arc<Snapshot>,
     pub(in crate::run) items: Vec<BatchItem>,
     pub(in crate::run) vectors: OnceLock<Vec<QuestionVector>>,
@@ -139,9 +118,10 @@ impl QuestionBatch {
         );
         let groups: Vec<Vec<usize>> = groups.into_iter().map(|(_, group)| group).collect();
         let at_once = filters_at_once.max(1);
+        let plans: Vec<&SearchPlan> = items.iter().map(|item| &item.plan).collect();
         let chunks: Vec<Chunk> = (0..groups.len())
             .step_by(at_once)
-            .map(|start| Chunk::new(start..groups.len().min(start + at_once), &groups, &items))
+            .map(|start| Chunk::new(start..groups.len().min(start + at_once), &groups, &plans))
             .collect();
         let open = chunks
             .iter()
@@ -150,14 +130,16 @@ impl QuestionBatch {
         let found = items.iter().map(|_| PartResults::default()).collect();
         let SearchedIndex {
             index,
-            snapshot,
+            generation,
             filters,
             scope,
         } = searched;
+        let snapshot = Arc::clone(generation.snapshot());
         let (vectors, open) = (OnceLock::new(), AtomicUsize::new(open));
         let fetches_later = false;
         Self {
             index,
+            generation,
             snapshot,
             items,
             vectors,

@@ -40,6 +40,7 @@ impl QuestionBatch {
             shards,
             damaged_shards,
             intact_documents,
+            missing_shards: Vec::new(),
         };
         if let Some(allowed) = self.allowed_to_caller()? {
             let counts = self.snapshot.shards().iter().zip(&*allowed.shards);

@@ -1,13 +1,14 @@
 //! Explains why a document is, or is not, among the hits of a search: the search is run by its own plan, and the
 //! document's exact place in each ranking is computed by reading every vector and every matching document.
 
-use dyad_index::lexical::{DocumentScores, ShardPassage, Weighed};
+use dyad_index::lexical::{DocumentScores, FieldValue, ShardPassage, Weighed};
 use dyad_index::search::NodeSet;
 use dyad_index::snapshot::{DenseParams, DocumentHit, Shard, Snapshot};
 use dyad_proto::v1;
 use rayon::prelude::*;
 
-use super::batch::{QuestionBatch, QuestionVector};
+use super::batch::{BatchItem, QuestionBatch, QuestionVector};
+use super::groups::Grouped;
 use super::part_results::{Allowed, PartResults};
 use crate::error::{Error, Result};
 use crate::plan::SearchPlan;
@@ -30,52 +31,48 @@ pub(in crate::run) fn explain(batch: &QuestionBatch, key: &str) -> Result<v1::Ex
     let (Some(item), Some(found)) = (batch.items.first(), batch.found.first()) else {
         return Err(Error::Internal);
     };
-    let vector = batch.vectors.get().and_then(|all| all.first());
     let none = QuestionVector::default();
-    let answered = item.answered_with(vector.unwrap_or(&none));
+    let vector = batch.vectors.get().and_then(|all| all.first()).unwrap_or(&none);
+    let answered = item.answered_with(vector);
     let item = &*answered;
     let by = item.plan.group_by.as_ref();
     let grouped = by
-        .map(|by| batch.grouped(item, by, vector.unwrap_or(&none), found))
+        .map(|by| batch.grouped(item, by, vector, found))
         .transpose()?
         .flatten();
-    let found = grouped
-        .as_ref()
-        .and_then(|grouped| grouped.deeper.as_ref())
-        .unwrap_or(found);
-    let plan = &item
-        .plan
-        .with_depth(grouped.as_ref().map_or(item.plan.depth(), |grouped| grouped.depth));
-
-    let mut told = v1::ExplainResponse {
-        allowed: nodes(&allowed, shard, own).is_none_or(|nodes| nodes.contains(node)),
-        generation: snapshot.manifest().generation,
-        depth: plan.depth() as u32,
-        ef: plan.ef(),
-        ..v1::ExplainResponse::default()
+    let explained = ExplainedSearch {
+        batch,
+        item,
+        vector,
+        found,
+        grouped: grouped.as_ref(),
     };
-    if let Some(values) = vector.and_then(|vector| vector.values.as_deref())
-        && let Some(score) = own.dense.score(node, values)
-    {
-        let ahead = |(at, shard): (usize, &Shard)| {
-            shard
-                .dense
-                .ahead_of(values, score, key, nodes(&allowed, at, shard), cancel)
-        };
-        let ahead: Option<u64> = snapshot.shards().par_iter().enumerate().map(ahead).sum();
-        let rank = ahead.ok_or_else(|| cancel.deadline_error())? as u32 + 1;
-        told.dense_exact = Some(v1::Placement { rank, score });
-    }
+    let scorer = DocumentScorer {
+        snapshot,
+        nodes: &allowed,
+        key,
+        cancel,
+    };
     let question = snapshot.question(&item.query);
-    told.terms = question.terms().to_vec();
     let weighed = question
         .weigh(batch.statistics()?, cancel)?
         .ok_or_else(|| cancel.deadline_error())?;
-    let documents = batch.document_scores(&weighed, plan)?;
-    let explained = match &documents {
+    let documents = batch.document_scores(&weighed, &explained.plan())?;
+    let mut document = ExplainedDocument {
+        place: (shard, node),
+        allowed: nodes(&allowed, shard, own).is_none_or(|nodes| nodes.contains(node)),
+        ..ExplainedDocument::default()
+    };
+    if let Some(values) = vector.values.as_deref()
+        && let Some(score) = own.dense.score(node, values)
+    {
+        let rank = scorer.ahead_by_vector(values, score)? as u32 + 1;
+        document.dense_exact = Some(v1::Placement { rank, score });
+    }
+    let explanation = match &documents {
         None => weighed.explain(&own.text, node)?,
         Some(scores) => {
-            told.bm25_of_document = scores.of_shard(shard, &own.text).score(node);
+            document.bm25_of_document = scores.of_shard(shard, &own.text).score(node);
             let passage = ShardPassage {
                 number: shard,
                 shard: &own.text,
@@ -85,28 +82,87 @@ pub(in crate::run) fn explain(batch: &QuestionBatch, key: &str) -> Result<v1::Ex
             explained.ok_or_else(|| cancel.deadline_error())?
         }
     };
-    if let Some((_, json)) = explained {
-        let scorer = Bm25Scorer {
+    if let Some((_, json)) = explanation {
+        let bm25 = Bm25Scores {
             weighed: &weighed,
             documents: documents.as_ref(),
-            allowed: &allowed,
         };
-        told.bm25 = Some(scorer.place(snapshot, shard, node, key, cancel)?);
-        told.bm25_explanation_json = json;
+        let score = scorer.bm25_score(&bm25, shard, node)?;
+        let rank = scorer.ahead_by_bm25(&bm25, score)? + 1;
+        document.bm25 = Some(v1::Placement { rank, score });
+        document.bm25_explanation_json = json;
     }
-    let is_it = |hit: &DocumentHit| (hit.shard, hit.node) == (shard, node);
-    let whole = batch.whole_ranking(plan, &item.query, vector.unwrap_or(&none), found, usize::MAX)?;
-    let score = place_in_rankings(&mut told, plan, found, &whole, is_it);
-    if let (Some(grouped), Some(by), Some(score)) = (&grouped, by, score) {
-        let value = snapshot.document(shard, node)?.value(&by.field);
-        place_in_groups(&mut told, plan, score, grouped.place(value.as_ref(), is_it));
+    if let Some(by) = by {
+        document.value = snapshot.document(shard, node)?.value(&by.field);
     }
-    if told.hit.is_none() {
-        let scans = found.dense.get().map_or(0, |(hits, _)| hits.cost.scans) as usize;
-        told.reasons
-            .extend(reasons(&told, plan, vector, (scans, snapshot.shards().len())));
+    explained.told(document)
+}
+
+/// What is known of a document, whatever has found it.
+#[derive(Debug, Default)]
+pub(in crate::run) struct ExplainedDocument {
+    /// Shard and node.
+    pub(in crate::run) place: (usize, u32),
+    /// Whether the filter allows it.
+    pub(in crate::run) allowed: bool,
+    pub(in crate::run) dense_exact: Option<v1::Placement>,
+    pub(in crate::run) bm25: Option<v1::Placement>,
+    pub(in crate::run) bm25_explanation_json: String,
+    pub(in crate::run) bm25_of_document: f32,
+    /// Of the field that hits are grouped by.
+    pub(in crate::run) value: Option<FieldValue>,
+}
+
+/// A search whose parts are done.
+pub(in crate::run) struct ExplainedSearch<'a> {
+    pub(in crate::run) batch: &'a QuestionBatch,
+    pub(in crate::run) item: &'a BatchItem,
+    pub(in crate::run) vector: &'a QuestionVector,
+    /// What its parts have found, at the depth of the plan.
+    pub(in crate::run) found: &'a PartResults,
+    pub(in crate::run) grouped: Option<&'a Grouped>,
+}
+
+impl ExplainedSearch<'_> {
+    /// The plan, at the depth to which rankings were read.
+    fn plan(&self) -> SearchPlan {
+        let plan = &self.item.plan;
+        plan.with_depth(self.grouped.map_or(plan.depth(), |grouped| grouped.depth))
     }
-    Ok(told)
+
+    /// Why the document is, or is not, among the hits.
+    pub(in crate::run) fn told(&self, document: ExplainedDocument) -> Result<v1::ExplainResponse> {
+        let (batch, vector, plan) = (self.batch, self.vector, &self.plan());
+        let found = self
+            .grouped
+            .and_then(|grouped| grouped.deeper.as_ref())
+            .unwrap_or(self.found);
+        let manifest = batch.snapshot.manifest();
+        let mut told = v1::ExplainResponse {
+            allowed: document.allowed,
+            generation: manifest.generation,
+            depth: plan.depth() as u32,
+            ef: plan.ef(),
+            dense_exact: document.dense_exact,
+            bm25: document.bm25,
+            bm25_explanation_json: document.bm25_explanation_json,
+            bm25_of_document: document.bm25_of_document,
+            terms: batch.snapshot.question(&self.item.query).terms().to_vec(),
+            ..v1::ExplainResponse::default()
+        };
+        let is_it = |hit: &DocumentHit| (hit.shard, hit.node) == document.place;
+        let whole = batch.whole_ranking(plan, &self.item.query, vector, found, usize::MAX)?;
+        let score = place_in_rankings(&mut told, plan, found, &whole, is_it);
+        if let (Some(grouped), Some(score)) = (self.grouped, score) {
+            place_in_groups(&mut told, plan, score, grouped.place(document.value.as_ref(), is_it));
+        }
+        if told.hit.is_none() {
+            let scans = found.dense.get().map_or(0, |(hits, _)| hits.cost.scans) as usize;
+            told.reasons
+                .extend(reasons(&told, plan, Some(vector), (scans, manifest.shards.len())));
+        }
+        Ok(told)
+    }
 }
 
 /// The nodes of a shard that can be hits; all where absent.
@@ -216,52 +272,12 @@ fn reasons(
 }
 
 /// What BM25 ranks by.
-struct Bm25Scorer<'a> {
-    weighed: &'a Weighed<'a>,
-    documents: Option<&'a DocumentScores>,
-    allowed: &'a Allowed,
+pub(in crate::run) struct Bm25Scores<'a> {
+    pub(in crate::run) weighed: &'a Weighed<'a>,
+    pub(in crate::run) documents: Option<&'a DocumentScores>,
 }
 
-impl Bm25Scorer<'_> {
-    /// The placement among all matching documents that are allowed: one pass over the document's own shard for its
-    /// score, one over all for its rank.
-    fn place(
-        &self,
-        snapshot: &Snapshot,
-        shard: usize,
-        node: u32,
-        key: &str,
-        cancel: &SearchCancellation,
-    ) -> Result<v1::Placement> {
-        let mut score = 0.0;
-        if let Some(own) = snapshot.shards().get(shard) {
-            let take = |other, sum| {
-                if other == node {
-                    score = sum;
-                }
-            };
-            self.each_match(shard, own, cancel, take)?;
-        }
-        let ahead = |(at, other): (usize, &Shard)| -> Result<u32> {
-            let (keys, allowed, mut ahead) = (other.dense.keys(), nodes(self.allowed, at, other), 0);
-            // A score with a smaller key wins ties.
-            let take = |other, sum: f32| {
-                let counts = (at, other) == (shard, node) || allowed.is_none_or(|nodes| nodes.contains(other));
-                let is_ahead = sum > score || (sum.total_cmp(&score).is_eq() && keys.key(other) < key);
-                ahead += u32::from(counts && is_ahead);
-            };
-            self.each_match(at, other, cancel, take)?;
-            Ok(ahead)
-        };
-        let ahead: u32 = snapshot
-            .shards()
-            .par_iter()
-            .enumerate()
-            .map(ahead)
-            .sum::<Result<u32>>()?;
-        Ok(v1::Placement { rank: ahead + 1, score })
-    }
-
+impl Bm25Scores<'_> {
     /// Calls `take` for every matching document of a shard, with its score.
     fn each_match(
         &self,
@@ -275,6 +291,57 @@ impl Bm25Scorer<'_> {
             None => self.weighed.each(&shard.text, take, cancel)?,
         };
         if is_whole { Ok(()) } else { Err(cancel.deadline_error()) }
+    }
+}
+
+/// Exact places of a document among those of the shards that are open.
+pub(in crate::run) struct DocumentScorer<'a> {
+    pub(in crate::run) snapshot: &'a Snapshot,
+    /// What the filter allows.
+    pub(in crate::run) nodes: &'a Allowed,
+    pub(in crate::run) key: &'a str,
+    pub(in crate::run) cancel: &'a SearchCancellation,
+}
+
+impl DocumentScorer<'_> {
+    /// How many of the allowed documents are nearer than by this score, or as near with a smaller key.
+    pub(in crate::run) fn ahead_by_vector(&self, values: &[f32], score: f32) -> Result<u64> {
+        let ahead = |(at, shard): (usize, &Shard)| {
+            let nodes = nodes(self.nodes, at, shard);
+            shard.dense.ahead_of(values, score, self.key, nodes, self.cancel)
+        };
+        let ahead: Option<u64> = self.snapshot.shards().par_iter().enumerate().map(ahead).sum();
+        ahead.ok_or_else(|| self.cancel.deadline_error())
+    }
+
+    /// The document's BM25: one pass over its shard.
+    pub(in crate::run) fn bm25_score(&self, scores: &Bm25Scores<'_>, shard: usize, node: u32) -> Result<f32> {
+        let mut score = 0.0;
+        if let Some(own) = self.snapshot.shards().get(shard) {
+            let take = |other, sum| {
+                if other == node {
+                    score = sum;
+                }
+            };
+            scores.each_match(shard, own, self.cancel, take)?;
+        }
+        Ok(score)
+    }
+
+    /// How many of the allowed documents have a higher BM25 score, or the same and a smaller key: one pass over all.
+    pub(in crate::run) fn ahead_by_bm25(&self, scores: &Bm25Scores<'_>, score: f32) -> Result<u32> {
+        let ahead = |(at, shard): (usize, &Shard)| -> Result<u32> {
+            let (keys, allowed, mut ahead) = (shard.dense.keys(), nodes(self.nodes, at, shard), 0);
+            // A score with a smaller key wins ties; the document itself is never ahead.
+            let take = |other, sum: f32| {
+                let counts = allowed.is_none_or(|nodes| nodes.contains(other));
+                let is_ahead = sum > score || (sum.total_cmp(&score).is_eq() && keys.key(other) < self.key);
+                ahead += u32::from(counts && is_ahead);
+            };
+            scores.each_match(at, shard, self.cancel, take)?;
+            Ok(ahead)
+        };
+        self.snapshot.shards().par_iter().enumerate().map(ahead).sum()
     }
 }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use dyad_index::Snapshot;
 use dyad_index::lexical::{Snippet, Snippets};
 use dyad_proto::v1;
 
@@ -11,6 +12,7 @@ use super::batch::{BatchItem, QuestionBatch, micros};
 use super::surrounding::Surroundings;
 use crate::error::Result;
 use crate::plan::StoredFields;
+use crate::run::resources::cancellation::SearchCancellation;
 use crate::run::resources::reply_memory::ReplyBudget;
 
 impl QuestionBatch {
@@ -26,7 +28,7 @@ impl QuestionBatch {
 /// About what a hit without its document takes, next to its key, in the answer and in the reply.
 const HIT_BYTES: usize = 128;
 
-fn bytes_of_hits(answer: &Answer) -> usize {
+pub(in crate::run) fn bytes_of_hits(answer: &Answer) -> usize {
     let lists = answer
         .compared
         .iter()
@@ -60,14 +62,13 @@ pub(super) fn fetch(batch: &QuestionBatch, item: &BatchItem, answer: &mut Answer
     } else {
         None
     };
-    let mut filler = HitFiller {
-        batch,
+    let shown = ShownOfDocuments {
         fields: &plan.fields,
         max_text_bytes: plan.max_text_bytes,
         snippets,
         surroundings,
-        budget,
     };
+    let mut filler = HitFiller::new(snapshot, cancel, shown, budget);
     let lists = answer
         .compared
         .as_mut()
@@ -81,39 +82,60 @@ pub(super) fn fetch(batch: &QuestionBatch, item: &BatchItem, answer: &mut Answer
     Ok(())
 }
 
-/// Fills hits with what a plan wants of their documents.
-struct HitFiller<'a> {
-    batch: &'a QuestionBatch,
-    fields: &'a StoredFields,
+/// What is shown of documents.
+pub(in crate::run) struct ShownOfDocuments<'a> {
+    pub(in crate::run) fields: &'a StoredFields,
     /// Most bytes of a text that is shown.
-    max_text_bytes: usize,
+    pub(in crate::run) max_text_bytes: usize,
     /// Makes the snippets, where they are wanted.
-    snippets: Option<Snippets>,
+    pub(in crate::run) snippets: Option<Snippets>,
     /// Reads the text around passages, where it is wanted.
-    surroundings: Option<Surroundings<'a>>,
+    pub(in crate::run) surroundings: Option<Surroundings<'a>>,
+}
+
+/// Fills hits with what is wanted of their documents.
+pub(in crate::run) struct HitFiller<'a> {
+    snapshot: &'a Snapshot,
+    cancel: &'a SearchCancellation,
+    shown: ShownOfDocuments<'a>,
     budget: &'a ReplyBudget,
 }
 
-impl HitFiller<'_> {
-    fn fill(&mut self, filled: &mut AnswerHit) -> Result<()> {
+impl<'a> HitFiller<'a> {
+    pub(in crate::run) fn new(
+        snapshot: &'a Snapshot,
+        cancel: &'a SearchCancellation,
+        shown: ShownOfDocuments<'a>,
+        budget: &'a ReplyBudget,
+    ) -> Self {
+        Self {
+            snapshot,
+            cancel,
+            shown,
+            budget,
+        }
+    }
+
+    /// Reads the document of a hit, in the shards that are open.
+    pub(in crate::run) fn fill(&mut self, filled: &mut AnswerHit) -> Result<()> {
         let AnswerHit { hit, shard, node, .. } = filled;
-        self.batch.cancel.check()?;
-        let document = self.batch.snapshot.document(*shard, *node)?;
-        if let Some(surroundings) = &mut self.surroundings {
+        self.cancel.check()?;
+        let document = self.snapshot.document(*shard, *node)?;
+        if let Some(surroundings) = &mut self.shown.surroundings {
             hit.surrounding = surroundings.read(*shard, *node, &document.text)?;
             let shown = hit.surrounding.as_ref();
             self.budget
                 .take_bytes(shown.map_or(0, |shown| shown.before.len() + shown.after.len()))?;
         }
-        if let Some(snippets) = &self.snippets {
+        if let Some(snippets) = &self.shown.snippets {
             let snippet = snippets.extract(&document.text);
             self.budget
                 .take_bytes(snippet.text.len() + size_of_val(&*snippet.highlights))?;
             hit.snippet = Some(reply_snippet(snippet));
         }
-        if *self.fields != StoredFields::None {
-            let mut document = self.fields.select(document);
-            cut(&mut document.text, self.max_text_bytes);
+        if *self.shown.fields != StoredFields::None {
+            let mut document = self.shown.fields.select(document);
+            cut(&mut document.text, self.shown.max_text_bytes);
             self.budget.take(&document)?;
             hit.document = Some(reply_document(document));
         }

@@ -10,6 +10,7 @@ use dyad_index::snapshot::DocumentHit;
 use dyad_proto::v1::Mode;
 
 use super::batch::{BatchItem, QuestionBatch, QuestionVector};
+use super::bounded_rankings::BoundedRankings;
 use super::part_results::{PartResults, Timed};
 use crate::error::{Error, Result};
 use crate::fusion::reranked::{LOGITS_ALONE, adds_logits};
@@ -42,7 +43,7 @@ impl QuestionBatch {
     ) -> Result<Vec<DocumentHit>> {
         let (dense, text) = (hits_of(&found.dense), hits_of(&found.text));
         let snapshot = &*self.snapshot;
-        let key = |hit: &DocumentHit| snapshot.key(hit.shard, hit.node).unwrap_or_default();
+        let key = |hit: &DocumentHit| found.key(snapshot, hit).unwrap_or_default();
         let fused =
             |dense: &[DocumentHit], bm25: Bm25Ranking<'_>| fusion(plan, vector, found).fuse(dense, bm25, most, key);
         match plan.mode {
@@ -50,11 +51,12 @@ impl QuestionBatch {
             Mode::Bm25 => Ok(text.to_vec()),
             Mode::Hybrid | Mode::Compare if plan.fusion.method == FusionMethod::MinMax => {
                 let union = hits_of_both(dense, text);
-                let values = vector.values.as_deref();
-                let dense = values.map(|values| bounded_dense(snapshot, values, union.clone()));
-                let (text, exactness) = self.bounded_bm25(plan, query, union)?;
+                let BoundedRankings { dense, text, exactness } = match (found.on_leaves.get(), &vector.values) {
+                    (Some(on_leaves), _) => on_leaves.bounded(&union),
+                    (None, values) => self.bounded(plan, query, values.as_deref(), union)?,
+                };
                 Ok(fused(
-                    &dense.unwrap_or_default(),
+                    &dense,
                     Bm25Ranking {
                         hits: &text,
                         exactness: &exactness,
@@ -110,24 +112,30 @@ impl QuestionBatch {
         found.ok_or_else(|| self.cancel.deadline_error())
     }
 
-    /// Hits, which ascend by shard and node, with their BM25 scores from 0 to 1, and how exactly they have the words of
-    /// the question.
-    fn bounded_bm25(
+    /// Hits, which ascend by shard and node, with both scores from 0 to 1, and how exactly they have the words of the
+    /// question.
+    fn bounded(
         &self,
         plan: &SearchPlan,
         query: &str,
+        values: Option<&[f32]>,
         hits: Vec<DocumentHit>,
-    ) -> Result<(Vec<DocumentHit>, Vec<f32>)> {
+    ) -> Result<BoundedRankings> {
         let (snapshot, cancel) = (&*self.snapshot, &*self.cancel);
         let question = snapshot.question(query);
         let weighed = question
             .weigh(self.statistics()?, cancel)?
             .ok_or_else(|| cancel.deadline_error())?;
         let documents = self.document_scores(&weighed, plan)?;
+        let dense = values.map(|values| bounded_dense(snapshot, values, hits.clone()));
         let bounded = hybrid::bounded_bm25(snapshot, &weighed, documents.as_ref(), hits, cancel)?;
-        let hits = bounded.ok_or_else(|| cancel.deadline_error())?;
-        let exactness = self.exactness(&weighed, &hits)?;
-        Ok((hits, exactness))
+        let text = bounded.ok_or_else(|| cancel.deadline_error())?;
+        let exactness = self.exactness(&weighed, &text)?;
+        Ok(BoundedRankings {
+            dense: dense.unwrap_or_default(),
+            text,
+            exactness,
+        })
     }
 }
 

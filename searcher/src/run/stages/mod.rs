@@ -9,6 +9,9 @@
 //! | `group_by_key.rs` | groups of equal keys |
 //! | `batch_cost.rs` | the expected cost of these questions |
 //! | `question_vector.rs` | the vector that a request brings, checked against the index's model |
+//! | `leaf_hits.rs` | what leaves have said of the hits of a question |
+//! | `bounded_rankings.rs` | both scores of hits from 0 to 1 |
+//! | `chunk.rs` | filters that are processed at a time |
 //! | `document_scores.rs` | what the documents of passages add to their BM25 scores |
 //! | `pages.rs` | pages of a dense search as parts of one ranking |
 //! | `fuse.rs` | the whole ranking of a search: fusion of the parts' hits |
@@ -23,13 +26,16 @@
 pub(in crate::run) mod answer;
 pub(in crate::run) mod batch;
 pub(in crate::run) mod batch_cost;
+mod bounded_rankings;
 pub(in crate::run) mod caller_documents;
+pub(in crate::run) mod chunk;
 pub(in crate::run) mod document_scores;
 pub(in crate::run) mod explain;
-mod fetch;
+pub(in crate::run) mod fetch;
 pub(in crate::run) mod fuse;
 mod group_by_key;
 pub(in crate::run) mod groups;
+pub(in crate::run) mod leaf_hits;
 mod notes;
 pub(in crate::run) mod pages;
 pub(in crate::run) mod part_results;

@@ -38,7 +38,7 @@ impl JoinedSearch<'_> {
 }
 
 /// Appends the hits of a wider search that a ranking does not have, in their order.
-fn append_unseen(ranking: &mut SearchHits<DocumentHit>, mut wider: SearchHits<DocumentHit>) {
+pub(in crate::run) fn append_unseen(ranking: &mut SearchHits<DocumentHit>, mut wider: SearchHits<DocumentHit>) {
     let place = |hit: &DocumentHit| (hit.shard, hit.node);
     if !ranking.hits.is_empty() {
         let seen: HashSet<(usize, u32)> = ranking.hits.iter().map(place).collect();

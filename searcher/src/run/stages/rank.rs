@@ -29,7 +29,7 @@ impl QuestionBatch {
         let none = QuestionVector::default();
         let one = |(number, (item, found))| {
             let mut answer = answer(self, item, vectors.get(number).unwrap_or(&none), found)?;
-            if let (Some(answer), false) = (&mut answer, self.fetches_later) {
+            if let (Some(answer), false) = (&mut answer, self.fetches_later || self.generation.on_leaves().is_some()) {
                 fetch(self, item, answer, budget)?;
             }
             Ok(answer)
@@ -50,31 +50,32 @@ fn answer(
     let (item, ignores_threshold) = (&*answered, matches!(answered, Cow::Owned(_)));
     let plan = &item.plan;
     let fusing = Instant::now();
+    let by_leaves = found.grouped.get().map(|grouped| &**grouped);
     let grouped = match &plan.group_by {
-        Some(by) => match batch.grouped(item, by, vector, found)? {
+        Some(by) if by_leaves.is_none() => match batch.grouped(item, by, vector, found)? {
             Some(grouped) => Some(grouped),
             None => return Ok(None),
         },
-        None => None,
+        _ => None,
     };
-    let deeper = grouped.as_ref().and_then(|grouped| grouped.deeper.as_ref());
+    let grouped = by_leaves.or(grouped.as_ref());
+    let deeper = grouped.and_then(|grouped| grouped.deeper.as_ref());
     let question = AnsweredQuestion {
         batch,
         item,
         vector,
         filtered: found.filter.get(),
         found: deeper.unwrap_or(found),
-        grouped: grouped.as_ref(),
+        grouped,
     };
     let AnswerRankings { hits, compared } = question.rankings()?;
     let fuse_us = micros(fusing);
     let fusion = plan.mode.fuses().then(|| fusion(plan, vector, question.found));
-    let degraded = degraded(
-        vector,
-        ignores_threshold,
-        batch.snapshot.damage(),
-        batch.scope.is_some(),
-    );
+    let damage = match question.found.on_leaves.get() {
+        Some(on_leaves) => on_leaves.damage.clone(),
+        None => batch.snapshot.damage().map(|error| error.to_string()),
+    };
+    let degraded = degraded(vector, ignores_threshold, damage, batch.scope.is_some());
     let response = v1::SearchResponse {
         fusion: fusion
             .map_or(v1::Fusion::Unspecified, |fusion| fusion_method(fusion.method))
@@ -82,7 +83,10 @@ fn answer(
         dense_weight: fusion.map_or(0.0, |fusion| fusion.dense_weight),
         degraded: degraded.is_some(),
         degraded_reason: degraded.unwrap_or_default(),
-        coverage: Some(batch.coverage()?),
+        coverage: Some(match question.found.on_leaves.get() {
+            Some(on_leaves) => on_leaves.coverage.clone(),
+            None => batch.coverage()?,
+        }),
         timings: Some(question.timings(fuse_us)),
         ..question.response()
     };
@@ -120,6 +124,7 @@ impl AnsweredQuestion<'_> {
         let (plan, dense, text) = (&self.item.plan, hits_of(&self.found.dense), hits_of(&self.found.text));
         let ranking = Ranking {
             snapshot: &self.batch.snapshot,
+            found: self.found,
             dense: placements(dense),
             text: placements(text),
         };
@@ -166,7 +171,15 @@ impl AnsweredQuestion<'_> {
         let of_words = plan.text_depth.map_or_else(Vec::new, |_| {
             notes_of_words(snapshot, &self.item.query, hits_of(&self.found.text))
         });
-        let of_fields = notes_of_fields(snapshot, &plan.fields, self.batch.scope.is_some());
+        let of_fields = match self.found.on_leaves.get() {
+            Some(on_leaves) => on_leaves.field_notes.clone(),
+            None => notes_of_fields(snapshot, &plan.fields, self.batch.scope.is_some()),
+        };
+        let of_documents = self
+            .found
+            .on_leaves
+            .get()
+            .and_then(|on_leaves| on_leaves.documents_note.clone());
         let of_groups = self.grouped.and_then(|grouped| grouped.note.clone());
         let of_depth = self.deeper_depth().map(deeper_note);
         let of_depth = of_depth.filter(|_| plan.mode == Mode::Hybrid);
@@ -175,6 +188,7 @@ impl AnsweredQuestion<'_> {
             .flatten()
             .chain(of_fields)
             .chain(of_words)
+            .chain(of_documents)
             .chain(of_groups)
             .chain(of_depth)
             .collect()
@@ -193,12 +207,12 @@ impl AnsweredQuestion<'_> {
     /// What the reply says of the search, but for its fusion, its degradation and its times.
     fn response(&self) -> v1::SearchResponse {
         let (batch, plan, vector, found) = (self.batch, &self.item.plan, self.vector, self.found);
-        let (snapshot, manifest) = (&batch.snapshot, batch.snapshot.manifest());
+        let manifest = batch.snapshot.manifest();
         let cost = found.dense.get().map(|(hits, _)| hits.cost);
         let scans = cost.map(|cost| cost.scans);
         let filter = self
             .filtered
-            .map(|filtered| filter_execution(filtered, scans, snapshot.shards().len() as u32));
+            .map(|filtered| filter_execution(filtered, scans, manifest.shards.len() as u32));
         // The recall of scans does not depend on what was measured of graphs.
         let by_graph = vector.values.is_some() && filter.as_ref().is_none_or(|filter| filter.graph_shards > 0);
         let cost = cost.unwrap_or_default();
@@ -266,15 +280,15 @@ fn deeper_note(depth: usize) -> String {
 fn degraded(
     vector: &QuestionVector,
     ignores_threshold: bool,
-    damage: Option<dyad_index::Error>,
+    damage: Option<String>,
     is_restricted: bool,
 ) -> Option<String> {
-    // The error names files.
-    let damage = damage.map(|error| {
+    // The reason names files.
+    let damage = damage.map(|reason| {
         if is_restricted {
             "a shard is damaged".to_owned()
         } else {
-            error.to_string()
+            reason
         }
     });
     let damage = damage.map(|reason| format!("hits may be missing: {reason}"));
@@ -298,6 +312,7 @@ fn placements(hits: &[DocumentHit]) -> HashMap<(usize, u32), v1::Placement> {
 /// The placements of documents in the rankings that ran, and their keys.
 struct Ranking<'a> {
     snapshot: &'a Snapshot,
+    found: &'a PartResults,
     dense: HashMap<(usize, u32), v1::Placement>,
     text: HashMap<(usize, u32), v1::Placement>,
 }
@@ -311,7 +326,7 @@ impl Ranking<'_> {
     fn with_placements(&self, hit: &DocumentHit) -> Option<AnswerHit> {
         let &DocumentHit { score, shard, node } = hit;
         let hit = v1::Hit {
-            key: self.snapshot.key(shard, node)?.to_owned(),
+            key: self.found.key(self.snapshot, hit)?.to_owned(),
             score,
             dense: self.dense.get(&(shard, node)).copied(),
             bm25: self.text.get(&(shard, node)).copied(),
@@ -340,7 +355,7 @@ impl Ranking<'_> {
 }
 
 /// A field's value as replies have it.
-fn field_value(value: FieldValue) -> v1::FilterValue {
+pub(in crate::run) fn field_value(value: FieldValue) -> v1::FilterValue {
     use v1::filter_value::Value;
     let value = match value {
         FieldValue::Text(text) => Value::Text(text),
@@ -360,7 +375,7 @@ mod tests {
             degraded: Some("no question vector".into()),
             ..QuestionVector::default()
         };
-        let damage = || Some(dyad_index::Error::NoIndex { path: "/there".into() });
+        let damage = || Some("damage in /there".to_owned());
         let said = format!("hits may be missing: {}", damage().unwrap());
         assert_eq!(degraded(&QuestionVector::default(), false, None, false), None);
         assert_eq!(

@@ -25,7 +25,7 @@
 //! | `access.rs` | the check of every request, what each route needs, and what it counts as |
 //! | `app.rs` | what the routes share |
 //! | `mcp/` | the Model Context Protocol |
-//! | `probes.rs`, `scrape.rs` | health, and metrics |
+//! | `probes.rs`, `scrape.rs`, `scraped_leaves.rs` | health, and metrics |
 //! | `openapi.rs` | what the OpenAPI document describes |
 //! | `page.rs` | the page at `/` |
 //!
@@ -40,6 +40,7 @@ mod openapi;
 mod page;
 mod probes;
 mod scrape;
+mod scraped_leaves;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -63,7 +64,7 @@ use dyad_proto::v1::searcher_server::Searcher as _;
 use self::app::{BATCH, SEARCH, SearcherApp};
 use self::mcp::McpServer;
 pub use self::page::PagePlaces;
-use self::scrape::Scrape;
+use self::probes::ProbedEngine;
 use super::{AdminService, SearchService, convert};
 use crate::error::Error;
 use crate::run::{ALL_REPLIES, Engine};
@@ -120,16 +121,13 @@ pub fn router(engine: Arc<Engine>, config: RouterConfig) -> Result<Router, Error
     let http_access = HttpAccess::new(security.access().clone(), hosts, origins);
     let cors = http_access.cors();
     let access = (http_access, Arc::clone(engine.metrics()));
-    let scrape = Scrape::new(&security);
+    let probed = ProbedEngine::new(Arc::clone(&engine), security, stopping);
     let app = SearcherApp {
         service,
         admin,
         engine,
-        security,
-        stopping,
         calls,
         openapi,
-        scrape,
         places,
     };
     let page = page::routes(&app.places).map_err(|error| {
@@ -150,9 +148,7 @@ pub fn router(engine: Arc<Engine>, config: RouterConfig) -> Result<Router, Error
         .route("/v1/openapi.json", get(document))
         .merge(mcp.route())
         .route("/page/places.json", get(page_places))
-        .route("/livez", get(probes::livez))
-        .route("/readyz", get(probes::readyz))
-        .route("/metrics", get(probes::metrics))
+        .merge(probed.routes())
         .fallback(no_route)
         .method_not_allowed_fallback(no_method)
         .layer(from_fn_with_state(access, access::check))
@@ -161,6 +157,18 @@ pub fn router(engine: Arc<Engine>, config: RouterConfig) -> Result<Router, Error
         Some(cors) => routes.layer(cors),
         None => routes,
     })
+}
+
+/// The routes of a leaf: probes and metrics. What it answers is a part, and not for clients.
+pub fn leaf_router(engine: Arc<Engine>, security: &Security, hosts: Vec<String>, stopping: Arc<AtomicBool>) -> Router {
+    let http_access = HttpAccess::new(security.access().clone(), hosts, Vec::new());
+    let access = (http_access, Arc::clone(engine.metrics()));
+    let probed = ProbedEngine::new(engine, security.clone(), stopping);
+    let routes: Router<()> = probed.routes();
+    routes
+        .fallback(no_leaf_route)
+        .method_not_allowed_fallback(no_method)
+        .layer(from_fn_with_state(access, access::check))
 }
 
 async fn search(State(app): State<Arc<SearcherApp>>, request: Request) -> Result<Response, HttpRefusal> {
@@ -297,6 +305,10 @@ async fn no_route(uri: Uri) -> HttpRefusal {
     let routes = "POST /v1/search, /v1/search/batch, /v1/documents, /v1/documents/sample, /v1/scroll, /v1/count, /v1/explain and /mcp, \
                   GET /, /v1/fields, /v1/indexes, /v1/status, /v1/openapi.json, /livez, /readyz and /metrics";
     json_api::no_route(&uri, routes)
+}
+
+async fn no_leaf_route(uri: Uri) -> HttpRefusal {
+    json_api::no_route(&uri, "GET /livez, /readyz and /metrics; searches are for the root")
 }
 
 async fn no_method(method: Method, uri: Uri) -> HttpRefusal {

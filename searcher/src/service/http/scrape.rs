@@ -6,6 +6,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
 
+use super::scraped_leaves::ScrapedLeaves;
 use crate::memory::{IndexMemory, Resident};
 use crate::metrics::CacheKind;
 use crate::run::Engine;
@@ -60,6 +61,7 @@ pub(super) struct Scrape {
     shards: Family<IndexLabels, Gauge>,
     damaged_shards: Family<IndexLabels, Gauge>,
     index_bytes: Family<IndexKind, Gauge>,
+    leaves: ScrapedLeaves,
 }
 
 impl Scrape {
@@ -106,6 +108,7 @@ impl Scrape {
         );
         let help = "Bytes of an index's files: hot ones (graphs and codes) are read by nearly every search";
         registry.register_with_unit("index", help, Unit::Bytes, gauges.index_bytes.clone());
+        gauges.leaves.register(&mut registry);
         registry.register_collector(Box::new(security.clone()));
         Self { registry, ..gauges }
     }
@@ -142,12 +145,14 @@ impl Scrape {
             };
             self.tower_up.get_or_create(&labels).set(i64::from(!one.is_down()));
         }
+        self.leaves.read(engine);
         for index in engine.indexes() {
-            let (snapshot, index) = (index.snapshot(), index.name().to_owned());
+            let (served, index) = (index.generation(), index.name().to_owned());
+            let snapshot = served.snapshot();
             let (record, covered, files) = (
                 snapshot.manifest(),
-                snapshot.coverage(),
-                IndexMemory::from_snapshot(&snapshot),
+                served.coverage(),
+                IndexMemory::from_snapshot(snapshot),
             );
             let deleted: u64 = record.shards.iter().map(|shard| shard.documents - shard.live()).sum();
             for (kind, bytes) in [("hot", files.hot), ("cold", files.cold)] {

@@ -1,5 +1,7 @@
 //! Groups of hits with the same value of a field, and the ranking that they are made of: read deeper until there are
-//! enough of them.
+//! enough of them. What one look at a ranking gives is in `pass.rs`.
+
+mod pass;
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
@@ -11,8 +13,10 @@ use dyad_index::snapshot::{DocumentHit, Snapshot, SnapshotColumns};
 use dyad_proto::limits::MAX_K;
 use dyad_proto::v1::Mode;
 
+pub(in crate::run) use self::pass::{GroupedQuestion, GroupingPass, are_full, few_groups};
 use super::batch::{BatchItem, QuestionBatch, QuestionVector, SearchedIndex};
-use super::part_results::{Allowed, PartResults, Timed};
+use super::part_results::{Allowed, PartResults};
+pub(in crate::run) use super::part_results::{Grouped, HitGroup};
 use crate::error::{Error, Result};
 use crate::plan::{GroupBy, WIDER};
 use crate::run::resources::cancellation::SearchCancellation;
@@ -25,28 +29,6 @@ const MOST_SCANNED: usize = 1 << 20;
 
 /// Nodes between two checks for cancellation.
 const NODES_BETWEEN_CHECKS: u32 = 4096;
-
-/// Hits with the same value, best first.
-#[derive(Debug, Clone, PartialEq)]
-pub(in crate::run) struct HitGroup {
-    /// Absent where the document has none.
-    pub(in crate::run) value: Option<FieldValue>,
-    /// The hits of the group, at most as many as are wanted of each.
-    pub(in crate::run) hits: Vec<DocumentHit>,
-}
-
-/// The groups of a search.
-#[derive(Debug)]
-pub(in crate::run) struct Grouped {
-    /// The best `offset + k`, by their best hits.
-    pub(in crate::run) groups: Vec<HitGroup>,
-    /// Hits that each ranking was asked for in the end.
-    pub(in crate::run) depth: usize,
-    /// The parts that they are made of, where those of the batch were not deep enough.
-    pub(in crate::run) deeper: Option<PartResults>,
-    /// Why there are fewer groups than were asked for, where more documents could have more.
-    pub(in crate::run) note: Option<String>,
-}
 
 /// What makes hits members of one group.
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -74,6 +56,25 @@ impl GroupKey {
 enum Owner {
     Document(usize, u32),
     Shared(usize, u32),
+}
+
+/// Whether some documents of the shards that are open, of those that are allowed, are in none of these groups, or may
+/// be.
+pub(in crate::run) fn have_other_groups(
+    snapshot: &Snapshot,
+    field: &str,
+    groups: &[HitGroup],
+    allowed: Option<&[NodeSet]>,
+    cancel: &SearchCancellation,
+) -> Result<bool> {
+    let columns = snapshot.columns(field, cancel)?;
+    let mut values = GroupValues {
+        snapshot,
+        field,
+        columns: Some(columns.ok_or_else(|| cancel.deadline_error())?),
+        known: HashMap::new(),
+    };
+    values.have_others(groups, allowed, cancel)
 }
 
 /// Values of one field. A stored document is read once, and where there is a column, once for each value.
@@ -212,7 +213,7 @@ fn group(
 
 /// The depth after this one. Where the last read has brought no new group, those that are missing are far away: of a
 /// ranking of one kind, whose first hits stay the same, all is read at once.
-fn next_depth(mode: Mode, depth: usize, brought_none: bool) -> usize {
+pub(in crate::run) fn next_depth(mode: Mode, depth: usize, brought_none: bool) -> usize {
     let next = if brought_none && !mode.fuses() {
         usize::MAX
     } else {
@@ -262,18 +263,10 @@ impl QuestionBatch {
         let (mut depth, mut deeper, mut before) = (plan.depth(), None, None);
         loop {
             let found = deeper.as_ref().unwrap_or(found);
-            let whole = self.whole_ranking(plan, &item.query, vector, found, usize::MAX)?;
-            let ranking = plan.above_threshold(&whole).copied();
-            let groups = group(ranking, wanted, by.hits, |hit| {
-                cancel.check()?;
-                values.read(hit.shard, hit.node)
-            })?;
-            let is_cut = whole
-                .last()
-                .is_some_and(|last| plan.score_threshold.is_some_and(|least| last.score < least));
-            let read = |part: &OnceLock<Timed>| part.get().map_or(0, |(hits, _)| hits.hits.len());
-            let is_all = read(&found.dense).max(read(&found.text)) < depth;
-            if groups.len() >= wanted || is_cut || is_all {
+            let question = GroupedQuestion { item, by, vector };
+            let pass = self.group_pass(question, found, depth, |hit| values.read(hit.shard, hit.node))?;
+            let GroupingPass { groups, is_complete } = pass;
+            if is_complete {
                 return Ok(Some(Grouped {
                     groups,
                     depth,
@@ -285,8 +278,7 @@ impl QuestionBatch {
                 let columns = snapshot.columns(&by.field, cancel)?;
                 values.columns = Some(columns.ok_or_else(|| cancel.deadline_error())?);
             }
-            let are_full = groups.iter().all(|group| group.hits.len() == by.hits);
-            if are_full && !values.have_others(&groups, allowed, cancel)? {
+            if are_full(&groups, by) && !values.have_others(&groups, allowed, cancel)? {
                 return Ok(Some(Grouped {
                     groups,
                     depth,
@@ -295,16 +287,12 @@ impl QuestionBatch {
                 }));
             }
             if depth >= MAX_K as usize {
-                let note = format!(
-                    "the best {depth} hits are in {} groups by `{}`, and the request asks for {wanted}",
-                    groups.len(),
-                    by.field
-                );
+                let note = Some(few_groups(&groups, by, wanted));
                 return Ok(Some(Grouped {
                     groups,
                     depth,
                     deeper,
-                    note: Some(note),
+                    note,
                 }));
             }
             if !self.reads_deeper() {
@@ -330,6 +318,7 @@ impl QuestionBatch {
             query: item.query.clone(),
             vector: None,
             filter: item.filter.clone(),
+            request_filter: None,
         };
         let vector = QuestionVector {
             values: vector.values.clone(),
@@ -339,7 +328,7 @@ impl QuestionBatch {
         let mut batch = Self::new(
             SearchedIndex {
                 index: Arc::clone(&self.index),
-                snapshot: Arc::clone(&self.snapshot),
+                generation: Arc::clone(&self.generation),
                 filters: self.filters.clone(),
                 scope: self.scope.clone(),
             },
@@ -351,7 +340,15 @@ impl QuestionBatch {
         batch.vectors = OnceLock::from(vec![vector]);
         batch.search_allowed(allowed)?;
         let mut found = batch.found.pop().ok_or(Error::Internal)?;
-        for (part, before) in [(&mut found.dense, &before.dense), (&mut found.text, &before.text)] {
+        found.add_costs_of(before);
+        Ok(found)
+    }
+}
+
+impl PartResults {
+    /// Adds what shallower reads of the same rankings have cost.
+    pub(in crate::run) fn add_costs_of(&mut self, before: &Self) {
+        for (part, before) in [(&mut self.dense, &before.dense), (&mut self.text, &before.text)] {
             if let (Some((hits, took)), Some((shallow, also))) = (part.get_mut(), before.get()) {
                 hits.cost.estimated += shallow.cost.estimated;
                 hits.cost.scored += shallow.cost.scored;
@@ -359,7 +356,6 @@ impl QuestionBatch {
                 *took += also;
             }
         }
-        Ok(found)
     }
 }
 
