@@ -69,7 +69,7 @@ class Machine:
     """Where containers run: a folder, and the addresses and places that stand for those of the cluster."""
 
     def __init__(self, binaries, folder, buckets, aliases=()):
-        """`buckets`: places of a store, with those here. `aliases`: other names of a container."""
+        """`buckets`: places of a store, with those here. `aliases`: other names of a container, or the name of several."""
         self.binaries, self.folder = binaries, folder
         self.buckets, self.aliases = dict(buckets), dict(aliases)
         self.addresses, self.running = {}, []
@@ -81,6 +81,12 @@ class Machine:
         """The address here of a port of a host of the cluster, the same each time."""
         return self.addresses.setdefault((self.aliases.get(host, host), port), f"127.0.0.1:{free_port()}")
 
+    def url(self, scheme, host, port):
+        """The URL here of a port of a host of the cluster; of a name with several addresses all, between commas."""
+        hosts = self.aliases.get(host, host)
+        hosts = hosts if isinstance(hosts, list) else [hosts]
+        return ",".join(f"{scheme}://{self.publish(one, port)}" for one in hosts)
+
     def here(self, text, container, mounts):
         """The text with mounts, buckets and addresses of here."""
         if mounts:
@@ -90,7 +96,9 @@ class Machine:
                 rf'(?<![\w.-])({mounted})(?=[/"]|$)', lambda found: str(mounts[found[1]]), text, flags=re.MULTILINE
             )
         text = re.sub(r"0\.0\.0\.0:(\d+)", lambda found: self.publish(container.name, int(found[1])), text)
-        text = re.sub(r"(?<=://)([\w.-]+):(\d+)", lambda found: self.publish(found[1], int(found[2])), text)
+        text = re.sub(
+            r"\b(\w+)://([\w.-]+):(\d+)", lambda found: self.url(found[1], found[2], int(found[3])), text
+        )
         for bucket, place in self.buckets.items():
             text = text.replace(bucket, place)
         return text
@@ -179,7 +187,13 @@ class Machine:
 
     def stop_all(self):
         """SIGTERM to all servers; an error where one does not end well within its grace period."""
-        running, self.running = self.running, []
+        self.stop(*(container for container, _, _ in self.running))
+
+    def stop(self, *containers):
+        """The same to some."""
+        names = {container.name for container in containers}
+        running = [one for one in self.running if one[0].name in names]
+        self.running = [one for one in self.running if one[0].name not in names]
         for _, process, _ in running:
             process.send_signal(signal.SIGTERM)
         failed = []

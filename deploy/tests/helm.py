@@ -15,6 +15,10 @@ import unittest
 import yaml
 from helm_chart import CASES, CHART, DEPLOY, MATRIX, NAMES, SETTINGS, case, documents, helm, of_kind, pods, rendered
 
+# Leaves in place of the volume that the case has.
+LEAVES = "leaf.enabled=true,index.source=store,store.url=s3://b/i,indexer.enabled=false"
+LEAVES += ",jobs.build.enabled=false,jobs.push.enabled=false"
+KEYS = "security.insecure=false,security.tlsSecret=t,security.keysSecret=k,security.clientKeySecret=c"
 # Values that are refused, with what is said of them.
 REFUSED = {
     "--set=serchers.replicas=2": "'serchers' not allowed",
@@ -33,6 +37,13 @@ REFUSED = {
     "--set=encoderUrl=http://other:7701": "encoderUrl: expected none with encoder.enabled",
     "--set=encoder.enabled=false": "jobs.build: expected `corpusClaim`, and an encoder service",
     "--set=index.source=store,store.url=s3://b/i": "expected an index on a volume, got index.source `store`",
+    "--set=leaf.enabled=true": "leaf.enabled: expected index.source `store`",
+    "--set=leaf.autoscaling.enabled=true": "'autoscaling' not allowed",
+    "--set=leaf.count=0": "minimum: got 0, want 1",
+    "--set=leaf.config.names=leaf-0": "invalid propertyName 'names'",
+    "--set=searcher.config.leaves=http://leaf:7703": "invalid propertyName 'leaves'",
+    f"--set={LEAVES},leaf.holders=4": "leaf.holders: expected at most leaf.count, which is 3",
+    f"--set={LEAVES},{KEYS}": "security.adminKeySecret: expected a secret with `api-key`, by which searchers ask leaves",
     "--set=bulk.step=plan": "bulk.step: expected `bulk.input`",
     "--set=bulk.step=plan,bulk.input=s3://b/*,bulk.job=s3://b/i,store.url=s3://b/i": "bulk.job: expected another place",
 }
@@ -106,7 +117,7 @@ class RenderingTest(unittest.TestCase):
             notes = said.split("\nNOTES:\n")[1]
             named = set(re.findall(r"\b([\w-]+):77[0-9]{2}\b", notes)) - {"localhost"}
             self.assertEqual(named, {one for one in of_kind(documents(*case(name)), "Service") if one[-5:] != "-pods"})
-            self.assertEqual("WARNING: security.insecure" in notes, name != "store", notes)
+            self.assertEqual("WARNING: security.insecure" in notes, name not in ("store", "leaves"), notes)
 
     def test_the_release_is_that_of_the_programs(self):
         package = tomllib.loads((DEPLOY.parent / "Cargo.toml").read_text())["workspace"]["package"]

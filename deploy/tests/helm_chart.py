@@ -2,13 +2,14 @@
 
 import pathlib
 import subprocess
+import tomllib
 
 import yaml
 
 DEPLOY = pathlib.Path(__file__).resolve().parent.parent
 CHART = DEPLOY / "helm"
 CASES = DEPLOY / "tests/helm"
-NAMES = ("volume", "store", "vectors")
+NAMES = ("volume", "store", "vectors", "leaves")
 HELM_S = 120
 # Set by the script that runs the tests: `helm`, and where they are given `binaries` and `model`.
 SETTINGS = {}
@@ -36,6 +37,15 @@ MATRIX = {
     "monitors without TLS": [*case("vectors"), "--set", "serviceMonitor.enabled=true"],
     "scaled with disks": [*case("vectors"), "--set", "searcher.autoscaling.enabled=true"],
     "many encoders": [*case("store"), "--set", "encoder.autoscaling.enabled=true"],
+    "leaves on disks of nodes": [*case("leaves"), "--set", "leaf.cache.persistent=false,leaf.holders=1,store.env=null"],
+    "leaves without keys": [
+        *case("leaves"),
+        "--set",
+        "security.insecure=true,security.tlsSecret=,security.keysSecret=,security.adminKeySecret=",
+        "--set",
+        "leaf.cache.persistent=false,serviceMonitor.keySecret=",
+    ],
+    "roots with an encoder": [*case("leaves"), "--set", "encoder.enabled=true,security.clientKeySecret=c"],
     **{
         f"bulk {step}": [*case("store"), "--set", f"bulk.step={step},bulk.partitions=7,bulk.shards=3"]
         for step in ("embed", "shard", "commit")
@@ -88,6 +98,18 @@ def configuration(objects, pod):
     maps = of_kind(objects, "ConfigMap")
     names = [volume["configMap"]["name"] for volume in pod.get("volumes", []) if "configMap" in volume]
     return maps[names[0]]["data"] if names else {}
+
+
+def server_options(objects, pod):
+    """The options of a pod's server by its file, or by its command where it reads none; nothing of a job."""
+    files = configuration(objects, pod)
+    if files:
+        return tomllib.loads(next(iter(files.values())))
+    command, *words = pod["containers"][0]["args"]
+    if command != "leaf":
+        return {}
+    given = dict(word.removeprefix("--").partition("=")[::2] for word in words)
+    return {key: int(value) if value.isdigit() else value or True for key, value in given.items()}
 
 
 def matches(selector, labels):

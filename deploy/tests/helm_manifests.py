@@ -11,7 +11,18 @@ import unittest
 import urllib.parse
 
 import kubernetes_validate
-from helm_chart import DEPLOY, MATRIX, SETTINGS, configuration, documents, matches, of_kind, pod_template, pods
+from helm_chart import (
+    DEPLOY,
+    MATRIX,
+    SETTINGS,
+    configuration,
+    documents,
+    matches,
+    of_kind,
+    pod_template,
+    pods,
+    server_options,
+)
 
 # kubeVersion of the chart.
 OLDEST = "1.29"
@@ -110,8 +121,7 @@ class ManifestTest(unittest.TestCase):
         for case_name, objects in self.matrix.items():
             with self.subTest(case_name):
                 for name, _, pod in pods(objects):
-                    for text in configuration(objects, pod).values():
-                        said = tomllib.loads(text)
+                    if said := server_options(objects, pod):
                         self.assertGreater(
                             pod["terminationGracePeriodSeconds"], said["lame-duck-s"] + said["drain-s"], name
                         )
@@ -120,8 +130,7 @@ class ManifestTest(unittest.TestCase):
         for case_name, objects in self.matrix.items():
             with self.subTest(case_name):
                 for name, _, pod in pods(objects):
-                    for text in configuration(objects, pod).values():
-                        said = tomllib.loads(text)
+                    if said := server_options(objects, pod):
                         self.assertTrue(said.get("insecure") or {"tls-cert", "tls-key", "keys"} <= said.keys(), name)
 
     def test_services_select_the_ports_of_one_component(self):
@@ -158,6 +167,12 @@ class ManifestTest(unittest.TestCase):
         self.assertEqual((specs["dyad-maintenance"]["egress"], specs["dyad-maintenance"]["ingress"]), ([], []))
         for name in ("dyad-searcher", "dyad-indexer", "dyad-build"):
             self.assertNotIn(443, [port["port"] for rule in specs[name]["egress"] for port in rule["ports"]], name)
+        specs = {name: one["spec"] for name, one in of_kind(self.matrix["leaves"], "NetworkPolicy").items()}
+        self.assertEqual([rule for rule in specs["dyad-leaf"]["egress"] if "to" in rule], [])
+        # Who reaches a leaf's port sees all documents.
+        (callers,) = [rule["from"] for rule in specs["dyad-leaf"]["ingress"] if "grpc" in str(rule["ports"])]
+        components = [one["podSelector"]["matchLabels"]["app.kubernetes.io/component"] for one in callers]
+        self.assertEqual(components, ["searcher"])
         for case_name, objects in self.matrix.items():
             with self.subTest(case_name):
                 selected = [one["spec"]["podSelector"] for one in of_kind(objects, "NetworkPolicy").values()]
@@ -195,9 +210,49 @@ class ManifestTest(unittest.TestCase):
                     (endpoint,) = one["spec"]["endpoints"]
                     self.assertIn(endpoint["port"], [port["name"] for port in found[0]["spec"]["ports"]])
         alerts = (DEPLOY / "prometheus/alerts.yml").read_text()
-        for one in of_kind(self.matrix["store"], "ServiceMonitor").values():
+        for one in of_kind(self.matrix["store"] + self.matrix["leaves"], "ServiceMonitor").values():
             (relabeling,) = one["spec"]["endpoints"][0]["relabelings"]
             self.assertIn(relabeling["replacement"], alerts)
+
+    def test_leaves_have_the_names_that_all_know_and_roots_ask_them(self):
+        for case_name, objects in self.matrix.items():
+            leaves = of_kind(objects, "StatefulSet").get("dyad-leaf")
+            of = {name: server_options(objects, pod) for name, _, pod in pods(objects)}
+            roots = {name for name, said in of.items() if "leaves" in said}
+            with self.subTest(case_name):
+                self.assertEqual(roots, {"dyad-searcher"} if leaves else set())
+            if not leaves:
+                continue
+            with self.subTest(case_name):
+                said, root, spec = of["dyad-leaf"], of["dyad-searcher"], leaves["spec"]
+                self.assertEqual(said["names"], f"dyad-leaf-{{0..{spec['replicas'] - 1}}}")
+                self.assertEqual((said["replicas"], said["index"]), (root["replicas"], root["index"][0]))
+                self.assertEqual(spec["podManagementPolicy"], "Parallel")
+                environment = {one["name"]: one for one in pod_template(leaves)["spec"]["containers"][0]["env"]}
+                field = environment["DYAD_LEAF_NAME"]["valueFrom"]["fieldRef"]["fieldPath"]
+                self.assertEqual(field, "metadata.name")
+                service = of_kind(objects, "Service")[spec["serviceName"]]["spec"]
+                self.assertEqual((service["clusterIP"], service["publishNotReadyAddresses"]), ("None", False))
+                # One at a time only where another holds its shards.
+                self.assertEqual("dyad-leaf" in of_kind(objects, "PodDisruptionBudget"), said["replicas"] > 1)
+                # Roots have one key for all that they ask, which is the one that leaves want.
+                key = root.get("api-key-file")
+                self.assertEqual(key, "/run/dyad/admin-key/api-key" if "keys" in said else None)
+
+    def test_leaves_take_their_options(self):
+        commands = {
+            tuple(pod["containers"][0]["args"])
+            for objects in self.matrix.values()
+            for _, _, pod in pods(objects)
+            if pod["containers"][0]["args"][0] == "leaf"
+        }
+        self.assertGreater(len(commands), 2)
+        for words in commands:
+            for more, code in (([], 0), (["--no-such-option"], 2)):
+                # Options are read before the help is printed.
+                command = [SETTINGS["binaries"] / "dyad-searcher", *words, *more, "--help"]
+                done = subprocess.run(command, capture_output=True, text=True, timeout=PROGRAM_S, check=False)
+                self.assertEqual(done.returncode, code, done.stderr)
 
     def test_programs_take_the_configurations(self):
         made = (configuration(objects, pod).items() for objects in self.matrix.values() for _, _, pod in pods(objects))

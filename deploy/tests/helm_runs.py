@@ -5,12 +5,14 @@ Probes are asked as kubelet asks them, what is served is used, and SIGTERM ends 
 
 import json
 import pathlib
+import re
 import shutil
 import subprocess
 import tempfile
 import time
 import unittest
 
+from build_index import built
 from containers import COMMAND_S, Container, Machine, exchange, give
 from helm_chart import DEPLOY, SETTINGS, case, configuration, documents, of_kind, pod_template
 
@@ -65,7 +67,8 @@ class Cluster:
                 folders[mounted] = self.folder / "volumes" / pod_name / mount["name"]
             if mounted in folders and not mount.get("readOnly"):
                 give(folders[mounted])
-        environment = {entry["name"]: entry["value"] for entry in one.get("env", [])}
+        # Of the pod's fields, its name alone is asked for.
+        environment = {entry["name"]: entry.get("value", pod_name) for entry in one.get("env", [])}
         for source in one.get("envFrom", []):
             environment |= self.secrets[source["secretRef"]["name"]]
         return Container(
@@ -164,10 +167,10 @@ class RunTest(unittest.TestCase):
         """Keys, and a certificate: the secrets of a release."""
         folder = self.folder / "secrets"
         folder.mkdir()
-        for name, role in (("client", "read"), ("prometheus", "read")):
+        for name, role in (("client", "read"), ("prometheus", "read"), ("admin", "admin")):
             self.key(name, role)
         # The extensions, too, are those of searcher/README.md.
-        names = "subjectAltName=DNS:dyad-encoder,DNS:dyad-searcher,IP:127.0.0.1"
+        names = "subjectAltName=DNS:dyad-encoder,DNS:dyad-searcher,DNS:dyad-leaf,IP:127.0.0.1"
         kind = [
             "-x509",
             "-newkey",
@@ -196,6 +199,7 @@ class RunTest(unittest.TestCase):
             "dyad-tls": {"tls.crt": read["tls.crt"], "tls.key": read["tls.key"], "ca.crt": read["tls.crt"]},
             "dyad-keys": {"keys.json": read["keys.json"]},
             "dyad-client": {"api-key": read["client"]},
+            "dyad-admin": {"api-key": read["admin"]},
             "dyad-prometheus": {"api-key": read["prometheus"]},
             "store": {"AWS_ACCESS_KEY_ID": "none", "AWS_SECRET_ACCESS_KEY": "none"},
         }
@@ -211,6 +215,15 @@ class RunTest(unittest.TestCase):
             timeout=COMMAND_S,
         )
         return (folder / name).read_text().strip()
+
+    def is_monitored(self, machine, objects, secrets, containers):
+        """Each serves metrics as its ServiceMonitor asks for them."""
+        for name, container in containers.items():
+            (endpoint,) = of_kind(objects, "ServiceMonitor")[name]["spec"]["endpoints"]
+            credentials = endpoint["authorization"]["credentials"]
+            key = secrets[credentials["name"]][credentials["key"]].strip()
+            self.assertEqual((endpoint["path"], endpoint["scheme"]), ("/metrics", "https"))
+            self.has_metrics(machine, container, tls=True, Authorization=f"Bearer {key}")
 
     def test_an_index_in_a_store(self):
         secrets = self.keys()
@@ -241,13 +254,7 @@ class RunTest(unittest.TestCase):
         self.assertEqual((found["hits"][0]["key"], found["coverage"]["documents"]), ("p001", 40))
         self.assertFalse(found.get("degraded"))
         self.asks(machine, searcher, "/v1/search", question, tls=True, status=401)
-        # As the ServiceMonitor says.
-        for container in (encoder, searcher):
-            (endpoint,) = of_kind(objects, "ServiceMonitor")[container.name]["spec"]["endpoints"]
-            credentials = endpoint["authorization"]["credentials"]
-            key = secrets[credentials["name"]][credentials["key"]].strip()
-            self.assertEqual((endpoint["path"], endpoint["scheme"]), ("/metrics", "https"))
-            self.has_metrics(machine, container, tls=True, Authorization=f"Bearer {key}")
+        self.is_monitored(machine, objects, secrets, {"dyad-encoder": encoder, "dyad-searcher": searcher})
 
         # A secret that changes needs no restart.
         added = self.key("added", "read")
@@ -260,4 +267,46 @@ class RunTest(unittest.TestCase):
             self.assertLess(time.monotonic(), end, "a key that was added to the secret is not accepted")
             time.sleep(0.2)
         machine.run(cluster.container(objects, "dyad-maintenance", "CronJob"))
+        machine.stop_all()
+
+    def test_an_index_on_leaves(self):
+        secrets = self.keys()
+        cluster = Cluster(self.folder, secrets)
+        documents_of_corpus = [json.loads(line) for line in first_documents().splitlines()]
+        built(SETTINGS["binaries"], SETTINGS["model"], self.folder / "built", documents_of_corpus, "--shards", "5")
+        push = [SETTINGS["binaries"] / "dyad-indexer", "push", "--index", self.folder / "built"]
+        push += ["--to", f"file://{cluster.bucket}/index"]
+        subprocess.run(push, check=True, capture_output=True, timeout=COMMAND_S)
+        give(cluster.bucket)
+        objects = documents(*case("leaves"))
+        names = [f"dyad-leaf-{number}" for number in range(of_kind(objects, "StatefulSet")["dyad-leaf"]["spec"]["replicas"])]
+        machine = cluster.machine(("dyad-leaf", names))
+        self.addCleanup(machine.stop_all)
+        leaves = [cluster.container(objects, "dyad-leaf", "StatefulSet", name) for name in names]
+        root = cluster.container(objects, "dyad-searcher", "Deployment")
+        for server in (root, *leaves):
+            machine.start(server)
+        machine.wait_until_ready()
+
+        key = {"Authorization": "Bearer " + secrets["dyad-client"]["api-key"].strip()}
+        question = {"query": "Which planet is closest to the Sun?", "mode": "MODE_BM25", "k": 1}
+        found = self.asks(machine, root, "/v1/search", question, tls=True, **key)
+        self.assertEqual((found["hits"][0]["key"], found["coverage"]["documents"]), ("p001", 40))
+        self.assertFalse(found.get("degraded"))
+        # A client's key is not for a leaf, which would show it all documents, and a leaf has no API for clients.
+        self.asks(machine, leaves[0], "/metrics", tls=True, status=401)
+        self.asks(machine, leaves[0], "/v1/search", question, tls=True, status=404, **key)
+        self.is_monitored(machine, objects, secrets, {"dyad-searcher": root, "dyad-leaf": leaves[-1]})
+        key = {"Authorization": "Bearer " + secrets["dyad-prometheus"]["api-key"].strip()}
+        said = self.asks(machine, root, "/metrics", tls=True, **key)
+        self.assertEqual(re.findall(r"_leaf_up\{.*\} (\d)", said), ["1"] * len(leaves))
+        self.assertIn('dyad_searcher_least_leaves_of_shard{index="wiki"} 2', said)
+        # A leaf has fetched its own shards alone: of five each is there twice.
+        shards = [len(list((self.folder / "volumes" / name).glob("cache/**/shards/*"))) for name in names]
+        self.assertEqual((sum(shards), max(shards) < 5), (10, True), shards)
+        # One that ends, while searchers follow it, is not missed.
+        machine.stop(leaves[1])
+        key = {"Authorization": "Bearer " + secrets["dyad-client"]["api-key"].strip()}
+        again = self.asks(machine, root, "/v1/search", question, tls=True, **key)
+        self.assertEqual((again["hits"], again["coverage"]["documents"]), (found["hits"], 40))
         machine.stop_all()

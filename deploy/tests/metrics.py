@@ -1,7 +1,7 @@
 """Dashboard and alerts against servers that run: metrics.py BINARIES MODEL [PROMETHEUS], in the root.
 
-A searcher serves the quick start with an encoder service as its question tower, an indexer changes it, and every metric of the three is
-made to occur. Dashboard and alert rules may name only metrics, labels and values that are there, and the dashboard has to show each. With PROMETHEUS, the folder of
+A searcher serves the quick start with an encoder service as its question tower, an indexer changes it, a leaf holds it too, and a root asks
+that; every metric of all is made to occur. Dashboard and alert rules may name only metrics, labels and values that are there, and the dashboard has to show each. With PROMETHEUS, the folder of
 `prometheus` and `promtool` that deploy/prometheus.sh prints, the rules are tested by themselves, every panel has to show something, and an
 alert has to fire once the encoder is killed.
 
@@ -33,6 +33,9 @@ from readme import Servers
 WAIT_S, PAUSE_S = 300, 0.2
 RULES_TEST = pathlib.Path("deploy/prometheus/alerts_test.yml")
 SERVERS = ("dyad-encoder", "dyad-searcher", "dyad-indexer")
+# By the job that scrapes them; the root is a searcher that asks the leaf.
+JOBS = {"dyad-encoder": ["dyad-encoder"], "dyad-searcher": ["dyad-searcher", "root"], "dyad-indexer": ["dyad-indexer"], "dyad-leaf": ["leaf"]}
+ALL = [name for names in JOBS.values() for name in names]
 # Without TLS, and without load.
 EMPTY = {"Certificate", "Refused for load"}
 NUMBER = itertools.count()
@@ -74,6 +77,9 @@ def ask():
     filtered = {"filter": {"equals": {"field": "lang", "value": {"text": "en"}}}}
     answers = [post("dyad-searcher", "/v1/search", question | more) for more in ({}, {}, filtered, {"k": 1_000_000})]
     document = {"key": "planet", "text": f"planet {next(NUMBER)} has rings", "metadata": {"lang": "en"}}
+    # Also of the root, and what has nothing to do with the documents: out of distribution.
+    post("root", "/v1/search", question)
+    post("dyad-searcher", "/v1/search", {"query": "how do I reset my password", "mode": "MODE_DENSE", "k": 3})
     answers += [post("dyad-indexer", "/v1/upsert", {"documents": sent}) for sent in ([document], [{"key": "no text"}])]
     SETTINGS["keys"].touch()
     strangers = [post("dyad-searcher", "/v1/search", question, key=""), post("dyad-encoder", "/v1/embeddings", {"input": "a"}, key="")]
@@ -89,7 +95,7 @@ def scrape(server):
 
 @contextlib.contextmanager
 def serving():
-    """Encoder service, searcher and indexer, each asked what makes its metrics occur."""
+    """Encoder service, searcher, indexer, leaf and root, each asked what makes its metrics occur."""
     servers = SETTINGS["servers"] = Servers()
     with tempfile.TemporaryDirectory() as scratch:
         folder = SETTINGS["scratch"] = pathlib.Path(scratch)
@@ -105,12 +111,18 @@ def serving():
         listen = ["--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--keys", str(keys), "--audit-log", "audit.jsonl"]
         try:
             servers.start("dyad-encoder", [encoder, "serve", "--model", str(SETTINGS["model"]), *listen], environment, folder)
-            options = ["--index", "quickstart", "--question-tower", servers.urls["dyad-encoder"], "--live-recall-share", "1"]
-            servers.start("dyad-searcher", [searcher, "serve", *options, *listen], environment, folder)
+            tower = ["--index", "quickstart", "--question-tower", servers.urls["dyad-encoder"]]
+            servers.start("dyad-searcher", [searcher, "serve", *tower, "--live-recall-share", "1", *listen], environment, folder)
+            options = ["--index", "quickstart", "--name", "leaf-0", "--names", "leaf-0"]
+            servers.start("leaf", [searcher, "leaf", *options, *listen], environment, folder)
+            options = ["--leaves", servers.urls["leaf"], "--wait-s", "60"]
+            servers.start("root", [searcher, "serve", *tower, *options, *listen], environment, folder)
             options = ["--index", "quickstart", "--encoder", servers.urls["dyad-encoder"]]
             servers.start("dyad-indexer", [indexer, "serve", *options, *listen], environment, folder)
             yield
         finally:
+            # Before the leaf that it follows.
+            servers.end("root")
             servers.end_all()
 
 
@@ -124,7 +136,7 @@ class Names(unittest.TestCase):
         assert post("dyad-encoder", "/v1/embeddings", {"input": [""]}) == 400
         # The comparison with the exact search comes after the answer.
         wait_for("live recall", lambda: "dyad_searcher_recall_found_total{" in scrape("dyad-searcher"))
-        cls.scrape = "".join(scrape(server) for server in SERVERS)
+        cls.scrape = "".join(scrape(server) for server in ALL)
         cls.metrics = expressions.series(cls.scrape)
 
     def test_every_metric_label_and_value_exists(self):
@@ -142,7 +154,7 @@ class Names(unittest.TestCase):
 
     def test_every_family_of_the_source_was_exported(self):
         """A family without series is not exported: those that are checked above have to be all that the source registers."""
-        sources = ("searcher/src/metrics.rs", "searcher/src/service/http/scrape.rs", "encoder/src/serve/metrics.rs")
+        sources = ("searcher/src/metrics.rs", "searcher/src/service/http/scrape.rs", "searcher/src/service/http/scraped_leaves.rs", "encoder/src/serve/metrics.rs")
         text = "".join(pathlib.Path(path).read_text() for path in sources)
         registered = re.findall(r"\.register(?:_with_unit)?\(\s*\"(\w+)\"", text)
         # Here counters and gauges are listed with their help.
@@ -199,7 +211,7 @@ class Rules(unittest.TestCase):
         self.check("check", "config", CONFIG)
         secured = SETTINGS["scratch"] / "secured.yml"
         secured.write_text(with_security(CONFIG.read_text()))
-        self.assertEqual(secured.read_text().count("credentials_file"), len(SERVERS))
+        self.assertEqual(secured.read_text().count("credentials_file"), len(JOBS))
         self.check("check", "config", "--syntax-only", secured)
 
 
@@ -209,7 +221,7 @@ class Alert(unittest.TestCase):
     def test_panels_show_something_and_a_killed_tower_is_told(self):
         """Every panel has a value; then the encoder is killed."""
         servers = SETTINGS["servers"]
-        targets = {name: servers.urls[name, "http"].removeprefix("http://") for name in SERVERS}
+        targets = {job: [servers.urls[name, "http"].removeprefix("http://") for name in names] for job, names in JOBS.items()}
         prometheus = Prometheus(SETTINGS["prometheus"], SETTINGS["scratch"], targets, SETTINGS["key_file"])
         self.addCleanup(prometheus.end)
         prometheus.wait_until_ready()

@@ -44,7 +44,7 @@ class Prometheus:
         config["global"] = {"scrape_interval": "1s", "evaluation_interval": "1s"}
         config["rule_files"] = [str((CONFIG.parent / name).resolve()) for name in config["rule_files"]]
         for job in config["scrape_configs"]:
-            job["static_configs"] = [{"targets": [targets[job["job_name"]]]}]
+            job["static_configs"] = [{"targets": targets[job["job_name"]]}]
             job["authorization"] = {"credentials_file": str(key_file)}
         (scratch / "prometheus.yml").write_text(yaml.safe_dump(config))
         port = free_port()

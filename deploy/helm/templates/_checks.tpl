@@ -24,6 +24,17 @@
 {{- else if $v.searcher.autoscaling.enabled -}}
 {{- fail "searcher.autoscaling.enabled: expected index.source `store`, got `volume`, whose searchers are on one node" -}}
 {{- end -}}
+{{- if $v.leaf.enabled -}}
+{{- if ne $v.index.source "store" -}}
+{{- fail (printf "leaf.enabled: expected index.source `store`, from which each leaf fetches its shards, got `%s`. Set index.source=store and store.url, or leaf.enabled=false" $v.index.source) -}}
+{{- end -}}
+{{- if gt (int $v.leaf.holders) (int $v.leaf.count) -}}
+{{- fail (printf "leaf.holders: expected at most leaf.count, which is %d, since different leaves hold a shard, got %d. Lower it, or raise leaf.count" (int $v.leaf.count) (int $v.leaf.holders)) -}}
+{{- end -}}
+{{- if and $s.keysSecret (not $s.adminKeySecret) -}}
+{{- fail "security.adminKeySecret: expected a secret with `api-key`, by which searchers ask leaves (leaf.enabled), since leaves want keys of role admin (security.keysSecret), got none" -}}
+{{- end -}}
+{{- end -}}
 {{- if and $v.indexer.enabled $s.keysSecret (not $s.adminKeySecret) -}}
 {{- fail "security.adminKeySecret: expected a secret with `api-key`, by which the indexer has searchers reload, got none" -}}
 {{- end -}}

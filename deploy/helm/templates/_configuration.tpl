@@ -14,11 +14,14 @@
 {{- if $s.tlsSecret -}}
 {{- $_ := set $keys "tls-cert" "/run/dyad/tls/tls.crt" -}}
 {{- $_ := set $keys "tls-key" "/run/dyad/tls/tls.key" -}}
-{{- if ne (last .) "encoder" }}{{- $_ := set $keys "ca" "/run/dyad/tls/ca.crt" }}{{- end -}}
+{{- if has (last .) (list "searcher" "indexer") }}{{- $_ := set $keys "ca" "/run/dyad/tls/ca.crt" }}{{- end -}}
 {{- end -}}
 {{- if $s.keysSecret }}{{- $_ := set $keys "keys" "/run/dyad/keys/keys.json" }}{{- end -}}
-{{- if and $s.clientKeySecret (ne (last .) "encoder") -}}
-{{- $_ := set $keys "api-key-file" "/run/dyad/client-key/api-key" -}}
+{{- $secrets := include "dyad.secretsOf" . | fromJson -}}
+{{- if hasKey $secrets "client-key" }}{{- $_ := set $keys "api-key-file" "/run/dyad/client-key/api-key" }}{{- end -}}
+{{- /* The encoder service takes a key of role admin too. */ -}}
+{{- if and (hasKey $secrets "admin-key") (eq (last .) "searcher") -}}
+{{- $_ := set $keys "api-key-file" "/run/dyad/admin-key/api-key" -}}
 {{- end -}}
 {{- if and $s.adminKeySecret (eq (last .) "indexer") -}}
 {{- $_ := set $keys "searcher-api-key-file" "/run/dyad/admin-key/api-key" -}}
@@ -68,23 +71,55 @@
 {{- else -}}
 {{- $_ := set $keys "index" (list (printf "%s=%s" .Values.index.name .Values.store.url)) -}}
 {{- $_ := set $keys "cache" "/var/cache/dyad" -}}
-{{- $_ := set $keys "cache-bytes" (include "dyad.cacheBytes" .) -}}
+{{- $_ := set $keys "cache-bytes" (include "dyad.cacheBytes" $s.cache.size) -}}
 {{- $_ := set $keys "watch" (max 30 (int $s.watchS)) -}}
 {{- end -}}
+{{- if .Values.leaf.enabled -}}
+{{- $_ := set $keys "leaves" (list (printf "%s://%s-leaf:7703" (include "dyad.scheme" .) (include "dyad.fullname" .))) -}}
+{{- $_ := set $keys "replicas" (int .Values.leaf.holders) -}}
+{{- end -}}
 {{- $_ := set $keys "question-tower" (list (default "none" (include "dyad.encoderUrl" .))) -}}
-{{- /* The encoder, or the index in a store, may come later. */ -}}
+{{- /* The encoder, the index in a store, or leaves that hold it, may come later. */ -}}
 {{- $_ := set $keys "wait-s" (div (int $s.startupS) 2) -}}
 {{- $_ := set $keys "lame-duck-s" $s.lameDuckS -}}
 {{- $_ := set $keys "drain-s" $s.drainS -}}
 {{- include "dyad.toml" (merge $keys (include "dyad.securityKeys" (list . "searcher") | fromJson) $s.config) -}}
 {{- end -}}
 
-{{- /* Nine tenths of the cache's volume, which also has folders and what a fetch has not finished. */ -}}
+{{- /* Nine tenths of a cache's volume, which also has folders and what a fetch has not finished: "20Gi". */ -}}
 {{- define "dyad.cacheBytes" -}}
-{{- $size := .Values.searcher.cache.size -}}
+{{- $size := . -}}
 {{- $mib := dict "Mi" 1 "Gi" 1024 "Ti" 1048576 -}}
 {{- $unit := regexFind "[A-Z]i$" $size -}}
 {{- printf "%dMiB" (div (mul (trimSuffix $unit $size | int64) (get $mib $unit) 9) 10) -}}
+{{- end -}}
+
+{{- /* Options of `dyad-searcher leaf`, which reads no file: --KEY=VALUE, in the order of their names. */ -}}
+{{- define "dyad.leafOptions" -}}
+{{- $l := .Values.leaf -}}
+{{- $keys := dict "listen" "0.0.0.0:7703" "http" "0.0.0.0:7783" -}}
+{{- $_ := set $keys "http-host" (include "dyad.hostNames" (list . "leaf") | fromJsonArray) -}}
+{{- $_ := set $keys "index" (printf "%s=%s" .Values.index.name .Values.store.url) -}}
+{{- $_ := set $keys "cache" "/var/cache/dyad" -}}
+{{- $_ := set $keys "cache-bytes" (include "dyad.cacheBytes" $l.cache.size) -}}
+{{- $_ := set $keys "names" (printf "%s-leaf-{0..%d}" (include "dyad.fullname" .) (sub (int $l.count) 1)) -}}
+{{- $_ := set $keys "replicas" (int $l.holders) -}}
+{{- $_ := set $keys "watch" (int $l.watchS) -}}
+{{- /* The index in a store may come later. */ -}}
+{{- $_ := set $keys "wait-s" (div (int $l.startupS) 2) -}}
+{{- $_ := set $keys "lame-duck-s" (int $l.lameDuckS) -}}
+{{- $_ := set $keys "drain-s" (int $l.drainS) -}}
+{{- range $key, $value := merge $keys (include "dyad.securityKeys" (list . "leaf") | fromJson) $l.config -}}
+{{- range $one := ternary $value (list $value) (kindIs "slice" $value) }}
+{{- if kindIs "bool" $one }}
+{{- if $one }}
+- --{{ $key }}
+{{- end }}
+{{- else }}
+- {{ printf "--%s=%s" $key (trimAll "\"" (toJson $one)) | quote }}
+{{- end }}
+{{- end }}
+{{- end }}
 {{- end -}}
 
 {{- /* indexer.toml */ -}}

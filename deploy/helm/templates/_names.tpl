@@ -1,4 +1,5 @@
-{{- /* Names and labels. A component is one of encoder, searcher, indexer, build, maintenance, push and bulk. */ -}}
+{{- /* Names and labels. A component is one of encoder, searcher, leaf, indexer, build, maintenance, push and
+     bulk. */ -}}
 
 {{- define "dyad.fullname" -}}
 {{- if .Values.fullnameOverride -}}

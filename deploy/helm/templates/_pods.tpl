@@ -70,13 +70,16 @@ readinessProbe:
 {{- $component := last . -}}
 {{- $secrets := dict -}}
 {{- if $s.tlsSecret }}{{- $_ := set $secrets "tls" $s.tlsSecret }}{{- end -}}
-{{- if and $s.keysSecret (has $component (list "encoder" "searcher" "indexer")) -}}
+{{- if and $s.keysSecret (has $component (list "encoder" "searcher" "indexer" "leaf")) -}}
 {{- $_ := set $secrets "keys" $s.keysSecret -}}
 {{- end -}}
-{{- if and $s.clientKeySecret (ne $component "encoder") -}}
+{{- /* A searcher has one key for all that it asks: with leaves the one that they want. */ -}}
+{{- $asksLeaves := and (eq $component "searcher") (first .).Values.leaf.enabled -}}
+{{- $showsAdminKey := and $s.adminKeySecret (or $asksLeaves (eq $component "indexer")) -}}
+{{- if and $s.clientKeySecret (not (has $component (list "encoder" "leaf"))) (not (and $asksLeaves $showsAdminKey)) -}}
 {{- $_ := set $secrets "client-key" $s.clientKeySecret -}}
 {{- end -}}
-{{- if and $s.adminKeySecret (eq $component "indexer") -}}
+{{- if $showsAdminKey -}}
 {{- $_ := set $secrets "admin-key" $s.adminKeySecret -}}
 {{- end -}}
 {{- toJson $secrets -}}
@@ -84,16 +87,49 @@ readinessProbe:
 
 {{- /* What a store is reached by. */ -}}
 {{- define "dyad.storeEnvironment" -}}
+{{- include "dyad.storeSecret" . }}
+{{- with include "dyad.storeVariables" . | trim }}
+env: {{- nindent 2 . }}
+{{- end }}
+{{- end -}}
+
+{{- define "dyad.storeSecret" -}}
 {{- with .Values.store.credentialsSecret }}
 envFrom:
   - secretRef: {name: {{ . }}}
 {{- end }}
-{{- with .Values.store.env }}
-env:
-{{- range $name, $value := . }}
-  - {name: {{ $name }}, value: {{ $value | quote }}}
+{{- end -}}
+
+{{- define "dyad.storeVariables" -}}
+{{- range $name, $value := .Values.store.env }}
+- {name: {{ $name }}, value: {{ $value | quote }}}
 {{- end }}
-{{- end }}
+{{- end -}}
+
+{{- /* Pods of a component on as many nodes as there are: (list $ "searcher"). */ -}}
+{{- define "dyad.spread" -}}
+topologySpreadConstraints:
+  - maxSkew: 1
+    topologyKey: kubernetes.io/hostname
+    whenUnsatisfiable: ScheduleAnyway
+    labelSelector:
+      matchLabels: {{- include "dyad.selector" . | nindent 8 }}
+{{- end -}}
+
+{{- /* A claim `cache` for each pod of a StatefulSet: (list $ "searcher" CACHE). */ -}}
+{{- define "dyad.cacheClaim" -}}
+{{- $cache := last . -}}
+volumeClaimTemplates:
+  - metadata:
+      name: cache
+      labels: {{- include "dyad.selector" (list (first .) (index . 1)) | nindent 8 }}
+    spec:
+      accessModes: [ReadWriteOnce]
+      {{- with $cache.storageClass }}
+      storageClassName: {{ . }}
+      {{- end }}
+      resources:
+        requests: {storage: {{ $cache.size }}}
 {{- end -}}
 
 {{- /* Pods that mount the index's volume are on one node: its disk is there, and locks of files tell who reads. */ -}}
