@@ -6,7 +6,8 @@ die() {
   exit 1
 }
 
-now_ms() { echo $((${EPOCHREALTIME/[.,]/} / 1000)); }
+# The bash of AlmaLinux 8, where packages are built, is 4.4, which has no EPOCHREALTIME.
+now_ms() { date +%s%3N; }
 
 seconds_since() {
   local ms=$(($(now_ms) - $1))

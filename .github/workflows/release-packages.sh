@@ -4,8 +4,11 @@
 set -euo pipefail
 
 dnf install --assumeyes gcc-toolset-13 git make python3.12 python3.12-pip
+# It reads variables that may not be set, such as MANPATH.
+set +u
 # shellcheck source=/dev/null
 source /opt/rh/gcc-toolset-13/enable
+set -u
 export PATH=/root/.cargo/bin:$PATH
 python3.12 -m venv /venv
 /venv/bin/pip install --quiet maturin wheel

@@ -1,4 +1,5 @@
-"""What users install: the wheel in an empty environment, its quick start, and the archive by its script.
+"""What users install: the wheel in an empty environment, its quick start, one index by its Python and its programs
+(package_served.py), and the archive by its script.
 
     package.py BINARIES MODEL
 
@@ -74,6 +75,12 @@ class WheelTest(unittest.TestCase):
         left = sorted(path.name for path in (folder / ".quickstart").iterdir())
         self.assertEqual(left, ["corpus", "embeddings", "index"])
         self.assertTrue((folder / ".quickstart/corpus/qrels/test.tsv").is_file())
+
+    def test_python_and_the_programs_share_an_index(self):
+        tests = [ROOT / "deploy/tests/package_served.py", self.bin]
+        result = run(self.bin / "python", *tests, env=environment(**PROGRAMS))
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertRegex(result.stderr, r"Ran [1-9]\d* tests in ")
 
     def test_an_encoder_without_libtorch_says_where_it_comes_from(self):
         cache = {"XDG_CACHE_HOME": str(self.scratch / "no-cache")}

@@ -34,6 +34,12 @@ class StepsTest(unittest.TestCase):
         times = [line.split()[-1] for line in done.stdout.splitlines() if line.startswith("TIME ")]
         self.assertEqual(times, ["first", "second", "third"])
 
+    def test_the_oldest_bash_is_enough(self):
+        # Once it is unset, it has no value, as in bash 4.4.
+        done = run("unset EPOCHREALTIME\nstep first sleep 0.2\n" 'printf "TIME %s\\n" "${step_times[@]}"')
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, r"TIME +0\.[2-9] s  first\n")
+
     def test_a_failure_beside_ends_the_script_with_its_code(self):
         done = run('row() { step second bash -c "exit 7"; }\nbegin_beside row\nstep first true\nend_beside\necho not-reached')
         self.assertEqual(done.returncode, 7, done.stdout)
