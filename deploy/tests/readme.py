@@ -166,6 +166,20 @@ def over_http(word, servers):
     return word
 
 
+def start_leaf(command, servers, environment, folder):
+    """Starts a leaf, which the README leaves in the background, at a free port, and keeps its address under the README's."""
+    command = command[:-1]
+    listen = command.index("--listen") + 1
+    address = command[listen]
+    servers.start(address, [*command[:listen], "127.0.0.1:0", *command[listen + 1 :]], environment, folder)
+
+
+def over_leaves(word, servers):
+    """A list of leaves with the addresses of those that run here."""
+    urls = word.split(",")
+    return ",".join(servers.urls.get(url.removeprefix("http://"), url) for url in urls)
+
+
 def of_others(root, words, servers):
     """The command of another program than ours, as it runs here; none where it does not."""
     if words[0] == "openssl" and shutil.which("openssl"):
@@ -220,7 +234,13 @@ def run_all(root, binaries, model, folder):
                     continue
                 print(f"{document}: {shlex.join(words)}"[:150], flush=True)
                 count += 1
+                if program and words[1] == "leaf":
+                    start_leaf(command, servers, environment, folder)
+                    continue
                 if program and words[1] == "serve":
+                    if "--leaves" in command:
+                        leaves = command.index("--leaves") + 1
+                        command[leaves] = over_leaves(command[leaves], servers)
                     servers.start(program[1], command, environment, folder)
                     environment["DYAD_SERVER"] = servers.urls.get("dyad-searcher", "")
                     if is_first_watching and "--watch" in words and os.environ.get("DYAD_PYTHON"):
