@@ -22,6 +22,9 @@ const RETRY: Duration = Duration::from_secs(1);
 const OTHERS: Duration = Duration::from_mins(5);
 /// Longest pause after failures, where the pause without any is shorter.
 const LONGEST: Duration = Duration::from_mins(5);
+/// The same after questions that a store has not answered, which cost little: what was published while it was away is
+/// not to wait for minutes once it is back.
+const LONGEST_UNANSWERED: Duration = Duration::from_secs(15);
 
 /// What the thread is to do.
 #[derive(Debug)]
@@ -146,6 +149,10 @@ impl Keeper {
         let asked: Vec<Option<Result<String>>> = stream::iter(&self.all).map(ask).buffered(AT_ONCE).collect().await;
         for (kept, pointer) in self.all.iter_mut().zip(asked) {
             let Some(pointer) = pointer else { continue };
+            let longest = match &pointer {
+                Err(error) if may_pass(error) => LONGEST_UNANSWERED,
+                _ => LONGEST,
+            };
             let fetched = match pointer {
                 Ok(pointer) if kept.index.has(&pointer) => Ok(false),
                 Ok(_) => kept.fetch(&self.stop).await,
@@ -167,7 +174,7 @@ impl Keeper {
                     kept.next = Instant::now() + pause;
                 }
                 Err(error) => {
-                    let again = back_off(pause, kept.failures);
+                    let again = back_off(pause, kept.failures, longest);
                     kept.failures += 1;
                     kept.next = Instant::now() + again;
                     metrics.reload(name, false);
@@ -267,8 +274,8 @@ fn is_held(error: &Error) -> bool {
 }
 
 /// The pause after a failure that `failures` others came before.
-fn back_off(pause: Duration, failures: u32) -> Duration {
-    pause.saturating_mul(1 << failures.min(20)).min(LONGEST.max(pause))
+fn back_off(pause: Duration, failures: u32, longest: Duration) -> Duration {
+    pause.saturating_mul(1 << failures.min(20)).min(longest.max(pause))
 }
 
 #[cfg(test)]
@@ -276,12 +283,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pauses_double_up_to_five_minutes_and_are_never_shorter_than_asked_for() {
-        let seconds = |pause, failures| back_off(Duration::from_secs(pause), failures).as_secs();
+    fn pauses_double_up_to_the_longest_and_are_never_shorter_than_asked_for() {
+        let seconds = |pause, failures, longest| back_off(Duration::from_secs(pause), failures, longest).as_secs();
         assert_eq!(
-            [0, 1, 2, 8, 9, 1_000].map(|failures| seconds(1, failures)),
+            [0, 1, 2, 8, 9, 1_000].map(|failures| seconds(1, failures, LONGEST)),
             [1, 2, 4, 256, 300, 300]
         );
-        assert_eq!([0, 1, 1_000].map(|failures| seconds(3600, failures)), [3600; 3]);
+        assert_eq!(
+            [0, 3, 4, 1_000].map(|failures| seconds(1, failures, LONGEST_UNANSWERED)),
+            [1, 8, 15, 15]
+        );
+        assert_eq!(
+            [0, 1, 1_000].map(|failures| seconds(3600, failures, LONGEST)),
+            [3600; 3]
+        );
     }
 }
