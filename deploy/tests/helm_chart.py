@@ -45,6 +45,7 @@ MATRIX = {
         "--set",
         "leaf.cache.persistent=false,serviceMonitor.keySecret=",
     ],
+    "leaves whose number changes": [*case("leaves"), "--set", "leaf.alsoCount=2"],
     "roots with an encoder": [*case("leaves"), "--set", "encoder.enabled=true,security.clientKeySecret=c"],
     **{
         f"bulk {step}": [*case("store"), "--set", f"bulk.step={step},bulk.partitions=7,bulk.shards=3"]

@@ -34,18 +34,36 @@ def placed(shards, leaves, holders):
     return found
 
 
-def without_holder(run, before, after, holders):
-    """How many shards have no holder at some time while a number of leaves becomes another."""
-    shards = [f"{run}-{number}" for number in range(SHARDS)]
-    old, new = ([f"dyad-leaf-{number}" for number in range(count)] for count in (before, after))
-    held, to_hold = placed(shards, old, holders), placed(shards, new, holders)
-    done, waiting, missed = set(new) - set(old), [leaf for leaf in old if leaf in new], set()
+def missed_in(held, to_hold):
+    """The shards that no leaf holds at some time while leaves hold others; each is a leaf's shards by its name."""
+    done, waiting, missed = set(to_hold) - set(held), [leaf for leaf in held if leaf in to_hold], set()
     while waiting:
         restarts = waiting.pop()
-        for shard in shards:
-            if not done.intersection(to_hold[shard]) and not set(waiting).intersection(held[shard]):
-                missed.add(shard)
+        there = [to_hold[leaf] for leaf in done] + [held[leaf] for leaf in waiting]
+        missed |= set().union(*held.values()) - set().union(*there)
         done.add(restarts)
+    return missed
+
+
+def held_by(shards, counts, pods, holders):
+    """The shards of each of so many leaves, which hold what is placed by these numbers of leaves."""
+    of_leaf = {f"dyad-leaf-{number}": set() for number in range(pods)}
+    for count in counts:
+        for shard, leaves in placed(shards, [f"dyad-leaf-{number}" for number in range(count)], holders).items():
+            for leaf in leaves:
+                of_leaf[leaf].add(shard)
+    return of_leaf
+
+
+def without_holder(run, before, after, holders, steps=None):
+    """How many shards have no holder at some time while a number of leaves becomes another: at once, or by steps, each of which is the
+    number of leaves, and the numbers by which shards are placed."""
+    shards = [f"{run}-{number}" for number in range(SHARDS)]
+    held, missed = held_by(shards, [before], before, holders), set()
+    for pods, counts in steps or [(after, [after])]:
+        to_hold = held_by(shards, counts, pods, holders)
+        missed |= missed_in(held, to_hold)
+        held = to_hold
     return len(missed)
 
 
@@ -73,8 +91,15 @@ class ScalingTest(unittest.TestCase):
         for before, after in ((4, 5), (10, 11), (4, 3), (10, 9)):
             self.assertLessEqual(self.share(before, after, 3), 0.5, f"{before} to {after}")
 
-    def test_halving_the_leaves_is_not_covered(self):
+    def test_halving_the_leaves_at_once_is_not_covered(self):
         self.assertGreater(self.share(10, 5, 3), 10)
+
+    def test_no_shard_is_without_a_holder_by_the_steps_of_the_readme(self):
+        for before, after in ((3, 5), (5, 2), (2, 3), (4, 3), (10, 5)):
+            pods = max(before, after)
+            steps = [(pods, [before, after]), (after, [after])]
+            for run in range(RUNS):
+                self.assertEqual(without_holder(run, before, after, 2, steps), 0, f"{before} to {after}")
 
 
 if __name__ == "__main__":

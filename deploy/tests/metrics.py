@@ -140,8 +140,8 @@ class Names(unittest.TestCase):
         cls.metrics = expressions.series(cls.scrape)
 
     def test_every_metric_label_and_value_exists(self):
-        """Of the dashboard, its variables, and the alerts."""
-        queries = [*expressions.dashboard_expressions(), *expressions.alert_expressions()]
+        """Of the dashboard, its variables, the alerts, and what Kubernetes scales by."""
+        queries = [*expressions.dashboard_expressions(), *expressions.alert_expressions(), *expressions.adapter_expressions()]
         found = [f"{place}: {problem}" for place, query in queries for problem in expressions.problems(query, self.metrics)]
         self.assertEqual(found, [])
         self.assertGreater(len(queries), len(expressions.alerts()))

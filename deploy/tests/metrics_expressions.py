@@ -1,4 +1,4 @@
-"""Which metrics and labels the expressions of dashboard and alerts name, and which ones a scrape has."""
+"""Which metrics and labels the expressions of dashboard, alerts and autoscaling name, and which ones a scrape has."""
 
 import collections
 import itertools
@@ -9,6 +9,7 @@ import re
 import yaml
 
 DASHBOARD, ALERTS = pathlib.Path("deploy/grafana/dyad.json"), pathlib.Path("deploy/prometheus/alerts.yml")
+ADAPTER = pathlib.Path("deploy/prometheus/adapter.yml")
 # Prometheus' own metrics, and the labels that it adds to all.
 OWN_METRICS, OWN_LABELS = {"up", "ALERTS"}, {"job", "instance"}
 # Values of these labels come with events that no test can order; they are looked up in the source.
@@ -63,6 +64,13 @@ def alerts():
 def alert_expressions():
     """Name and expression of every alert."""
     return [(f"alert `{rule['alert']}`", rule["expr"]) for rule in alerts()]
+
+
+def adapter_expressions():
+    """Name and expression of every metric that Kubernetes scales by, with the labels that the adapter puts in."""
+    for rule in yaml.safe_load(ADAPTER.read_text())["rules"]:
+        query = rule["metricsQuery"].replace("<<.GroupBy>>", "instance").replace("<<.LabelMatchers>>", 'instance="one"')
+        yield f"adapter `{rule['name']['as']}`", query
 
 
 def families(scrape):

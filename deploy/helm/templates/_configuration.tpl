@@ -103,6 +103,9 @@
 {{- $_ := set $keys "cache" "/var/cache/dyad" -}}
 {{- $_ := set $keys "cache-bytes" (include "dyad.cacheBytes" $l.cache.size) -}}
 {{- $_ := set $keys "names" (printf "%s-leaf-{0..%d}" (include "dyad.fullname" .) (sub (int $l.count) 1)) -}}
+{{- if $l.alsoCount -}}
+{{- $_ := set $keys "also-names" (printf "%s-leaf-{0..%d}" (include "dyad.fullname" .) (sub (int $l.alsoCount) 1)) -}}
+{{- end -}}
 {{- $_ := set $keys "replicas" (int $l.holders) -}}
 {{- $_ := set $keys "watch" (int $l.watchS) -}}
 {{- /* The index in a store may come later. */ -}}

@@ -32,6 +32,10 @@ pub(super) struct LeafOptions {
     /// Names of all leaves, separated by commas; `leaf-{0..4}` stands for five names.
     #[arg(long, value_name = "NAMES", env = "DYAD_LEAF_NAMES")]
     names: String,
+    /// Names of all leaves as they were, or will be, while their number changes: what is placed on this leaf among
+    /// these is held, too.
+    #[arg(long, value_name = "NAMES", env = "DYAD_LEAF_ALSO_NAMES")]
+    also_names: Option<String>,
     /// Leaves that hold each shard.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
     replicas: u32,
@@ -170,12 +174,15 @@ impl LeafOptions {
 
     /// The shards that are placed on this leaf.
     fn held(&self) -> anyhow::Result<HeldShards> {
-        let leaves = names_of(&self.names)?;
-        if !leaves.contains(&self.name) {
+        let mut leaves = vec![names_of(&self.names)?];
+        if let Some(names) = &self.also_names {
+            leaves.push(names_of(names)?);
+        }
+        if !leaves.iter().flatten().any(|name| *name == self.name) {
             let refused = format!(
                 "--name `{}`: expected one of `--names`, which are {}",
                 self.name,
-                leaves.join(", ")
+                leaves.concat().join(", ")
             );
             return Err(UsageError(refused).into());
         }

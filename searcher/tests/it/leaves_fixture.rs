@@ -53,7 +53,7 @@ pub(crate) fn secured_leaf(index: &Path, place: LeafPlace, security: Security) -
     let scheme = security.scheme();
     let held = HeldShards::OfLeaf {
         name: leaf_name(place.number),
-        leaves: (0..place.of).map(leaf_name).collect(),
+        leaves: vec![(0..place.of).map(leaf_name).collect()],
         replicas: place.replicas,
     };
     let config = EngineConfig {
