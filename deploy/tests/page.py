@@ -10,6 +10,7 @@ would; nothing may be loaded from elsewhere, no script of a document may run, an
 | `page_answers.py` | where answers begin, groups, pages, reranking, fusion, scores, snippets, fields |
 | `page_changes.py` | documents are added, edited and deleted |
 | `page_measures.py` | recall of the graph, quality by judged questions |
+| `page_leaves.py` | a root and its leaves |
 | `page_tabs.py` | the status, hostile documents, access |
 | `hostile.py` | the documents |
 """
@@ -22,11 +23,12 @@ import unittest
 from page_answers import Answers
 from page_browser import SETTINGS, prepared
 from page_changes import Changes
+from page_leaves import Leaves
 from page_measures import Quality, Recall
 from page_search import Commands, Search
 from page_tabs import Access, Hostile, Status
 
-CASES = (Search, Answers, Commands, Changes, Recall, Quality, Status, Hostile, Access)
+CASES = (Search, Answers, Commands, Changes, Recall, Quality, Status, Leaves, Hostile, Access)
 
 
 def main():

@@ -79,7 +79,7 @@ def servers():
         indexes = [word for name in ("quickstart", "hostile", "vectors", "changing") for word in ("--index", f"{name}={name}")]
         towers = ["--question-tower", SETTINGS["model"], "--question-tower", "none"]
         port = free_port()
-        SETTINGS.update(indexer=f"http://127.0.0.1:{port}", write_key=(folder / "write.key").read_text().strip())
+        SETTINGS.update(folder=folder, indexer=f"http://127.0.0.1:{port}", write_key=(folder / "write.key").read_text().strip())
         options = [*indexes, *towers, "--watch", "1", "--indexer", f"changing={SETTINGS['indexer']}"]
         with serving(SETTINGS["binaries"], folder, "dyad-searcher", *options, "--http", "127.0.0.1:0") as addresses:
             SETTINGS.update(grpc=addresses["listening"], url=f"http://{addresses['HTTP']}/")

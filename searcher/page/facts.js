@@ -58,6 +58,11 @@ function filterRun(filter) {
   return [`${some(filter.documents, "document passes", "documents pass")}`, ...ways.filter(Boolean)].join(", ");
 }
 
+function searched({ documents, shards, missing_shards: missing, intact_documents: intact }) {
+  const all = `${some(documents, "document")} in ${some(shards, "shard")}`;
+  return missing?.length > 0 ? `${count(intact)} of ${all}; shards that were not: ${missing.map((one) => count(one.number)).join(", ")}` : all;
+}
+
 const LABELS = Object.fromEntries(RANKINGS.map(({ id, label }) => [id, label]));
 
 /** All that a reply says of itself, of the rankings and the metric of a view. */
@@ -83,7 +88,7 @@ export function facts(reply, { ids, metric, documents }) {
     reply.document_weight > 0 && ["Documents", `BM25 of passages with that of their documents, weight ${reply.document_weight}`],
     reply.reranked > 0 && ["Reranked", `the best ${count(reply.reranked)}, weight ${reply.rerank_weight}`],
     reply.query_tokens > 0 && ["Tokens read", `${count(reply.query_tokens)}${reply.query_truncated ? ", the question is longer" : ""}`],
-    reply.coverage && ["Searched", `${some(reply.coverage.documents, "document")} in ${some(reply.coverage.shards, "shard")}`],
+    reply.coverage && ["Searched", searched(reply.coverage)],
     ["Filter", filterRun(reply.filter)],
   ]);
   const scores = el("div", { class: "meanings" }, pairs(meanings(ids, LABELS, reply.fusion, metric, documents)));

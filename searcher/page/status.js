@@ -1,8 +1,9 @@
-// The status tab: model, generations, memory, debt, what the shards have measured, and the times of this page's own requests.
+// The status tab: model, generations, memory, leaves, debt, what the shards have measured, and the times of this page's own requests.
 
 import { ask, onRequest, requests } from "./api.js";
 import { byId, bytes, count, el, fill, message, name, pairs, prose, quantile, some, table } from "./dom.js";
 import { stages } from "./facts.js";
+import { leaves } from "./leaves.js";
 import { indexerOf } from "./places.js";
 import { plot } from "./plot.js";
 import { grpcAddress } from "./settings.js";
@@ -45,6 +46,14 @@ function warnings(status, info) {
   return all.filter(([, text]) => text).map(([what, text]) => message("warning", el("b", {}, `${what}: `), prose(text, 1000)));
 }
 
+function rollback({ previous_generation: previous, leaves }) {
+  if (!previous) {
+    return "no earlier generation is on disk";
+  }
+  // A root does not move the pointer that its leaves follow.
+  return `to generation ${count(previous)}${leaves?.length > 0 ? " by dyad-indexer rollback, which leaves follow" : ""}`;
+}
+
 function about(status) {
   const last = status.generations.slice(-GENERATIONS);
   const earlier = status.generations.length - last.length;
@@ -62,7 +71,7 @@ function about(status) {
         "Generations on disk",
         `${earlier > 0 ? `${count(earlier)} earlier, ` : ""}${last.map(count).join(", ")}`,
       ],
-      ["Rollback", status.previous_generation ? `to generation ${count(status.previous_generation)}` : "no earlier generation is on disk"],
+      ["Rollback", rollback(status)],
       model("Model of the index", status.index_model),
       model("Question tower", status.question_model, status.index_model?.fingerprint),
       status.reranker && model("Cross encoder", status.reranker),
@@ -100,8 +109,10 @@ const share = (some, all) => (all > 0 ? `${((100 * some) / all).toFixed(1)} %` :
 function shards(status) {
   const sum = (field) => status.shards.reduce((total, shard) => total + shard[field], 0);
   const [live, deleted] = [sum("documents"), sum("deleted")];
-  const row = (id, { documents, deleted, dense_bytes, text_bytes }) => [
+  const isRoot = (status.leaves ?? []).length > 0;
+  const row = (id, { documents, deleted, dense_bytes, text_bytes, leaves: holders }) => [
     id,
+    ...(isRoot ? [holders === undefined ? "" : count(holders)] : []),
     count(documents),
     count(deleted),
     share(deleted, documents + deleted),
@@ -112,10 +123,11 @@ function shards(status) {
   rows.push(row("all", { documents: live, deleted, dense_bytes: sum("dense_bytes"), text_bytes: sum("text_bytes") }));
   const held = `${some(deleted, "deleted document is", "deleted documents are")} still in the files: ${share(deleted, live + deleted)}`;
   const debt = deleted > 0 ? `${held}. dyad-indexer merge removes them.` : "No deleted document is in the files.";
+  const heads = ["Shard", ...(isRoot ? ["Leaves"] : []), "Documents", "Deleted", "Share deleted", "Vectors and graph", "Text"];
   return part(
     "Shards",
     el("p", {}, debt),
-    table("Documents and bytes", ["Shard", "Documents", "Deleted", "Share deleted", "Vectors and graph", "Text"], rows),
+    table("Documents and bytes", heads, rows),
     rows.length <= status.shards.length && el("p", {}, `The first ${count(SHARDS)} of ${count(status.shards.length)} shards.`),
   );
 }
@@ -222,6 +234,7 @@ export function statusTab(indexes) {
         body,
         warnings(status, info),
         el("div", { class: "parts" }, about(status), memory(status.memory)),
+        leaves(status),
         shards(status),
         certificates(status),
       );

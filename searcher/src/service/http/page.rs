@@ -50,6 +50,7 @@ files! {
     "/page/fields.js", "fields.js", SCRIPT;
     "/page/filters.js", "filters.js", SCRIPT;
     "/page/judged.js", "judged.js", SCRIPT;
+    "/page/leaves.js", "leaves.js", SCRIPT;
     "/page/measures.js", "measures.js", SCRIPT;
     "/page/member_text.js", "member_text.js", SCRIPT;
     "/page/metadata.js", "metadata.js", SCRIPT;
