@@ -151,6 +151,20 @@ pub enum Error {
         /// What a leaf that was asked has said.
         reason: Option<String>,
     },
+    /// Fewer leaves hold some shards of a generation than are to hold them before it is served.
+    #[error(
+        "index `{index}`: generation {generation} is not served yet: fewer than {wanted} leaves (`--replicas`) hold its shards {shards}"
+    )]
+    FewLeaves {
+        /// The name of the index.
+        index: String,
+        /// The generation.
+        generation: u64,
+        /// The shards.
+        shards: ShardNumbers,
+        /// How many leaves are to hold each.
+        wanted: usize,
+    },
     /// A leaf has answered something that cannot be an answer, or refuses what is asked.
     #[error("leaf `{leaf}`: {reason}")]
     Leaf {
@@ -158,6 +172,16 @@ pub enum Error {
         leaf: String,
         /// What it says, or what is wrong with that.
         reason: String,
+    },
+    /// A leaf has too much to do, and so have the others that hold its shards, or too many calls were made twice.
+    #[error("leaf `{leaf}`: {reason}")]
+    LeafBusy {
+        /// Its name.
+        leaf: String,
+        /// What it says.
+        reason: String,
+        /// When another try may succeed, where the leaf says so.
+        retry_after: Option<Duration>,
     },
     /// Something that is not answered where leaves hold the shards.
     #[error(

@@ -95,6 +95,18 @@ impl Error {
                     reason: None,
                 }
             }
+            Self::LeafBusy {
+                leaf,
+                reason,
+                retry_after,
+            } => {
+                tracing::debug!(leaf, reason, "a request failed by a leaf that is busy");
+                Self::LeafBusy {
+                    leaf: "one of several".to_owned(),
+                    reason: "it has too much to do".to_owned(),
+                    retry_after,
+                }
+            }
             Self::Leaf { leaf, reason } => {
                 tracing::warn!(leaf, reason, "a request failed by a leaf");
                 Self::Leaf {
@@ -140,6 +152,7 @@ impl From<Error> for Status {
             Error::Store { error, .. } => store_status(&error, text),
             Error::StoreLate { .. }
             | Error::NoLeaves { .. }
+            | Error::FewLeaves { .. }
             | Error::Leaf { .. }
             | Error::Tower { transient: true, .. }
             | Error::Reranker { transient: true, .. } => Self::unavailable(text),
@@ -151,7 +164,7 @@ impl From<Error> for Status {
             Error::Unreadable(code) => Self::new(code, text),
             // Another try would be as large.
             Error::LargeReply { .. } => Self::out_of_range(text),
-            Error::TowerBusy { retry_after, .. } => busy(text, retry_after),
+            Error::TowerBusy { retry_after, .. } | Error::LeafBusy { retry_after, .. } => busy(text, retry_after),
             Error::Overloaded { wait, .. } => busy(text, Some(wait)),
             Error::Busy { .. } => busy(text, Some(Duration::from_millis(100))),
             Error::FullReplies { .. } => busy(text, Some(Duration::from_secs(1))),

@@ -131,7 +131,10 @@ fn hint(code: Code, message: &str) -> String {
         Code::Unauthenticated => {
             ". Give the key by the variable DYAD_API_KEY, or a file by `--api-key-file`".to_owned()
         }
-        Code::Unimplemented => ". Another service listens at this address".to_owned(),
+        // A server of ours says what it does not do.
+        Code::Unimplemented if !message.contains("is not available") => {
+            ". Another service listens at this address".to_owned()
+        }
         _ => String::new(),
     }
 }

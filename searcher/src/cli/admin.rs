@@ -297,7 +297,11 @@ fn print_status(out: &mut impl std::io::Write, status: &v1::StatusResponse) -> s
         let leaves = if status.leaves.is_empty() {
             String::new()
         } else {
-            format!(", {} leaves", shard.leaves)
+            format!(
+                ", {} {}",
+                shard.leaves,
+                if shard.leaves == 1 { "leaf" } else { "leaves" }
+            )
         };
         writeln!(
             out,

@@ -23,18 +23,23 @@ pub(super) struct LeavesOptions {
 }
 
 impl LeavesOptions {
+    /// Whether this server asks leaves.
+    pub(super) fn is_root(&self) -> bool {
+        !self.urls.is_empty()
+    }
+
     /// Which shards this server opens.
     pub(super) fn held(&self) -> HeldShards {
-        if self.urls.is_empty() {
-            HeldShards::All
-        } else {
+        if self.is_root() {
             HeldShards::None
+        } else {
+            HeldShards::All
         }
     }
 
     /// The leaves, where there are any.
     pub(super) fn open(&self, credentials: Credentials) -> Result<Option<Arc<Leaves>>> {
-        if self.urls.is_empty() {
+        if !self.is_root() {
             return Ok(None);
         }
         let config = ClientConfig::for_questions(credentials);

@@ -60,7 +60,8 @@ pub(super) struct Serve {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     generation: Option<u64>,
     /// Read `CURRENT` every N seconds (1 by default), of indexes in object stores that of the store, and serve the
-    /// generation that it names, by number and checksum, as `admin reload` does.
+    /// generation that it names, by number and checksum, as `admin reload` does. With `--leaves` that is done in any
+    /// case.
     #[arg(
         long,
         value_name = "N",
@@ -113,7 +114,7 @@ pub(super) struct Serve {
 
 impl Serve {
     pub(super) async fn run(self, follower: Follower) -> anyhow::Result<ExitCode> {
-        let chosen = self.choose()?;
+        let (chosen, watched) = (self.choose()?, self.watched());
         let indexers = self.page_indexers.origins(&chosen)?;
         let (indexes, mirrored) = (chosen.paths, chosen.mirrored);
         // The port first, so that a port in use is reported before a model is loaded.
@@ -208,7 +209,7 @@ impl Serve {
         let served = Box::pin(async { tokio::try_join!(async { Ok(grpc.await?) }, admin, http) });
         tokio::select! {
             ended = served => drop(ended?),
-            () = follow(&engine, self.watch) => {}
+            () = follow(&engine, watched) => {}
         }
         Ok(ExitCode::SUCCESS)
     }
@@ -294,6 +295,15 @@ impl Serve {
             program: anonymous.saturating_add(file),
             buffers: (MAX_REQUESTS_BYTES + http) as u64,
         }
+    }
+}
+
+impl Serve {
+    /// Seconds between two looks at `CURRENT`. A root looks in any case: leaves follow, and hold no other generation
+    /// for long.
+    fn watched(&self) -> Option<u64> {
+        let is_root_of_current = self.leaves.is_root() && self.generation.is_none();
+        self.watch.or(is_root_of_current.then_some(1))
     }
 }
 

@@ -1,5 +1,7 @@
 //! What `dyad-searcher serve` logs of the indexes that it has opened.
 
+use std::sync::Arc;
+
 use dyad_proto::v1;
 
 use crate::memory::mib;
@@ -11,13 +13,13 @@ const LOGGED: usize = 10;
 /// Logs what is served: of a few indexes each.
 pub(super) fn log_served(engine: &Engine) {
     for index in engine.indexes().take(LOGGED) {
-        let snapshot = index.snapshot();
+        let (snapshot, coverage) = (index.snapshot(), index.generation().coverage());
         tracing::info!(
             index = %snapshot.index().display(),
             name = index.name(),
             generation = snapshot.manifest().generation,
-            documents = snapshot.len(),
-            shards = snapshot.shards().len(),
+            documents = coverage.documents,
+            shards = coverage.shards,
             model = %snapshot.manifest().model.name,
             fingerprint = %snapshot.manifest().model.fingerprint,
             "serving"
@@ -31,7 +33,8 @@ pub(super) fn log_served(engine: &Engine) {
             .take(LOGGED)
             .for_each(|index| warn_of_reranker(engine, index));
     }
-    let documents: usize = engine.indexes().map(|index| index.snapshot().len()).sum();
+    let of_index = |index: &Arc<ServedIndex>| index.generation().coverage().documents;
+    let documents: u64 = engine.indexes().map(of_index).sum();
     let kernels = dyad_index::kernels::kernels().name;
     tracing::info!(
         indexes = engine.indexes().len(),

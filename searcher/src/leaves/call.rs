@@ -15,9 +15,11 @@ use tokio::time::Instant;
 use tonic::Code;
 
 use super::connection::LeafConnection;
+use super::filters::{self, FilterAffinity};
 use super::follow::Leaves;
+use super::lost::{AnswersOfShards, BusyLeaf, LeafFailure, LostReason, LostShards};
 use super::replies;
-use super::route::{LeafShards, Routed, route};
+use super::route::{LeafChooser, LeafShards, Routed, route};
 
 /// After which a leaf without times of its own is late.
 const LATE: Duration = Duration::from_millis(50);
@@ -41,11 +43,17 @@ pub(crate) trait LeafRequest: Sync {
 
     /// The generation that an answer is of.
     fn generation(reply: &Self::Reply) -> Option<&v1::GenerationName>;
+
+    /// The filter that leaves may know from requests before: those with the same filter are asked of the same leaves,
+    /// so that not every one of them has to find what it allows, for every set of its shards.
+    fn filter(&self) -> Option<&v1::Filter> {
+        None
+    }
 }
 
 /// Messages that name shards, the call that each is for, and what its reply is checked for.
 macro_rules! leaf_requests {
-    ($($request:ident, $call:ident -> $reply:ident, $check:path;)*) => {$(
+    ($($request:ident, $call:ident -> $reply:ident, $check:path, $filter:path;)*) => {$(
         impl LeafRequest for v1::$request {
             type Reply = v1::$reply;
 
@@ -64,27 +72,21 @@ macro_rules! leaf_requests {
             fn generation(reply: &Self::Reply) -> Option<&v1::GenerationName> {
                 reply.generation.as_ref()
             }
+
+            fn filter(&self) -> Option<&v1::Filter> {
+                let of_caller = || self.scope.as_ref()?.filter.as_ref();
+                $filter(self).or_else(of_caller)
+            }
         }
     )*};
 }
 
 leaf_requests! {
-    TermsRequest, terms -> TermsResponse, replies::check_terms;
-    LeafSearchRequest, search -> LeafSearchResponse, replies::check_search;
-    LeafReadRequest, read -> LeafReadResponse, replies::unchecked;
-    LeafExplainRequest, explain -> LeafExplainResponse, replies::unchecked;
-    OtherGroupsRequest, other_groups -> OtherGroupsResponse, replies::unchecked;
-}
-
-/// Why leaves have not answered.
-#[derive(Debug)]
-pub(crate) enum LeafFailure {
-    /// No leaf that answers holds these shards. The last error of one that was asked, where one was.
-    Missing { shards: Vec<u32>, error: Option<String> },
-    /// The time is over.
-    Late,
-    /// A leaf refuses what another one would refuse too.
-    Refused { leaf: String, error: ClientError },
+    TermsRequest, terms -> TermsResponse, replies::check_terms, filters::none;
+    LeafSearchRequest, search -> LeafSearchResponse, replies::check_search, filters::of_search;
+    LeafReadRequest, read -> LeafReadResponse, replies::unchecked, filters::of_read;
+    LeafExplainRequest, explain -> LeafExplainResponse, replies::unchecked, filters::of_explanation;
+    OtherGroupsRequest, other_groups -> OtherGroupsResponse, replies::unchecked, filters::of_other_groups;
 }
 
 impl Leaves {
@@ -104,7 +106,15 @@ impl Leaves {
                 error: None,
             });
         }
-        let answers = try_join_all(first.into_iter().map(|one| asked.hedged(one))).await?;
+        let all = |first| async {
+            let AnswersOfShards { answers, lost } = asked.hedged(first).await?;
+            if lost.is_empty() {
+                Ok(answers)
+            } else {
+                Err(LeafFailure::of_lost(lost))
+            }
+        };
+        let answers = try_join_all(first.into_iter().map(all)).await?;
         Ok(answers.into_iter().flatten().collect())
     }
 }
@@ -115,6 +125,7 @@ pub(super) struct AskedLeaves<'a, Q> {
     generation: &'a v1::GenerationName,
     until: Instant,
     request: &'a Q,
+    affinity: Option<FilterAffinity>,
 }
 
 impl<'a, Q: LeafRequest> AskedLeaves<'a, Q> {
@@ -124,6 +135,7 @@ impl<'a, Q: LeafRequest> AskedLeaves<'a, Q> {
             generation,
             until,
             request,
+            affinity: request.filter().map(FilterAffinity::new),
         }
     }
 
@@ -135,37 +147,41 @@ impl<'a, Q: LeafRequest> AskedLeaves<'a, Q> {
             .filter(|leaf| !but.iter().any(|left_out| is_same(left_out, leaf)))
             .cloned()
             .collect();
-        route(&others, self.generation, shards, self.leaves.draws())
+        let chooser = LeafChooser {
+            draws: self.leaves.draws(),
+            affinity: self.affinity,
+        };
+        route(&others, self.generation, shards, &chooser)
     }
 
     /// Asks a leaf; once it is late, others too.
-    pub(super) async fn hedged(&self, first: LeafShards) -> Result<Vec<Q::Reply>, LeafFailure> {
+    pub(super) async fn hedged(&self, first: LeafShards) -> Result<AnswersOfShards<Q::Reply>, LeafFailure> {
         self.leaves.hedges().count_call();
         let late = first.leaf.load().p95().unwrap_or(LATE).max(LEAST_LATE);
         let (leaf, shards) = (Arc::clone(&first.leaf), first.shards.clone());
         let answer = self.one(first).boxed();
         let answer = match select(answer, tokio::time::sleep(late).boxed()).await {
-            Either::Left((Ok(answer), _)) => return Ok(vec![answer]),
+            Either::Left((Ok(answer), _)) => return Ok(all_of(vec![answer])),
             Either::Left((Err(error), _)) => return self.elsewhere(&leaf, shards, error).await,
             Either::Right(((), answer)) => answer,
         };
         let others = self.route(&shards, std::slice::from_ref(&leaf));
         if !others.missing.is_empty() || !self.leaves.hedges().take() {
             return match answer.await {
-                Ok(answer) => Ok(vec![answer]),
+                Ok(answer) => Ok(all_of(vec![answer])),
                 Err(error) => self.elsewhere(&leaf, shards, error).await,
             };
         }
         let second = try_join_all(others.asked.into_iter().map(|one| self.one(one))).boxed();
         match select(answer, second).await {
-            Either::Left((Ok(answer), _)) => Ok(vec![answer]),
-            Either::Right((Ok(answers), _)) => Ok(answers),
+            Either::Left((Ok(answer), _)) => Ok(all_of(vec![answer])),
+            Either::Right((Ok(answers), _)) => Ok(all_of(answers)),
             Either::Left((Err(_), second)) => match second.await {
-                Ok(answers) => Ok(answers),
+                Ok(answers) => Ok(all_of(answers)),
                 Err(error) => self.elsewhere(&leaf, shards, error).await,
             },
             Either::Right((Err(_), answer)) => match answer.await {
-                Ok(answer) => Ok(vec![answer]),
+                Ok(answer) => Ok(all_of(vec![answer])),
                 Err(error) => self.elsewhere(&leaf, shards, error).await,
             },
         }
@@ -225,31 +241,36 @@ impl<'a, Q: LeafRequest> AskedLeaves<'a, Q> {
         })
     }
 
-    /// Asks others than the leaf that has failed for its shards, and others than these where they fail.
+    /// Asks others than the leaf that has failed for its shards, and others than these where they fail. Shards that no
+    /// other leaf holds are lost, and the rest is asked for all the same.
     async fn elsewhere(
         &self,
         failed: &Arc<LeafConnection>,
         shards: Vec<u32>,
         error: ClientError,
-    ) -> Result<Vec<Q::Reply>, LeafFailure> {
-        let (mut tried, mut error, mut answers) = (vec![Arc::clone(failed)], error, Vec::new());
+    ) -> Result<AnswersOfShards<Q::Reply>, LeafFailure> {
+        let (mut tried, mut error) = (vec![Arc::clone(failed)], error);
+        let mut found = all_of(Vec::new());
         let mut left = shards;
         for _ in 0..TRIES {
+            let name = || tried.last().map_or_else(String::new, |leaf| leaf.name());
             if self.until <= Instant::now() {
-                return Err(LeafFailure::Late);
+                found.lose(left, LostReason::Late);
+                return Ok(found);
             }
             if !may_pass_elsewhere(&error) {
-                return Err(LeafFailure::Refused {
-                    leaf: tried.last().map_or_else(String::new, |leaf| leaf.name()),
-                    error,
-                });
+                return Err(LeafFailure::Refused { leaf: name(), error });
+            }
+            // All leaves may have too much to do: what they refuse is not to be asked for again and again.
+            if let Some(busy) = BusyLeaf::new(name(), &error)
+                && !self.leaves.hedges().take()
+            {
+                found.lose(left, LostReason::Busy(busy));
+                return Ok(found);
             }
             let Routed { asked, missing } = self.route(&left, &tried);
             if !missing.is_empty() {
-                return Err(LeafFailure::Missing {
-                    shards: missing,
-                    error: Some(error.to_string()),
-                });
+                found.lose(missing, lost_by(name(), &error));
             }
             let mut again = Vec::new();
             let calls = asked.into_iter().map(|one| async {
@@ -258,7 +279,7 @@ impl<'a, Q: LeafRequest> AskedLeaves<'a, Q> {
             });
             for (asked, answered) in futures_util::future::join_all(calls).await {
                 match answered {
-                    Ok(answer) => answers.push(answer),
+                    Ok(answer) => found.answers.push(answer),
                     Err(failed) => {
                         error = failed;
                         again.extend(asked.shards);
@@ -267,14 +288,35 @@ impl<'a, Q: LeafRequest> AskedLeaves<'a, Q> {
                 }
             }
             if again.is_empty() {
-                return Ok(answers);
+                return Ok(found);
             }
             left = again;
         }
-        Err(LeafFailure::Missing {
-            shards: left,
-            error: Some(error.to_string()),
-        })
+        let name = tried.last().map_or_else(String::new, |leaf| leaf.name());
+        found.lose(left, lost_by(name, &error));
+        Ok(found)
+    }
+}
+
+/// Why shards are lost that nobody can be asked for any more, after a leaf of this name has failed so.
+fn lost_by(leaf: String, error: &ClientError) -> LostReason {
+    match BusyLeaf::new(leaf, error) {
+        Some(busy) => LostReason::Busy(busy),
+        None => LostReason::NoLeaf(Some(error.to_string())),
+    }
+}
+
+/// Answers for all shards that were asked for.
+fn all_of<R>(answers: Vec<R>) -> AnswersOfShards<R> {
+    AnswersOfShards {
+        answers,
+        lost: Vec::new(),
+    }
+}
+
+impl<R> AnswersOfShards<R> {
+    fn lose(&mut self, shards: Vec<u32>, reason: LostReason) {
+        self.lost.push(LostShards { shards, reason });
     }
 }
 

@@ -13,8 +13,9 @@ use tonic::codegen::http::Uri;
 use super::connection::{LeafAddress, LeafConnection};
 use super::draws::Draws;
 use super::hedges::Hedges;
-use super::held::{GenerationShards, LeafShard, LeafState};
-use crate::error::{Error, Result};
+use super::held::{GenerationShards, LeafShard, LeafState, TooFewHolders, damage_of};
+use super::patience::HolderPatience;
+use crate::error::{Error, Result, ShardNumbers};
 
 /// Between two look-ups of the addresses.
 const LOOK_UP: Duration = Duration::from_secs(5);
@@ -82,6 +83,7 @@ pub struct Leaves {
     draws: Draws,
     /// Leaves that have to hold each shard of a generation before it is served.
     replicas: usize,
+    patience: HolderPatience,
 }
 
 impl Leaves {
@@ -97,6 +99,7 @@ impl Leaves {
             hedges: Hedges::default(),
             draws: Draws::default(),
             replicas: replicas.max(1),
+            patience: HolderPatience::default(),
         })
     }
 
@@ -165,13 +168,22 @@ impl Leaves {
         &self.draws
     }
 
-    /// All shards of a generation, where enough leaves hold each of them; else the numbers of the others.
+    /// How many leaves hold shards of a generation.
+    pub(crate) fn count_holding(&self, generation: &v1::GenerationName) -> usize {
+        let connections = self.connections();
+        let states = connections.iter().filter_map(|leaf| leaf.state());
+        states.filter(|state| state.generation(generation).is_some()).count()
+    }
+
+    /// All shards of a generation, where enough leaves hold each of them: `--replicas` of them, or one at least where
+    /// others have been waited for long enough, or nobody waits any more.
     pub(crate) fn shards_of(
         &self,
         generation: &v1::GenerationName,
         count: usize,
-    ) -> std::result::Result<GenerationShards, Vec<u32>> {
-        let (mut shards, mut missing) = (Vec::with_capacity(count), Vec::new());
+        waits: bool,
+    ) -> std::result::Result<GenerationShards, TooFewHolders> {
+        let (mut shards, mut missing, mut few) = (Vec::with_capacity(count), Vec::new(), Vec::new());
         let states = self.states();
         for number in 0..count as u32 {
             let held: Vec<&LeafShard> = states
@@ -179,21 +191,41 @@ impl Leaves {
                 .filter_map(|state| state.shards_of(generation)?.get(&number))
                 .collect();
             match held.first() {
-                Some(first) if held.len() >= self.replicas => shards.push((*first).clone()),
-                _ => missing.push(number),
+                Some(first) => shards.push((*first).clone()),
+                None => missing.push(number),
+            }
+            if held.len() < self.replicas {
+                few.push(number);
             }
         }
-        if missing.is_empty() {
-            let has_documents =
-                |state: &Arc<LeafState>| state.generation(generation).is_some_and(|held| held.has_documents);
-            Ok(GenerationShards {
-                name: generation.clone(),
-                shards,
-                has_documents: states.iter().any(has_documents),
-            })
-        } else {
-            Err(missing)
+        if !missing.is_empty() {
+            return Err(TooFewHolders::None(missing));
         }
+        let index = generation.index.as_str();
+        if few.is_empty() {
+            self.patience.begin_anew(index);
+        } else if self.patience.is_over(index) || !waits {
+            let (generation, shards, replicas) = (generation.generation, ShardNumbers(few), self.replicas);
+            tracing::warn!(index, generation, %shards, replicas, "serving a generation of which some shards have fewer holders than --replicas");
+        } else {
+            return Err(TooFewHolders::Few {
+                shards: few,
+                wanted: self.replicas,
+            });
+        }
+        let has_documents =
+            |state: &Arc<LeafState>| state.generation(generation).is_some_and(|held| held.has_documents);
+        Ok(GenerationShards {
+            name: generation.clone(),
+            shards,
+            damage: ArcSwap::from_pointee(damage_of(&states, generation)),
+            has_documents: states.iter().any(has_documents),
+        })
+    }
+
+    /// Takes over which shards are damaged, as leaves say now.
+    pub(crate) fn see_damage(&self, of: &GenerationShards) {
+        of.damage.store(Arc::new(damage_of(&self.states(), &of.name)));
     }
 
     /// What leaves say that do not leave, each leaf once: it may have several addresses.
@@ -226,6 +258,7 @@ impl Leaves {
             hedges: Hedges::default(),
             draws: Draws::new(seed),
             replicas: 1,
+            patience: HolderPatience::default(),
         }
     }
 }

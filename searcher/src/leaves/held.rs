@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use arc_swap::ArcSwap;
 use dyad_index::Certificate;
 use dyad_index::snapshot::Coverage;
 use dyad_proto::v1;
@@ -93,6 +94,15 @@ impl LeafState {
     }
 }
 
+/// Why a generation cannot be served: shards, by number, that leaves do not hold, or not enough of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum TooFewHolders {
+    /// No leaf holds these.
+    None(Vec<u32>),
+    /// Fewer than so many hold these, and one at least.
+    Few { shards: Vec<u32>, wanted: usize },
+}
+
 /// All shards of a generation, as leaves hold them.
 #[derive(Debug)]
 pub(crate) struct GenerationShards {
@@ -100,6 +110,8 @@ pub(crate) struct GenerationShards {
     pub(crate) name: v1::GenerationName,
     /// In the order of the manifest.
     pub(crate) shards: Vec<LeafShard>,
+    /// Why some hits of shards may be missing, by number: as leaves have said last.
+    pub(crate) damage: ArcSwap<BTreeMap<u32, String>>,
     /// Whether some documents are passages that name theirs.
     pub(crate) has_documents: bool,
 }
@@ -111,8 +123,9 @@ impl GenerationShards {
             shards: self.shards.len() as u32,
             ..Coverage::default()
         };
-        for shard in &self.shards {
-            let is_damaged = !shard.damage.is_empty();
+        let damage = self.damage.load();
+        for (number, shard) in (0..).zip(&self.shards) {
+            let is_damaged = damage.contains_key(&number);
             coverage.documents += shard.documents;
             coverage.damaged_shards += u32::from(is_damaged);
             coverage.intact_documents += if is_damaged { 0 } else { shard.documents };
@@ -120,12 +133,17 @@ impl GenerationShards {
         coverage
     }
 
+    /// The documents of a shard; none where it is damaged.
+    pub(crate) fn intact_documents_of(&self, number: u32) -> u64 {
+        let shard = self.shards.get(number as usize);
+        let shard = shard.filter(|_| !self.damage.load().contains_key(&number));
+        shard.map_or(0, |shard| shard.documents)
+    }
+
     /// Why hits may be missing; none where all shards are intact.
-    pub(crate) fn damage(&self) -> Option<&str> {
-        self.shards
-            .iter()
-            .map(|shard| shard.damage.as_str())
-            .find(|damage| !damage.is_empty())
+    pub(crate) fn first_damage(&self) -> Option<String> {
+        let damage = self.damage.load();
+        damage.first_key_value().map(|(_, reason)| reason.clone())
     }
 
     /// The numbers of all shards.
@@ -134,9 +152,55 @@ impl GenerationShards {
     }
 }
 
+/// Why hits of shards of a generation may be missing, by number: of those that no leaf holds intact.
+pub(super) fn damage_of(states: &[Arc<LeafState>], generation: &v1::GenerationName) -> BTreeMap<u32, String> {
+    let mut damage: BTreeMap<u32, Option<String>> = BTreeMap::new();
+    for shards in states.iter().filter_map(|state| state.shards_of(generation)) {
+        for (number, shard) in shards {
+            let reason = (!shard.damage.is_empty()).then(|| shard.damage.clone());
+            let known = damage.entry(*number).or_insert_with(|| reason.clone());
+            if reason.is_none() {
+                *known = None;
+            }
+        }
+    }
+    let is_damaged = |(number, reason): (u32, Option<String>)| Some((number, reason?));
+    damage.into_iter().filter_map(is_damaged).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_shard_that_some_leaf_holds_intact_is_not_damaged() {
+        let name = v1::GenerationName::default();
+        let state = |held: &[(u32, &str)]| {
+            let shard = |(number, damage): &(u32, &str)| {
+                let shard = LeafShard {
+                    documents: 1,
+                    certificate: Certificate::default(),
+                    damage: (*damage).to_owned(),
+                };
+                (*number, shard)
+            };
+            let generation = LeafGeneration {
+                name: name.clone(),
+                shards: held.iter().map(shard).collect(),
+                has_documents: false,
+            };
+            Arc::new(LeafState {
+                generations: vec![Arc::new(generation)],
+                ..LeafState::default()
+            })
+        };
+        let states = [
+            state(&[(0, ""), (1, "torn"), (2, "torn")]),
+            state(&[(0, "torn"), (1, ""), (2, "too")]),
+        ];
+        let damage = damage_of(&states, &name);
+        assert_eq!(damage, BTreeMap::from([(2, "torn".to_owned())]));
+    }
 
     #[test]
     fn a_report_is_read_whole_or_not_at_all() {

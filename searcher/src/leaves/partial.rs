@@ -10,18 +10,12 @@ use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use tokio::time::Instant;
 
-use super::call::{AskedLeaves, LeafFailure, LeafRequest};
+use super::call::{AskedLeaves, LeafRequest};
 use super::follow::Leaves;
+use super::lost::{AnswersOfShards, LeafFailure, LostReason, LostShards, MissingShards};
 
 /// Of the time that is left once there is enough.
 const SHARE: u32 = 4;
-
-/// Shards that were not searched, all for one reason.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct MissingShards {
-    pub(crate) shards: Vec<u32>,
-    pub(crate) reason: String,
-}
 
 /// The answers of some leaves.
 #[derive(Debug)]
@@ -48,10 +42,10 @@ impl Leaves {
             missing: Vec::new(),
         };
         if !routed.missing.is_empty() {
-            some.missing.push(MissingShards {
+            some.missing.push(MissingShards::from(LostShards {
                 shards: routed.missing,
-                reason: "no leaf that answers holds it".to_owned(),
-            });
+                reason: LostReason::NoLeaf(None),
+            }));
         }
         let one = |first: super::route::LeafShards| async {
             let shards = first.shards.clone();
@@ -69,32 +63,26 @@ impl Leaves {
             let (shards, result) = next;
             waiting.retain(|other| *other != shards);
             match result {
-                Ok(answers) => {
+                Ok(AnswersOfShards { answers, lost }) => {
                     some.answers.extend(answers);
-                    answered.extend(shards);
+                    let is_lost = |shard: &u32| lost.iter().any(|lost| lost.shards.contains(shard));
+                    answered.extend(shards.into_iter().filter(|shard| !is_lost(shard)));
+                    some.missing.extend(lost.into_iter().map(MissingShards::from));
                 }
-                Err(failure @ LeafFailure::Refused { .. }) => return Err(failure),
-                Err(LeafFailure::Late) => some.missing.push(late(shards)),
-                // Of a leaf's shards none was searched where other leaves do not hold all of them.
-                Err(LeafFailure::Missing { error, .. }) => some.missing.push(MissingShards {
-                    shards,
-                    reason: error.unwrap_or_else(|| "no leaf that answers holds it".to_owned()),
-                }),
+                Err(failure) => return Err(failure),
             }
             if ends == until && enough(&answered) {
                 let now = Instant::now();
                 ends = now + until.saturating_duration_since(now) / SHARE;
             }
         }
-        some.missing.extend(waiting.into_iter().map(late));
+        let late = |shards: Vec<u32>| LostShards {
+            shards,
+            reason: LostReason::Late,
+        };
+        some.missing
+            .extend(waiting.into_iter().map(late).map(MissingShards::from));
         Ok(some)
-    }
-}
-
-fn late(shards: Vec<u32>) -> MissingShards {
-    MissingShards {
-        shards,
-        reason: "its leaf has not answered in time".to_owned(),
     }
 }
 

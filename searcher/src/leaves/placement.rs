@@ -79,7 +79,7 @@ fn choose(shard: &ShardSize, loads: &[PlacedLeaf<'_>], most: u128, replicas: usi
     let mut order: Vec<(u64, usize, u128)> = loads
         .iter()
         .enumerate()
-        .map(|(at, load)| (weight(&shard.id, load.name), at, load.bytes))
+        .map(|(at, load)| (weight(shard.id.as_bytes(), load.name), at, load.bytes))
         .collect();
     order.sort_by_key(|(weight, at, _)| (std::cmp::Reverse(*weight), *at));
     let has_room = |bytes: u128| bytes + u128::from(shard.bytes) <= most;
@@ -93,12 +93,12 @@ fn choose(shard: &ShardSize, loads: &[PlacedLeaf<'_>], most: u128, replicas: usi
         .collect()
 }
 
-/// The weight of a leaf for a shard: the FNV-1a hash (64 bits) of the shard's id, a byte that no text holds, and the
-/// leaf's name, and then the finalizer of `MurmurHash3`, for names that differ in their last letter alone. The same in
-/// every release: otherwise leaves and roots of two releases would not agree.
-fn weight(shard: &str, leaf: &str) -> u64 {
+/// The weight of a leaf for a shard, or for something else: the FNV-1a hash (64 bits) of the shard's id, a byte that no
+/// text holds, and the leaf's name, and then the finalizer of `MurmurHash3`, for names that differ in their last letter
+/// alone. The same in every release: otherwise leaves and roots of two releases would not agree.
+pub(super) fn weight(of: &[u8], leaf: &str) -> u64 {
     const SEPARATOR: u8 = 0xff;
-    let bytes = shard.bytes().chain([SEPARATOR]).chain(leaf.bytes());
+    let bytes = of.iter().copied().chain([SEPARATOR]).chain(leaf.bytes());
     let hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     });
@@ -120,7 +120,7 @@ mod tests {
             let bytes = if are_equal {
                 1_000
             } else {
-                1_000 + weight(&id, "") % 9_000
+                1_000 + weight(id.as_bytes(), "") % 9_000
             };
             ShardSize { id, bytes }
         };
@@ -150,10 +150,10 @@ mod tests {
     fn weights_are_those_of_every_release() {
         let of = [("shard-1", "leaf-0"), ("shard-1", "leaf-1"), ("", "")];
         assert_eq!(
-            of.map(|(shard, leaf)| weight(shard, leaf)),
+            of.map(|(shard, leaf)| weight(shard.as_bytes(), leaf)),
             [0x203d_d49a_2234_fad1, 0x7288_2e9b_cb7a_1958, 0x1bbd_5c81_3c69_a8d7]
         );
-        assert_ne!(weight("ab", "c"), weight("a", "bc"));
+        assert_ne!(weight(b"ab", "c"), weight(b"a", "bc"));
     }
 
     #[test]

@@ -30,6 +30,14 @@ pub(super) fn check_search(request: &v1::LeafSearchRequest, reply: &v1::LeafSear
     let is_second_round = searches
         .iter()
         .any(|search| search.round.is_some_and(|round| round.score.is_some()));
+    let other = reply
+        .shown
+        .iter()
+        .find(|shown| request.shards.binary_search(&shown.shard).is_err());
+    if let Some(other) = other {
+        let (shards, got) = (&request.shards, other.shard);
+        return Err(format!("`shown.shard`: expected one of {shards:?}, got {got}"));
+    }
     match (&request.text, &reply.text) {
         (Some(text), Some(ranking)) => check_ranking("text", ranking, text.depth, &request.shards),
         (Some(_), None) if !is_second_round => Err("`text`: expected a ranking, got none".to_owned()),

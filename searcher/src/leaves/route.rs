@@ -1,9 +1,12 @@
-//! Which leaf is asked for which shards of a generation.
+//! Which leaf is asked for which shards of a generation: one that holds them without damage, where there is any.
 //!
 //! Shards that the same leaves hold are asked for together, of one of these: of two that are drawn, the one with the
 //! smaller product of calls in flight and mean time. So no leaf is flooded because all roots find it the fastest, as it
 //! would be if each took the best of all (Mitzenmacher 2001). A leaf without times of its own, a new one, counts as the
 //! median of the others, and has two calls in flight at most as long as there are others.
+//!
+//! Requests with a filter go to the same leaves as those before with the same one, as long as these are not much busier
+//! than others: a leaf keeps what a filter allows for each set of shards that it was asked for.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,9 +16,12 @@ use dyad_proto::v1;
 
 use super::connection::LeafConnection;
 use super::draws::Draws;
+use super::filters::FilterAffinity;
 
 /// Calls in flight of a leaf without times of its own.
 const NEW_AT_ONCE: usize = 2;
+/// So many times the cost of another leaf is too much for one that has probably kept what the filter allows.
+const MUCH_BETTER: f64 = 3.0;
 /// The time of a call where no leaf has any.
 const UNKNOWN: Duration = Duration::from_millis(10);
 
@@ -41,7 +47,7 @@ pub(crate) fn route(
     leaves: &[Arc<LeafConnection>],
     generation: &v1::GenerationName,
     shards: &[u32],
-    draws: &Draws,
+    chooser: &LeafChooser<'_>,
 ) -> Routed {
     let holders: Vec<Arc<LeafConnection>> = leaves
         .iter()
@@ -54,13 +60,7 @@ pub(crate) fn route(
     let mut together: BTreeMap<Vec<usize>, Vec<u32>> = BTreeMap::new();
     let mut routed = Routed::default();
     for shard in shards {
-        let holds = |leaf: &Arc<LeafConnection>| {
-            let state = leaf.state();
-            state.is_some_and(|state| state.shards_of(generation).is_some_and(|held| held.contains_key(shard)))
-        };
-        let of_shard: Vec<usize> = (0..holders.len())
-            .filter(|at| holders.get(*at).is_some_and(holds))
-            .collect();
+        let of_shard = holders_of(&holders, generation, *shard);
         if of_shard.is_empty() {
             routed.missing.push(*shard);
         } else {
@@ -70,7 +70,12 @@ pub(crate) fn route(
     let median = median_time(&holders);
     let mut asked: BTreeMap<usize, Vec<u32>> = BTreeMap::new();
     for (of_group, shards) in together {
-        if let Some(chosen) = choose(&holders, &of_group, median, draws) {
+        let group = LeafGroup {
+            leaves: &holders,
+            holders: &of_group,
+            first_shard: shards.first().copied().unwrap_or_default(),
+        };
+        if let Some(chosen) = chooser.choose(&group, median) {
             asked.entry(chosen).or_default().extend(shards);
         }
     }
@@ -86,6 +91,23 @@ pub(crate) fn route(
     routed
 }
 
+/// The places of the leaves that hold a shard: of those that hold it intact, where there are some.
+fn holders_of(leaves: &[Arc<LeafConnection>], generation: &v1::GenerationName, shard: u32) -> Vec<usize> {
+    let (mut intact, mut damaged) = (Vec::new(), Vec::new());
+    for (at, leaf) in leaves.iter().enumerate() {
+        let state = leaf.state();
+        let held = state
+            .as_ref()
+            .and_then(|state| state.shards_of(generation)?.get(&shard));
+        match held {
+            Some(held) if held.damage.is_empty() => intact.push(at),
+            Some(_) => damaged.push(at),
+            None => {}
+        }
+    }
+    if intact.is_empty() { damaged } else { intact }
+}
+
 /// The median of the mean times of leaves that have some.
 fn median_time(leaves: &[Arc<LeafConnection>]) -> Duration {
     let mut times: Vec<Duration> = leaves.iter().filter_map(|leaf| leaf.load().peak_mean()).collect();
@@ -93,26 +115,51 @@ fn median_time(leaves: &[Arc<LeafConnection>]) -> Duration {
     times.get(times.len() / 2).copied().unwrap_or(UNKNOWN)
 }
 
-/// The better of two that are drawn.
-fn choose(leaves: &[Arc<LeafConnection>], of_group: &[usize], median: Duration, draws: &Draws) -> Option<usize> {
-    let is_open = |at: &&usize| {
-        leaves
-            .get(**at)
-            .is_some_and(|leaf| leaf.load().peak_mean().is_some() || leaf.load().in_flight() < NEW_AT_ONCE)
-    };
-    let mut open: Vec<usize> = of_group.iter().filter(is_open).copied().collect();
-    if open.is_empty() {
-        open = of_group.to_vec();
+/// Leaves that all hold some shards.
+struct LeafGroup<'a> {
+    leaves: &'a [Arc<LeafConnection>],
+    /// Their places.
+    holders: &'a [usize],
+    /// The first of the shards.
+    first_shard: u32,
+}
+
+/// By what one of several leaves is chosen.
+pub(super) struct LeafChooser<'a> {
+    pub(super) draws: &'a Draws,
+    pub(super) affinity: Option<FilterAffinity>,
+}
+
+impl LeafChooser<'_> {
+    /// The better of two: both are drawn, or the first is the one that has probably kept what the filter allows, which
+    /// is left out only where the other one is much better.
+    fn choose(&self, group: &LeafGroup<'_>, median: Duration) -> Option<usize> {
+        let load = |at: usize| group.leaves.get(at).map(|leaf| leaf.load());
+        let is_open =
+            |at: &usize| load(*at).is_some_and(|load| load.peak_mean().is_some() || load.in_flight() < NEW_AT_ONCE);
+        let mut open: Vec<usize> = group.holders.iter().copied().filter(is_open).collect();
+        if open.is_empty() {
+            open = group.holders.to_vec();
+        }
+        let first = match self.affinity {
+            Some(affinity) => {
+                let weight = |place: &usize| {
+                    let leaf = open.get(*place).and_then(|at| group.leaves.get(*at));
+                    leaf.map_or(0, |leaf| affinity.weight(group.first_shard, &leaf.name()))
+                };
+                (0..open.len()).max_by_key(weight)?
+            }
+            None => self.draws.below(open.len()),
+        };
+        let step = 1 + self.draws.below(open.len().saturating_sub(1));
+        let (one, other) = (*open.get(first)?, *open.get((first + step) % open.len())?);
+        let cost = |at: usize| {
+            load(at).map_or(f64::INFINITY, |load| {
+                let time = load.peak_mean().unwrap_or(median);
+                (load.in_flight() + 1) as f64 * time.as_secs_f64()
+            })
+        };
+        let margin = if self.affinity.is_some() { MUCH_BETTER } else { 1.0 };
+        Some(if cost(other) * margin < cost(one) { other } else { one })
     }
-    let drawn = draws.below(open.len());
-    let one = *open.get(drawn)?;
-    let step = 1 + draws.below(open.len().saturating_sub(1));
-    let other = *open.get((drawn + step) % open.len())?;
-    let cost = |at: usize| {
-        leaves.get(at).map_or(f64::INFINITY, |leaf| {
-            let time = leaf.load().peak_mean().unwrap_or(median);
-            (leaf.load().in_flight() + 1) as f64 * time.as_secs_f64()
-        })
-    };
-    Some(if cost(other) < cost(one) { other } else { one })
 }

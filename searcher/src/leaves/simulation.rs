@@ -18,11 +18,12 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 use tonic::{Code, Status};
 
-use super::call::{LeafFailure, LeafRequest};
+use super::call::LeafRequest;
 use super::connection::{LeafAddress, LeafConnection};
 use super::draws::Draws;
 use super::follow::Leaves;
 use super::held::{LeafGeneration, LeafShard, LeafState};
+use super::lost::LeafFailure;
 use super::partial::PartialAnswers;
 
 const SEEDS: u64 = 2000;
@@ -40,6 +41,8 @@ enum Conduct {
     Late(u64),
     Hangs,
     Fails,
+    /// It has too much to do.
+    IsBusy,
     /// It says that it does not hold what it has reported.
     HasLost,
     /// With another generation than it is asked for.
@@ -90,6 +93,7 @@ impl LeafRequest for SimulatedRequest {
         }
         let mut generation = self.generation.clone();
         match conduct {
+            Conduct::IsBusy => return refused(Status::resource_exhausted("it is busy")),
             Conduct::Fails => return refused(Status::unavailable("it fails")),
             Conduct::HasLost => return refused(Status::not_found("it has lost them")),
             Conduct::AnswersAnother => generation.generation += 1,
@@ -203,11 +207,12 @@ impl Simulation {
         let set = |conduct| {
             self.world.conduct.lock().unwrap().insert(address.clone(), conduct);
         };
-        match self.draws.below(10) {
+        match self.draws.below(11) {
             0 => set(Conduct::Hangs),
             1 => set(Conduct::Fails),
             2 => set(Conduct::HasLost),
             3 => set(Conduct::AnswersAnother),
+            7 => set(Conduct::IsBusy),
             4 => set(Conduct::Late(20 + self.draws.below(500) as u64)),
             5 => self.report(number, true),
             6 => {
@@ -295,14 +300,15 @@ fn shards_once(answers: &[SimulatedReply], generation: u64) -> BTreeSet<u32> {
     once
 }
 
+/// Time passes where nothing else happens.
+fn virtual_time() -> tokio::runtime::Runtime {
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    runtime.enable_all().start_paused(true).build().unwrap()
+}
+
 /// What has happened, call for call and answer for answer.
 fn run(seed: u64) -> (Vec<String>, Vec<String>) {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .start_paused(true)
-        .build()
-        .unwrap();
-    runtime.block_on(async {
+    virtual_time().block_on(async {
         let mut simulation = Simulation::new(seed);
         let told = Rc::new(RefCell::new(Vec::new()));
         let world = Arc::clone(&simulation.world);
@@ -352,4 +358,42 @@ fn a_seed_repeats_exactly() {
         assert_eq!(run(seed), run(seed), "{seed}");
     }
     assert_ne!(run(1), run(2));
+}
+
+/// The first simulation of three leaves of which two hold each shard.
+fn three_leaves() -> Simulation {
+    let is_it = |one: &Simulation| (one.connections.len(), one.replicas) == (3, 2);
+    (0..SEEDS).map(Simulation::new).find(is_it).unwrap()
+}
+
+#[test]
+fn shards_that_others_hold_are_not_lost_with_those_that_none_does() {
+    virtual_time().block_on(async {
+        for _ in 0..20 {
+            let simulation = three_leaves();
+            for number in [0, 1] {
+                let mut conduct = simulation.world.conduct.lock().unwrap();
+                conduct.insert(url(number).url(), Conduct::Fails);
+            }
+            // The two leaves alone hold 0 and 3.
+            let told = simulation.ask(1, true).await;
+            assert!(told.starts_with("{1, 2, 4, 5} of all"), "{told}");
+        }
+    });
+}
+
+#[test]
+fn leaves_that_all_have_too_much_to_do_are_not_asked_again_and_again() {
+    virtual_time().block_on(async {
+        let simulation = three_leaves();
+        for conduct in simulation.world.conduct.lock().unwrap().values_mut() {
+            *conduct = Conduct::IsBusy;
+        }
+        for _ in 0..300 {
+            let told = simulation.ask(1, false).await;
+            assert!(told.starts_with("Busy"), "{told}");
+        }
+        let calls = simulation.world.trace.lock().unwrap().len();
+        assert!((300..=300 * 3 * 3 / 2).contains(&calls), "{calls}");
+    });
 }

@@ -44,7 +44,7 @@ fn status(leaf: &LeafConnection, generation: &v1::GenerationName) -> v1::LeafSta
         .map_or(0, BTreeMap::len);
     v1::LeafStatus {
         url: leaf.address().url(),
-        name: state.as_ref().map_or_else(String::new, |state| state.name.clone()),
+        name: leaf.said_name(),
         is_up: state.is_some(),
         is_leaving: state.as_ref().is_some_and(|state| state.is_leaving),
         shards: held as u32,

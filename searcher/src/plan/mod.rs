@@ -27,7 +27,7 @@ use dyad_proto::validate::ranking_depth;
 use crate::fusion::Fusion;
 use beam::Beam;
 pub(crate) use beam::WIDER;
-pub use cost::{IndexSize, SearchCost};
+pub use cost::{IndexSize, RankedParts, SearchCost};
 pub use defaults::{NamedSearchDefaults, SearchDefaults, ServedSearchDefaults};
 pub use stored_fields::StoredFields;
 

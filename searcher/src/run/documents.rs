@@ -28,11 +28,11 @@ impl Engine {
     ) -> Result<(v1::GetDocumentsResponse, ReplyBudget)> {
         let time = self.time(time);
         let index = self.index(&request.index, caller)?;
-        if let Some(call) = self.call_on_leaves(index, caller, Some(time))? {
-            return call.documents(request, self.memory.budget()).await;
+        let cost = SearchCost::of_documents(request.keys.len());
+        if let Some(call) = self.call_on_leaves(index, caller, Some(time), |_| cost)? {
+            return call.documents(request).await;
         }
         let snapshot = index.snapshot();
-        let cost = SearchCost::of_documents(request.keys.len());
         let class = RequestClass::from_cost(cost.total(), IndexSize::from_snapshot(&snapshot));
         let permit = self.pool.admit(class, cost.total(), time)?;
         let (cancel, _guard) = SearchCancellation::with_deadline(Instant::now(), time);

@@ -35,7 +35,7 @@ use crate::leaves::{HeldShards, Leaves};
 use crate::memory::ProcessMemory;
 use crate::metrics::SearcherMetrics;
 use crate::mirrors::Mirrors;
-use crate::plan::{SearchCost, SearchDefaults, SearchPlan, ServedSearchDefaults};
+use crate::plan::{IndexSize, SearchCost, SearchDefaults, SearchPlan, ServedSearchDefaults};
 use crate::question::{ModelTower, QuestionCache, QuestionTower, QuestionTowers};
 use crate::reranker::Reranker;
 use crate::slow_log::SlowLog;
@@ -185,7 +185,7 @@ impl Engine {
         };
         let batch = self.batch(requests, caller, started, &cancel, turn.is_some())?;
         let cost = batch.cost();
-        let class = RequestClass::from_cost(cost.total(), batch.generation.size());
+        let class = batch.generation.class_of(|size| batch.cost_of_size(size));
         batch.read_deeper_from_now_on(class == RequestClass::Bulk);
         let permit = match queued {
             Some(permit) => permit,
@@ -305,7 +305,6 @@ impl Engine {
         let index = Arc::clone(self.indexes.find(name, caller, || (call.path_of)(0))?);
         let (cancel, _guard) = SearchCancellation::with_deadline(started, time);
         let generation = index.generation();
-        let size = generation.size();
         let asked = Asked {
             generation: &generation,
             defaults: self.search_defaults.of(&index.name),
@@ -320,7 +319,8 @@ impl Engine {
             scope: Scope::from_caller(caller),
         };
         let batch = QuestionBatch::new(searched, items, 1, Arc::clone(&cancel), started);
-        let cost = [batch.cost(), size.explanation()].into_iter().sum::<SearchCost>();
+        let explanation = IndexSize::from_snapshot(&batch.snapshot).explanation();
+        let cost = [batch.cost(), explanation].into_iter().sum::<SearchCost>();
         let permit = self.pool.admit(RequestClass::Bulk, cost.total(), time)?;
         let jobs = Jobs::new(&self.pool, RequestClass::Bulk, cost, permit, Arc::clone(&cancel));
         if batch.generation.on_leaves().is_some() {

@@ -128,7 +128,7 @@ impl Engine {
                 index.refuse(&self.held, &pointer, error.to_string());
                 let logged = refused.as_ref().is_some_and(|(other, _)| *other == pointer);
                 // A root waits for its leaves, which are fetching it.
-                let waits = matches!(error, Error::NoLeaves { .. });
+                let waits = matches!(error, Error::NoLeaves { .. } | Error::FewLeaves { .. });
                 if !logged && !waits {
                     let (index, current) = (&*index.name, pointer.trim());
                     tracing::error!(index, current, %error, "CURRENT names a generation that cannot be served");
@@ -173,7 +173,9 @@ impl Engine {
     }
 
     /// Refuses a generation that does not fit into memory in place of the one that is served. That one's pages are
-    /// dropped meanwhile, those of the shards that both have stay.
+    /// dropped meanwhile, those of the shards that both have stay. So do those of a generation that a leaf keeps for
+    /// roots: were it counted, the next one would be refused as long as roots ask for this one, and they do until the
+    /// next one is held.
     fn check_memory(&self, index: &ServedIndex, wanted: &Manifest) -> Result<()> {
         if self.process.limit.is_none() {
             return Ok(());
@@ -204,7 +206,7 @@ impl Engine {
             let _turn = turn;
             let (snapshot, pointer) = open(&engine, &index)?;
             let generation = snapshot.manifest().generation;
-            let opened = engine.on_leaves(ServedGeneration::new(&index.name, snapshot)?)?;
+            let opened = engine.on_leaves(ServedGeneration::new(&index.name, snapshot)?, true)?;
             engine.checksums.check_in_background(opened.snapshot());
             let before = index.served.swap(Arc::new(opened));
             index.pointer.store(Arc::new(pointer));
@@ -220,7 +222,7 @@ impl Engine {
         });
         let switched = work.await.map_err(|_| Error::Internal).flatten();
         // A root that waits for its leaves, which are fetching the generation, has not failed.
-        if !matches!(switched, Err(Error::NoLeaves { .. })) {
+        if !matches!(switched, Err(Error::NoLeaves { .. } | Error::FewLeaves { .. })) {
             self.metrics.reload(&name, switched.is_ok());
         }
         if let (Some(mirrors), Ok((previous, _))) = (&self.mirrors, &switched) {
@@ -235,6 +237,16 @@ impl Engine {
             filters.forget(before.snapshot());
         }
         close_in_background(before);
+    }
+
+    /// Takes over which shards leaves have found to be damaged since their generation is served.
+    pub(super) fn see_damage_on_leaves(&self) {
+        let Some(leaves) = &self.leaves else { return };
+        for index in self.indexes.iter() {
+            if let Some(on_leaves) = index.generation().on_leaves() {
+                leaves.see_damage(on_leaves);
+            }
+        }
     }
 
     /// Closes generations that roots have not asked for in a while.

@@ -25,7 +25,7 @@ impl Engine {
         time: Option<Duration>,
     ) -> Result<v1::CountDocumentsResponse> {
         let index = self.index(&request.index, caller)?;
-        if let Some(call) = self.call_on_leaves(index, caller, time)? {
+        if let Some(call) = self.call_on_leaves(index, caller, time, |_| SearchCost::default())? {
             return call.count(request).await;
         }
         let asked = ReadRequest {
@@ -46,7 +46,7 @@ impl Engine {
         time: Option<Duration>,
     ) -> Result<v1::ListFieldsResponse> {
         let index = Arc::clone(self.index(&request.index, caller)?);
-        if let Some(call) = self.call_on_leaves(&index, caller, time)? {
+        if let Some(call) = self.call_on_leaves(&index, caller, time, IndexSize::fields)? {
             return call.fields(request).await;
         }
         let is_of_all = caller.filter().is_none();

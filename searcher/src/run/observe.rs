@@ -83,6 +83,7 @@ impl Engine {
         loop {
             tokio::time::sleep(PAUSE).await;
             _ = self.check_readiness().await;
+            self.see_damage_on_leaves();
             self.slow.tell_left_out(Instant::now());
         }
     }

@@ -245,6 +245,7 @@ fn leaves_order(error: &Error) -> bool {
             | Error::LargeReply { .. }
             | Error::NoLeaves { .. }
             | Error::Leaf { .. }
+            | Error::LeafBusy { .. }
     )
 }
 
@@ -271,13 +272,14 @@ impl Engine {
     ) -> Result<(Vec<String>, ReplyBudget)> {
         let wanted = WantedOfDocuments {
             places: best.clone(),
-            request: v1::FetchRequest {
+            shown: v1::LeafShown {
                 fields: ["title", "text"].map(str::to_owned).to_vec(),
                 max_text_bytes: MAX_TEXT_BYTES as u32,
-                ..v1::FetchRequest::default()
+                ..v1::LeafShown::default()
             },
         };
-        let (mut shown, budget) = (self.read_on_leaves(batch, wanted).await?, self.memory.budget());
+        let budget = self.memory.budget();
+        let mut shown = self.read_on_leaves(batch, wanted, &budget).await?;
         let texts = best.iter().map(|place| {
             let document = shown
                 .remove(place)

@@ -21,8 +21,9 @@ impl Engine {
         time: Option<Duration>,
     ) -> Result<(v1::SampleDocumentsResponse, ReplyBudget)> {
         let index = self.index(&request.index, caller)?;
-        if let Some(call) = self.call_on_leaves(index, caller, time)? {
-            return call.sample(request, self.memory.budget()).await;
+        let cost = SearchCost::of_documents(request.count as usize);
+        if let Some(call) = self.call_on_leaves(index, caller, time, |_| cost)? {
+            return call.sample(request).await;
         }
         let asked = ReadRequest {
             filter: request.filter.take(),
@@ -30,7 +31,7 @@ impl Engine {
             caller,
             time,
         };
-        let call = self.read_call(asked, |_, _| SearchCost::of_documents(request.count as usize))?;
+        let call = self.read_call(asked, |_, _| cost)?;
         call.reply(move |documents, budget| sample(documents, &request, budget))
             .await
     }

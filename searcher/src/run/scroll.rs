@@ -30,8 +30,9 @@ impl Engine {
         time: Option<Duration>,
     ) -> Result<(v1::ScrollDocumentsResponse, ReplyBudget)> {
         let index = self.index(&request.index, caller)?;
-        if let Some(call) = self.call_on_leaves(index, caller, time)? {
-            return call.scroll(request, self.memory.budget()).await;
+        let (page_size, is_filtered) = (request.page_size as usize, request.filter.is_some());
+        if let Some(call) = self.call_on_leaves(index, caller, time, |size| size.page(page_size, is_filtered))? {
+            return call.scroll(request).await;
         }
         let asked = ReadRequest {
             filter: request.filter.take(),

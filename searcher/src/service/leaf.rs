@@ -13,7 +13,7 @@ use futures_util::{Stream, StreamExt as _, stream};
 use tonic::metadata::MetadataMap;
 use tonic::{Request, Response, Status};
 
-use crate::run::{Engine, HeldVersion};
+use crate::run::{Engine, HeldVersion, ReplyBudget};
 
 /// Between two looks at what is held.
 const LOOK: Duration = Duration::from_millis(100);
@@ -94,6 +94,13 @@ fn time(metadata: &MetadataMap) -> Option<Duration> {
     timeout(metadata).map(within_deadline)
 }
 
+/// A reply whose documents take of the memory of replies until it is sent.
+fn until_sent<T>(reply: T, budget: ReplyBudget) -> Response<T> {
+    let mut response = Response::new(reply);
+    response.extensions_mut().insert(UntilSent::new(budget));
+    response
+}
+
 #[tonic::async_trait]
 impl Leaf for LeafService {
     type WatchStream = Pin<Box<dyn Stream<Item = Result<v1::LeafReport, Status>> + Send>>;
@@ -124,7 +131,8 @@ impl Leaf for LeafService {
         let time = time(request.metadata());
         let request = request.into_inner();
         validate::leaf_search_request(&request)?;
-        Ok(Response::new(self.engine.leaf_search(request, time).await?))
+        let (found, budget) = self.engine.leaf_search(request, time).await?;
+        Ok(until_sent(found, budget))
     }
 
     async fn read(&self, request: Request<v1::LeafReadRequest>) -> Result<Response<v1::LeafReadResponse>, Status> {
@@ -132,9 +140,7 @@ impl Leaf for LeafService {
         let request = request.into_inner();
         validate::fields(&request)?;
         let (read, budget) = self.engine.leaf_read(request, time).await?;
-        let mut response = Response::new(read);
-        response.extensions_mut().insert(UntilSent::new(budget));
-        Ok(response)
+        Ok(until_sent(read, budget))
     }
 
     async fn explain(
@@ -162,8 +168,6 @@ impl Leaf for LeafService {
         let request = request.into_inner();
         validate::fields(&request)?;
         let (fetched, budget) = self.engine.leaf_fetch(request, time).await?;
-        let mut response = Response::new(fetched);
-        response.extensions_mut().insert(UntilSent::new(budget));
-        Ok(response)
+        Ok(until_sent(fetched, budget))
     }
 }

@@ -248,3 +248,46 @@ async fn a_root_answers_as_one_process() {
         }
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn documents_of_one_ranking_come_with_the_search() {
+    let index = tempfile::tempdir().unwrap();
+    write_index_of_shards(&documents(), index.path(), 1, SHARDS);
+    let all = roots(index.path(), 1, 1).await;
+    let generation = all.root.indexes().next().unwrap().generation().name().clone();
+    let status = || all.root.leaves().unwrap().status(&generation);
+    let calls = || status().iter().map(|leaf| leaf.calls).sum::<u64>();
+    for (asked, expected) in [
+        // A search.
+        (request(Mode::Dense, "old bird", 10), 1),
+        // Counts of terms, and a search.
+        (request(Mode::Bm25, "old bird", 10), 2),
+        // Too many, so that they are fetched.
+        (request(Mode::Dense, "old bird", 40), 2),
+        (request(Mode::Hybrid, "old bird", 10), 3),
+    ] {
+        let before = calls();
+        let answered = answer(&all.root, asked.clone(), &US).await;
+        assert!(answered.hits.iter().all(|hit| hit.document.is_some()), "{asked:?}");
+        assert_eq!(calls() - before, expected, "{asked:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_same_leaves_are_asked_for_the_same_filter() {
+    let index = tempfile::tempdir().unwrap();
+    write_index_of_shards(&documents(), index.path(), 1, SHARDS);
+    let all = roots(index.path(), 4, 2).await;
+    let asked = v1::SearchRequest {
+        filter: Some(thing("bird")),
+        ..request(Mode::Dense, "old bird", 5)
+    };
+    let mut known = Vec::new();
+    for _ in 0..20 {
+        let filter = answer(&all.root, asked.clone(), &US).await.filter.unwrap();
+        known.push(filter.cached);
+    }
+    assert!(!known[0], "{known:?}");
+    // But where one of them was much slower than others for once.
+    assert!(known.iter().filter(|known| **known).count() >= 15, "{known:?}");
+}

@@ -6,12 +6,13 @@ use std::time::{Duration, Instant};
 
 use dyad_index::manifest;
 use dyad_index::storage::WriteLock;
+use dyad_proto::client::Credentials;
 use dyad_proto::v1::{self, Mode};
 use dyad_searcher::run::QueuePolicy;
 use dyad_searcher::{Engine, Error};
 
 use crate::fixture::{US, documents, request, write_index_of_shards};
-use crate::leaves_fixture::{Roots, roots};
+use crate::leaves_fixture::{Roots, root_that_shows, roots};
 use crate::proxy::{Behaviour, Proxy};
 
 const SHARDS: usize = 7;
@@ -241,4 +242,19 @@ async fn shards_that_do_not_fit_are_reported_and_what_was_served_is_served_on() 
         "{told:?}"
     );
     assert_eq!(hits(&all.root).await, expected);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_root_starts_while_a_leaf_is_away_whose_shards_others_hold() {
+    let (index, mut all) = over(4, 2).await;
+    let expected = hits(&all.whole).await;
+    let urls: Vec<String> = all.leaves.iter().map(|leaf| leaf.url.clone()).collect();
+    drop(all.leaves.remove(1));
+    let started = |wait| root_that_shows(index.path(), &all.encoder, &urls, 2, Credentials::default(), wait);
+    let root = started(Duration::from_millis(500)).await.unwrap();
+    assert_eq!(hits(&root).await, expected);
+    drop(root);
+    all.leaves.truncate(1);
+    let error = started(Duration::from_millis(500)).await.unwrap_err().to_string();
+    assert!(error.contains("no leaf answers for shards"), "{error}");
 }

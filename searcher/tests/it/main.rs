@@ -30,6 +30,7 @@ mod indexes_served;
 mod languages;
 mod learn;
 mod leaves;
+mod leaves_documents;
 mod leaves_failures;
 mod leaves_fixture;
 mod leaves_generations;

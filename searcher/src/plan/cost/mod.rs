@@ -12,7 +12,7 @@
 use std::time::Duration;
 
 use dyad_index::lexical::DocumentFilter;
-use dyad_index::snapshot::{SearchMode, Snapshot};
+use dyad_index::snapshot::{DenseParams, SearchMode, Snapshot};
 
 use dyad_index::certificate::DEFAULT_EF;
 use dyad_proto::v1::Mode;
@@ -68,6 +68,17 @@ pub struct IndexSize {
     pub dim: u64,
 }
 
+/// The rankings of a search.
+#[derive(Debug, Clone, Copy)]
+pub struct RankedParts<'a> {
+    /// What BM25 ranks by; absent where it does not.
+    pub question: Option<&'a str>,
+    /// The searches for vectors.
+    pub searches: &'a [DenseParams],
+    /// Hits of each ranking.
+    pub depth: usize,
+}
+
 /// Expected CPU time of a search, by stage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SearchCost {
@@ -104,6 +115,25 @@ impl IndexSize {
             SearchMode::Beam { ef } | SearchMode::Adaptive { ef } | SearchMode::Certified { ef, .. } => {
                 self.beam(ef as u64)
             }
+        }
+    }
+
+    /// What rankings cost, but for their filter and the documents of their hits.
+    pub fn rankings(self, ranked: &RankedParts<'_>) -> SearchCost {
+        let rankings = u64::from(!ranked.searches.is_empty()) + u64::from(ranked.question.is_some());
+        let dense = ranked.searches.iter().map(|params| self.dense(params.mode)).sum();
+        // As many as the analyser may find terms.
+        let words = |question: &str| {
+            let words = question.split(|letter: char| !letter.is_alphanumeric());
+            words.filter(|word| !word.is_empty()).count() as u64
+        };
+        SearchCost {
+            filter: Duration::ZERO,
+            text: ranked
+                .question
+                .map_or(Duration::ZERO, |question| nanos(self.bm25(words(question)))),
+            dense: nanos(dense),
+            answer: nanos(rankings * ranked.depth as u64 * HIT_NS),
         }
     }
 
@@ -181,23 +211,16 @@ impl IndexSize {
 impl SearchCost {
     /// Of a plan for a question; its filter is known already where `filter_is_known`.
     pub fn estimate(plan: &SearchPlan, query: &str, size: IndexSize, filter_is_known: bool) -> Self {
-        let depth = plan.depth() as u64;
-        let rankings = u64::from(plan.dense.is_some()) + u64::from(plan.text_depth.is_some());
         let filter = plan.filter.as_ref().filter(|_| !filter_is_known);
-        let searches = plan.dense_searches().iter();
-        let dense = searches.map(|params| size.dense(params.mode)).sum();
-        // As many as the analyser may find terms.
-        let words = query
-            .split(|letter: char| !letter.is_alphanumeric())
-            .filter(|word| !word.is_empty())
-            .count();
+        let rankings = size.rankings(&RankedParts {
+            question: plan.text_depth.map(|_| query),
+            searches: plan.dense_searches(),
+            depth: plan.depth(),
+        });
         Self {
             filter: filter.map_or(Duration::ZERO, |filter| size.filter(filter)),
-            text: plan
-                .text_depth
-                .map_or(Duration::ZERO, |_| nanos(size.bm25(words as u64))),
-            dense: nanos(dense),
-            answer: nanos(rankings * depth * HIT_NS + documents_ns(plan)),
+            answer: rankings.answer + nanos(documents_ns(plan)),
+            ..rankings
         }
     }
 
@@ -205,6 +228,15 @@ impl SearchCost {
     pub fn of_documents(documents: usize) -> Self {
         Self {
             answer: nanos(documents as u64 * DOCUMENT_NS),
+            ..Self::default()
+        }
+    }
+
+    /// Of work that is one job, whatever its stages are.
+    #[must_use]
+    pub fn of_one_job(self) -> Self {
+        Self {
+            answer: self.total(),
             ..Self::default()
         }
     }

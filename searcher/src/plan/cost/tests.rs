@@ -128,3 +128,27 @@ fn a_filter_that_is_known_costs_nothing_and_stages_add_up() {
     let text = cost(|request| request.set_mode(v1::Mode::Bm25));
     assert_eq!(text.early(), text.total());
 }
+
+/// What a leaf is asked for costs there what it costs in one process.
+#[test]
+fn the_rankings_of_a_search_cost_what_they_do_in_its_estimate() {
+    for mode in [v1::Mode::Dense, v1::Mode::Bm25, v1::Mode::Hybrid] {
+        let request = v1::SearchRequest {
+            query: "what is a river".into(),
+            k: 10,
+            exact: true,
+            keys_only: true,
+            mode: mode.into(),
+            ..Default::default()
+        };
+        let plan = SearchPlan::new(&request, Duration::from_secs(10), &[], Fusion::default());
+        let rankings = SIZE.rankings(&RankedParts {
+            question: plan.text_depth.map(|_| request.query.as_str()),
+            searches: plan.dense_searches(),
+            depth: plan.depth(),
+        });
+        assert_eq!(rankings, SearchCost::estimate(&plan, &request.query, SIZE, false));
+        let one_job = rankings.of_one_job();
+        assert_eq!((one_job.late(), one_job.total()), (rankings.total(), rankings.total()));
+    }
+}

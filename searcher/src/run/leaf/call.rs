@@ -15,11 +15,12 @@ use super::super::resources::pool::RequestClass;
 use super::super::served::filter_cache::{AllowedNodes, FilterCache, encoded_for};
 use super::super::served::scope::Scope;
 use crate::error::{Error, Result};
-use crate::plan::SearchCost;
+use crate::plan::{IndexSize, SearchCost};
 
 /// The part of a generation that a call is of, and what it may look at.
 #[derive(Debug, Clone)]
 pub(super) struct LeafPart {
+    pub(super) name: v1::GenerationName,
     pub(super) snapshot: Arc<Snapshot>,
     pub(super) scope: Option<Scope>,
     pub(super) filters: Option<Arc<FilterCache>>,
@@ -69,11 +70,12 @@ pub(super) struct LeafCallTarget<'r> {
 }
 
 impl Engine {
-    /// Admits a call of a root. `cost` is that of its work over the shards that it names.
+    /// Admits a call of a root, which is one job. `cost` is that of its work over the shards that it names: what costs
+    /// more than ordinary searches of them has the threads for bulk work.
     pub(super) fn leaf_call(
         &self,
         target: &LeafCallTarget<'_>,
-        cost: impl FnOnce(&Snapshot) -> SearchCost,
+        cost: impl FnOnce(&Arc<Snapshot>) -> SearchCost,
     ) -> Result<AdmittedLeafCall<'_>> {
         let name = target.generation.ok_or(Error::Internal)?;
         let time = self.time(target.time);
@@ -86,11 +88,14 @@ impl Engine {
         })?;
         let numbers: Vec<usize> = target.shards.iter().map(|number| *number as usize).collect();
         let snapshot = held.part(&numbers)?;
-        let cost = cost(&snapshot);
-        let permit = self.pool.admit(RequestClass::Interactive, cost.total(), time)?;
-        let mut jobs = Jobs::new(&self.pool, RequestClass::Interactive, cost, permit, Arc::clone(&cancel));
+        let size = IndexSize::from_snapshot(&snapshot);
+        let cost = cost(&snapshot).of_one_job();
+        let class = RequestClass::from_cost(cost.total(), size);
+        let permit = self.pool.admit(class, cost.total(), time)?;
+        let mut jobs = Jobs::new(&self.pool, class, cost, permit, Arc::clone(&cancel));
         jobs.choose_threads(&snapshot);
         let part = LeafPart {
+            name: name.clone(),
             snapshot,
             scope: target.scope.and_then(Scope::from_leaf),
             filters: self.filters.clone(),

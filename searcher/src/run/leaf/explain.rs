@@ -1,7 +1,9 @@
 //! What is known of one document: its scores, and how many documents of some shards are ahead of it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use dyad_index::Snapshot;
 use dyad_index::lexical::AnalyzedQuestion;
 use dyad_proto::v1;
 
@@ -27,7 +29,7 @@ impl Engine {
             scope: request.scope.as_ref(),
             time,
         };
-        let cost = |snapshot: &dyad_index::Snapshot| -> SearchCost { IndexSize::from_snapshot(snapshot).explanation() };
+        let cost = |snapshot: &Arc<Snapshot>| -> SearchCost { IndexSize::from_snapshot(snapshot).explanation() };
         let call = self.leaf_call(&target, cost)?;
         let part = call.part.clone();
         call.jobs.start(move || explain(&part, &request)).await

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use dyad_index::lexical::Snippets;
 use dyad_proto::v1;
+use prost::Message as _;
 
 use super::super::engine::Engine;
 use super::super::resources::reply_memory::ReplyBudget;
@@ -47,51 +48,13 @@ impl Engine {
 }
 
 fn fetch(part: &LeafPart, request: &v1::FetchRequest, budget: &ReplyBudget) -> Result<v1::FetchResponse> {
-    let LeafPart { snapshot, cancel, .. } = part;
-    let fields = if request.keys_only {
-        StoredFields::None
-    } else {
-        StoredFields::named(&request.fields)
-    };
-    let question = (request.snippet_bytes > 0).then(|| snapshot.question(&request.query));
-    let snippets = match (&question, &request.counts) {
-        (Some(question), Some(counts)) => {
-            let weighed = question.weigh_by(&counts_of(counts), &**cancel)?;
-            let weighed = weighed.ok_or_else(|| cancel.deadline_error())?;
-            Some(Snippets::new(&weighed, request.snippet_bytes as usize))
-        }
-        _ => None,
-    };
-    let surroundings = if request.surrounding_bytes > 0 {
-        let scope = part.existing()?.map(|existing| Arc::clone(&existing.shards));
-        Some(Surroundings::new(snapshot, request.surrounding_bytes as usize, scope))
-    } else {
-        None
-    };
-    let shown = ShownOfDocuments {
-        fields: &fields,
-        max_text_bytes: match request.max_text_bytes {
-            0 => usize::MAX,
-            bytes => bytes as usize,
-        },
-        snippets,
-        surroundings,
-    };
-    let mut filler = HitFiller::new(snapshot, cancel, shown, budget);
-    let mut hits = Vec::with_capacity(request.documents.len());
+    let LeafPart { snapshot, .. } = part;
+    let mut places = Vec::with_capacity(request.documents.len());
     for v1::LeafDocument { shard, node } in &request.documents {
-        let absent = || Error::NotHeld {
-            index: request
-                .generation
-                .as_ref()
-                .map_or_else(String::new, |name| name.index.clone()),
-            generation: request.generation.as_ref().map_or(0, |name| name.generation),
-            shard: Some(*shard),
-        };
         let at = snapshot
             .numbers()
             .binary_search(&(*shard as usize))
-            .map_err(|_| absent())?;
+            .map_err(|_| part.not_held(*shard))?;
         let documents = snapshot.shards().get(at).map_or(0, |shard| shard.dense.len());
         if *node as usize >= documents {
             return Err(Error::NoNode {
@@ -100,21 +63,84 @@ fn fetch(part: &LeafPart, request: &v1::FetchRequest, budget: &ReplyBudget) -> R
                 documents,
             });
         }
-        let key = snapshot.key(at, *node).ok_or_else(absent)?.to_owned();
-        let mut filled = AnswerHit {
-            hit: v1::Hit {
-                key,
-                ..v1::Hit::default()
-            },
-            shard: at,
-            node: *node,
-            members: Vec::new(),
-        };
-        filler.fill(&mut filled)?;
-        hits.push(filled.hit);
+        places.push((at, *node));
     }
+    let shown = request.shown.as_ref().ok_or(Error::Internal)?;
     Ok(v1::FetchResponse {
-        hits,
+        hits: part.show(shown, budget, &places, usize::MAX)?,
         generation: request.generation.clone(),
     })
+}
+
+impl LeafPart {
+    fn not_held(&self, shard: u32) -> Error {
+        Error::NotHeld {
+            index: self.name.index.clone(),
+            generation: self.name.generation,
+            shard: Some(shard),
+        }
+    }
+
+    /// What is shown of documents, each by its shard's place among those of this part and its node; of the first ones,
+    /// where all take more than so many bytes.
+    pub(super) fn show(
+        &self,
+        shown: &v1::LeafShown,
+        budget: &ReplyBudget,
+        places: &[(usize, u32)],
+        most_bytes: usize,
+    ) -> Result<Vec<v1::Hit>> {
+        let Self { snapshot, cancel, .. } = self;
+        let fields = if shown.keys_only {
+            StoredFields::None
+        } else {
+            StoredFields::named(&shown.fields)
+        };
+        let question = (shown.snippet_bytes > 0).then(|| snapshot.question(&shown.query));
+        let snippets = match (&question, &shown.counts) {
+            (Some(question), Some(counts)) => {
+                let weighed = question.weigh_by(&counts_of(counts), &**cancel)?;
+                let weighed = weighed.ok_or_else(|| cancel.deadline_error())?;
+                Some(Snippets::new(&weighed, shown.snippet_bytes as usize))
+            }
+            _ => None,
+        };
+        let surroundings = if shown.surrounding_bytes > 0 {
+            let scope = self.existing()?.map(|existing| Arc::clone(&existing.shards));
+            Some(Surroundings::new(snapshot, shown.surrounding_bytes as usize, scope))
+        } else {
+            None
+        };
+        let of_documents = ShownOfDocuments {
+            fields: &fields,
+            max_text_bytes: match shown.max_text_bytes {
+                0 => usize::MAX,
+                bytes => bytes as usize,
+            },
+            snippets,
+            surroundings,
+        };
+        let mut filler = HitFiller::new(snapshot, cancel, of_documents, budget);
+        let (mut hits, mut bytes) = (Vec::with_capacity(places.len()), 0);
+        for (shard, node) in places {
+            let number = snapshot.numbers().get(*shard).copied().unwrap_or_default() as u32;
+            let key = snapshot.key(*shard, *node).ok_or_else(|| self.not_held(number))?;
+            let mut filled = AnswerHit {
+                hit: v1::Hit {
+                    key: key.to_owned(),
+                    ..v1::Hit::default()
+                },
+                shard: *shard,
+                node: *node,
+                members: Vec::new(),
+            };
+            filler.fill(&mut filled)?;
+            bytes += filled.hit.encoded_len();
+            if bytes > most_bytes {
+                break;
+            }
+            hits.push(filled.hit);
+        }
+        Ok(hits)
+    }
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dyad_filter::field_value;
+use dyad_index::Snapshot;
 use dyad_index::snapshot::DocumentHit;
 use dyad_proto::v1;
 
@@ -26,7 +27,7 @@ impl Engine {
             scope: request.scope.as_ref(),
             time,
         };
-        let cost = |snapshot: &dyad_index::Snapshot| SearchCost {
+        let cost = |snapshot: &Arc<Snapshot>| SearchCost {
             answer: IndexSize::from_snapshot(snapshot).fields().answer,
             ..SearchCost::default()
         };

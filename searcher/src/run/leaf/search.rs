@@ -1,49 +1,78 @@
 //! The best hits of some shards, by vector and by BM25.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use dyad_filter::document_filter;
 use dyad_index::hybrid;
 use dyad_index::lexical::Weighed;
 use dyad_index::search::{NodeSet, SearchHits};
-use dyad_index::snapshot::{DocumentHit, ShardRound, Snapshot};
+use dyad_index::snapshot::{DenseParams, DocumentHit, ShardRound, Snapshot};
 use dyad_proto::v1;
 
 use super::super::engine::Engine;
+use super::super::resources::reply_memory::ReplyBudget;
+use super::super::served::filter_cache::{FilterCache, encoded_for};
 use super::super::stages::batch::micros;
 use super::call::{LeafCallTarget, LeafPart};
 use super::details::{bounded_scores, group_values};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::leaves::wire::{counts_of, dense_params, ranking_message, small_shards};
-use crate::plan::{IndexSize, SearchCost};
+use crate::plan::{IndexSize, RankedParts, SearchCost};
+
+/// Most bytes of documents in the reply to a search.
+const SHOWN_BYTES: usize = 64 << 10;
 
 impl Engine {
-    /// A leaf's part of a search.
+    /// A leaf's part of a search. The budget is the reply memory that documents take.
     pub(crate) async fn leaf_search(
         &self,
         request: v1::LeafSearchRequest,
         time: Option<Duration>,
-    ) -> Result<v1::LeafSearchResponse> {
+    ) -> Result<(v1::LeafSearchResponse, ReplyBudget)> {
         let target = LeafCallTarget {
             generation: request.generation.as_ref(),
             shards: &request.shards,
             scope: request.scope.as_ref(),
             time,
         };
-        let call = self.leaf_call(&target, |snapshot| cost(snapshot, &request))?;
-        let part = call.part.clone();
-        call.jobs.start_dense(move || search(&part, request)).await
+        let call = self.leaf_call(&target, |snapshot| cost(snapshot, &request, self.filters.as_deref()))?;
+        let (part, budget) = (call.part.clone(), self.memory.budget());
+        let searched = call.jobs.start(move || {
+            let found = search(&part, &request)?;
+            let shown = shown_hits(&part, &request, &found, &budget)?;
+            Ok((v1::LeafSearchResponse { shown, ..found }, budget))
+        });
+        searched.await
     }
 }
 
-/// About what an ordinary search of these shards costs, without what it does not have.
-fn cost(snapshot: &Snapshot, request: &v1::LeafSearchRequest) -> SearchCost {
-    let ordinary = IndexSize::from_snapshot(snapshot).ordinary();
-    let if_any = |has: bool, cost: Duration| if has { cost } else { Duration::ZERO };
+/// What the search costs: its rankings, and its filter where it is not known what that allows.
+fn cost(snapshot: &Arc<Snapshot>, request: &v1::LeafSearchRequest, filters: Option<&FilterCache>) -> SearchCost {
+    let size = IndexSize::from_snapshot(snapshot);
+    let searches: Vec<DenseParams> = request
+        .dense
+        .iter()
+        .flat_map(|dense| &dense.searches)
+        .map(dense_params)
+        .collect();
+    let text = request.text.as_ref();
+    let depths = searches.iter().map(|params| params.k);
+    let depth = depths.chain(text.map(|text| text.depth as usize)).max();
+    let key_id = request.scope.as_ref().map_or("", |scope| &scope.key_id);
+    let is_known = |filter: &v1::Filter| {
+        let encoded = encoded_for(key_id, filter);
+        filters.is_some_and(|filters| filters.has(snapshot, &encoded))
+    };
+    let filter = request.filter.as_ref().filter(|filter| !is_known(filter));
     SearchCost {
-        text: if_any(request.text.is_some(), ordinary.text),
-        dense: if_any(request.dense.is_some(), ordinary.dense),
-        ..ordinary
+        filter: filter.map_or(Duration::ZERO, |filter| size.filter(&document_filter(filter))),
+        ..size.rankings(&RankedParts {
+            question: text.map(|text| text.query.as_str()),
+            searches: &searches,
+            depth: depth.unwrap_or_default(),
+        })
     }
 }
 
@@ -60,7 +89,7 @@ struct TimedRanking {
     took_us: u64,
 }
 
-fn search(part: &LeafPart, request: v1::LeafSearchRequest) -> Result<v1::LeafSearchResponse> {
+fn search(part: &LeafPart, request: &v1::LeafSearchRequest) -> Result<v1::LeafSearchResponse> {
     let LeafPart { snapshot, cancel, .. } = part;
     let (mut filtered, mut nodes) = (None, None);
     if let Some(filter) = &request.filter {
@@ -93,10 +122,13 @@ fn search(part: &LeafPart, request: v1::LeafSearchRequest) -> Result<v1::LeafSea
         }
         _ => None,
     };
-    let (text, dense) = rayon::join(
-        || text_rankings(part, &request, weighed.as_ref(), nodes.as_deref()),
-        || dense_rankings(part, &request, nodes.as_deref()),
-    );
+    let by_text = || text_rankings(part, request, weighed.as_ref(), nodes.as_deref());
+    let by_vector = || dense_rankings(part, request, nodes.as_deref());
+    let (text, dense) = if rayon::current_thread_index().is_some() && weighed.is_some() && request.dense.is_some() {
+        rayon::join(by_text, by_vector)
+    } else {
+        (by_text(), by_vector())
+    };
     let found = FoundRankings { dense: dense?, ..text? };
     let all = || {
         found
@@ -138,8 +170,42 @@ fn search(part: &LeafPart, request: v1::LeafSearchRequest) -> Result<v1::LeafSea
         values,
         field_notes,
         damage: snapshot.damage().map_or_else(String::new, |error| error.to_string()),
-        generation: request.generation,
+        generation: request.generation.clone(),
+        shown: Vec::new(),
     })
+}
+
+/// What is shown of the best hits, within bytes that a reply has room for: a root fetches the others that it needs.
+fn shown_hits(
+    part: &LeafPart,
+    request: &v1::LeafSearchRequest,
+    found: &v1::LeafSearchResponse,
+    budget: &ReplyBudget,
+) -> Result<Vec<v1::LeafShownHit>> {
+    let Some(shown) = &request.shown else {
+        return Ok(Vec::new());
+    };
+    let best = |ranking: &v1::LeafRanking| {
+        let hits = ranking.hits.iter().take(request.shown_hits as usize);
+        hits.map(|hit| (hit.shard, hit.node)).collect::<Vec<_>>()
+    };
+    let mut documents: Vec<(u32, u32)> = found.text.iter().chain(&found.dense).flat_map(best).collect();
+    let mut seen = BTreeSet::new();
+    documents.retain(|document| seen.insert(*document));
+    let numbers = part.snapshot.numbers();
+    let place = |(shard, node): &(u32, u32)| Some((numbers.binary_search(&(*shard as usize)).ok()?, *node));
+    let places: Option<Vec<(usize, u32)>> = documents.iter().map(place).collect();
+    let shown = match part.show(shown, budget, &places.ok_or(Error::Internal)?, SHOWN_BYTES) {
+        // Of this reply none are shown: whoever fetches them waits for memory.
+        Err(Error::FullReplies { .. } | Error::LargeReply { .. }) => return Ok(Vec::new()),
+        shown => shown?,
+    };
+    let hit = |((shard, node), hit)| v1::LeafShownHit {
+        shard,
+        node,
+        hit: Some(hit),
+    };
+    Ok(documents.into_iter().zip(shown).map(hit).collect())
 }
 
 /// Whether this is the round of the small shards, in which BM25 does not rank again.

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use dyad_index::search::NodeSet;
+use dyad_index::snapshot::Shard;
 use dyad_proto::v1;
 
 use super::super::engine::Engine;
@@ -39,19 +41,16 @@ fn terms(part: &LeafPart, request: v1::TermsRequest) -> Result<v1::TermsResponse
     let question = snapshot.question(&request.query);
     let counts = statistics.term_counts(&question, &**cancel)?;
     let counts = counts.ok_or_else(|| cancel.deadline_error())?;
-    let covered = snapshot.coverage();
-    let (documents, intact_documents) = match existing {
-        None => (covered.documents, covered.intact_documents),
-        Some(existing) => {
-            let counts = snapshot.shards().iter().zip(&*existing.shards);
-            let intact = counts.filter(|(shard, _)| shard.dense.damage().is_none());
-            (existing.len(), intact.map(|(_, nodes)| nodes.len() as u64).sum())
-        }
+    let of_shard = |((number, shard), nodes): ((&usize, &Shard), &NodeSet)| v1::LeafShardDocuments {
+        shard: *number as u32,
+        documents: nodes.len() as u64,
+        is_damaged: shard.dense.damage().is_some(),
     };
+    let shards = snapshot.numbers().iter().zip(snapshot.shards());
+    let existing = existing.map(|existing| shards.zip(&*existing.shards).map(of_shard).collect());
     Ok(v1::TermsResponse {
         counts: Some(counts_message(&counts)),
-        documents,
-        intact_documents,
+        existing: existing.unwrap_or_default(),
         generation: request.generation,
     })
 }

@@ -2,7 +2,7 @@
 
 use super::super::resources::cancellation::SearchCancellation;
 use crate::error::{Error, Result, ShardNumbers};
-use crate::leaves::{GenerationShards, LeafFailure, LeafRequest, Leaves};
+use crate::leaves::{BusyLeaf, GenerationShards, LeafFailure, LeafRequest, Leaves};
 
 /// The leaves that a batch is asked of.
 #[derive(Clone, Copy)]
@@ -28,6 +28,15 @@ impl LeavesOfBatch<'_> {
         let name = &self.generation.name;
         match failure {
             LeafFailure::Late => self.cancel.deadline_error(),
+            LeafFailure::Busy(BusyLeaf {
+                leaf,
+                reason,
+                retry_after,
+            }) => Error::LeafBusy {
+                leaf,
+                reason,
+                retry_after,
+            },
             LeafFailure::Refused { leaf, error } => Error::Leaf {
                 leaf,
                 reason: error.to_string(),

@@ -1,5 +1,7 @@
 //! BM25's counts of a question's terms over all shards, and what of the shards exists for the caller.
 
+use std::collections::BTreeMap;
+
 use dyad_index::lexical::TermCounts;
 use dyad_proto::v1;
 
@@ -17,8 +19,8 @@ pub(super) struct CountedQuestion {
     pub(super) shards: AskedShards,
     /// Where the question is asked of BM25, or snippets are made of it.
     pub(super) counts: Option<TermCounts>,
-    /// What exists for the caller, where that is not all: documents, and those of them in intact shards.
-    pub(super) existing: Option<v1::Coverage>,
+    /// The documents of each shard that exist for the caller, by its number, where these are not all.
+    pub(super) existing: Option<BTreeMap<u32, v1::LeafShardDocuments>>,
 }
 
 impl LeavesOfBatch<'_> {
@@ -47,13 +49,12 @@ impl LeavesOfBatch<'_> {
         };
         let replies = self.ask_some(&mut shards, &request).await?;
         let mut counts = TermCounts::new(&batch.snapshot.question(&item.query));
-        let mut existing = v1::Coverage::default();
+        let mut existing = BTreeMap::new();
         for reply in replies {
             if let Some(message) = &reply.counts {
                 counts.merge(&counts_of(message))?;
             }
-            existing.documents += reply.documents;
-            existing.intact_documents += reply.intact_documents;
+            existing.extend(reply.existing.into_iter().map(|of_shard| (of_shard.shard, of_shard)));
         }
         Ok(CountedQuestion {
             shards,

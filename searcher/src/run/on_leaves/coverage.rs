@@ -56,7 +56,7 @@ impl AskedShards {
         &self,
         batch: &QuestionBatch,
         generation: &GenerationShards,
-        existing: Option<&v1::Coverage>,
+        existing: Option<&BTreeMap<u32, v1::LeafShardDocuments>>,
     ) -> v1::Coverage {
         let Coverage {
             documents,
@@ -64,18 +64,8 @@ impl AskedShards {
             damaged_shards,
             intact_documents,
         } = generation.coverage();
-        let of_shard = |number: &u32| {
-            generation
-                .shards
-                .get(*number as usize)
-                .filter(|shard| shard.damage.is_empty())
-        };
-        let lost: u64 = self
-            .missing
-            .keys()
-            .filter_map(of_shard)
-            .map(|shard| shard.documents)
-            .sum();
+        let of_shard = |number: &u32| generation.intact_documents_of(*number);
+        let lost: u64 = self.missing.keys().map(of_shard).sum();
         let entries = &batch.snapshot.manifest().shards;
         let missing = |(number, reason): (&u32, &String)| v1::MissingShard {
             number: *number,
@@ -98,11 +88,17 @@ impl AskedShards {
         };
         match existing {
             None => of_all,
-            Some(existing) => v1::Coverage {
-                documents: existing.documents,
-                intact_documents: existing.intact_documents,
-                ..of_all
-            },
+            Some(existing) => {
+                let is_intact = |of_shard: &&v1::LeafShardDocuments| {
+                    !of_shard.is_damaged && !self.missing.contains_key(&of_shard.shard)
+                };
+                let count = |of_shard: &v1::LeafShardDocuments| of_shard.documents;
+                v1::Coverage {
+                    documents: existing.values().map(count).sum(),
+                    intact_documents: existing.values().filter(is_intact).map(count).sum(),
+                    ..of_all
+                }
+            }
         }
     }
 }

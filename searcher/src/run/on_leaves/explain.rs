@@ -38,9 +38,12 @@ impl Engine {
         let ((), counted) = tokio::try_join!(self.embed(&batch), asked.count_terms(&batch, item))?;
         // Before the search, whose time does not tell then which keys others have.
         let document = asked.document(&batch, &key, &counted).await?;
-        search_question(asked, &batch, jobs, 0, counted).await?;
+        let replied = search_question(asked, &batch, jobs, 0, counted).await?;
         let (budget, of) = (self.memory.budget(), Arc::clone(&batch));
         let told = jobs.start(move || {
+            if let Some(replied) = replied {
+                replied.put_into(&of)?;
+            }
             let (Some(item), Some(found)) = (of.items.first(), of.found.first()) else {
                 return Err(Error::Internal);
             };

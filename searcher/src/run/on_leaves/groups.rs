@@ -61,7 +61,7 @@ impl LeavesOfBatch<'_> {
                 ..item.clone()
             };
             let read = self.parts(batch, jobs, &again, number, counted).await?;
-            let mut read = Arc::into_inner(read).ok_or(Error::Internal)?;
+            let mut read = jobs.start(move || Ok(read.results())).await?;
             read.add_costs_of(deeper.as_deref().unwrap_or(&first));
             deeper = Some(Arc::new(read));
         }

@@ -1,4 +1,4 @@
-//! The replies of leaves as the results of a question's parts.
+//! The replies of leaves as rankings of all shards.
 //!
 //! A ranking of all shards is what the best of each are together: score descending, then key ascending, as where one
 //! process has them all.
@@ -94,6 +94,7 @@ impl MergedReplies {
             for value in reply.values {
                 merged.add_value(&value);
             }
+            merged.add_shown(reply.shown);
             if merged.hits.damage.is_none() && !reply.damage.is_empty() {
                 merged.hits.damage = Some(reply.damage);
             }
@@ -117,6 +118,15 @@ impl MergedReplies {
         }
         for value in reply.values {
             self.add_value(&value);
+        }
+        self.add_shown(reply.shown);
+    }
+
+    fn add_shown(&mut self, shown: Vec<v1::LeafShownHit>) {
+        for v1::LeafShownHit { shard, node, hit } in shown {
+            if let Some(hit) = hit {
+                self.hits.shown.insert((shard as usize, node), hit);
+            }
         }
     }
 

@@ -1,18 +1,19 @@
 //! A batch of questions whose shards leaves hold: terms are counted while the questions are embedded, then each leaf
 //! is asked once for its part of each question, and answers are made of the parts as where all shards are here.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use futures_util::future::try_join_all;
+use rayon::prelude::*;
 
 use super::super::engine::Engine;
 use super::super::parts::Jobs;
 use super::super::stages::answer::Answers;
 use super::super::stages::batch::{BatchItem, QuestionBatch};
-use super::super::stages::part_results::PartResults;
 use super::asked::LeavesOfBatch;
 use super::counts::CountedQuestion;
 use super::merge::MergedReplies;
+use super::replied::{LeafReplies, RepliedQuestion, put};
 use super::request::search_request;
 use crate::error::{Error, Result};
 use crate::leaves::GenerationShards;
@@ -37,13 +38,18 @@ impl Engine {
         };
         let ((), counted) = tokio::try_join!(self.embed(batch), count_all(asked, batch))?;
         let mut numbered = counted.into_iter().enumerate().peekable();
+        let mut replied = Vec::with_capacity(batch.items.len());
         while numbered.peek().is_some() {
             let some = numbered.by_ref().take(AT_ONCE);
-            try_join_all(some.map(|(number, counted)| search_question(asked, batch, jobs, number, counted))).await?;
+            let some = some.map(|(number, counted)| search_question(asked, batch, jobs, number, counted));
+            replied.extend(try_join_all(some).await?.into_iter().flatten());
         }
         let (answered, budget) = (Arc::clone(batch), self.memory.budget());
-        let answered = jobs.start(move || Ok((answered.answers(&budget)?, budget))).await?;
-        let (answers, budget) = answered;
+        let answered = jobs.start(move || {
+            replied.into_par_iter().try_for_each(|one| one.put_into(&answered))?;
+            Ok((answered.answers(&budget)?, budget))
+        });
+        let (answers, budget) = answered.await?;
         let answers = (answers.ok_or(Error::Internal)?, budget);
         if batch.fetches_later {
             return Ok(answers);
@@ -61,45 +67,25 @@ async fn count_all(asked: LeavesOfBatch<'_>, batch: &QuestionBatch) -> Result<Ve
     Ok(counted)
 }
 
-/// The parts of a question, and the groups of its hits.
+/// Asks leaves for the parts of a question. What they reply is merged later, in one job with the answer; where it had
+/// to be merged to ask on, by groups, it is put into the batch, and none is returned.
 pub(super) async fn search_question(
     asked: LeavesOfBatch<'_>,
     batch: &Arc<QuestionBatch>,
     jobs: &Jobs<'_>,
     number: usize,
     counted: CountedQuestion,
-) -> Result<()> {
-    let (Some(item), Some(found)) = (batch.items.get(number), batch.found.get(number)) else {
-        return Err(Error::Internal);
-    };
-    let parts = asked.parts(batch, jobs, item, number, &counted).await?;
-    let grouped = match &item.plan.group_by {
-        Some(_) => Some(asked.grouped(batch, jobs, number, &counted, Arc::clone(&parts)).await?),
-        None => None,
-    };
-    let parts = Arc::into_inner(parts).ok_or(Error::Internal)?;
-    let PartResults {
-        filter,
-        text,
-        exactness,
-        dense,
-        on_leaves,
-        ..
-    } = parts;
-    move_into(&found.filter, filter.into_inner());
-    move_into(&found.text, text.into_inner());
-    move_into(&found.exactness, exactness.into_inner());
-    move_into(&found.dense, dense.into_inner());
-    move_into(&found.on_leaves, on_leaves.into_inner());
-    move_into(&found.grouped, grouped.map(Box::new));
-    Ok(())
-}
-
-/// Sets what nobody else sets.
-fn move_into<T>(place: &OnceLock<T>, value: Option<T>) {
-    if let Some(value) = value {
-        place.get_or_init(|| value);
+) -> Result<Option<RepliedQuestion>> {
+    let item = batch.items.get(number).ok_or(Error::Internal)?;
+    let replied = asked.parts(batch, jobs, item, number, &counted).await?;
+    if item.plan.group_by.is_none() {
+        return Ok(Some(replied));
     }
+    let parts = jobs.start(move || Ok(Arc::new(replied.results()))).await?;
+    let grouped = asked.grouped(batch, jobs, number, &counted, Arc::clone(&parts)).await?;
+    let parts = Arc::into_inner(parts).ok_or(Error::Internal)?;
+    put(batch, number, parts, Some(grouped))?;
+    Ok(None)
 }
 
 impl LeavesOfBatch<'_> {
@@ -111,44 +97,32 @@ impl LeavesOfBatch<'_> {
         item: &BatchItem,
         number: usize,
         counted: &CountedQuestion,
-    ) -> Result<Arc<PartResults>> {
+    ) -> Result<RepliedQuestion> {
         let vectors = batch.vectors.get().map_or(&[][..], Vec::as_slice);
         let vector = vectors.get(number).and_then(|vector| vector.values.as_deref());
-        let request = search_request(batch, self.generation, item, vector, counted.counts.as_ref());
-        let has_exactness = request.text.as_ref().is_some_and(|text| text.exactness);
+        let leaves = self.leaves.count_holding(&self.generation.name);
+        let request = search_request(batch, self.generation, item, vector, counted.counts.as_ref(), leaves);
         let mut shards = counted.shards.clone();
         let replies = self.ask_some(&mut shards, &request).await?;
-        let mut merged = jobs.start(move || Ok(MergedReplies::new(replies))).await?;
-        self.search_small(&item.plan, &request, &mut shards, &mut merged)
-            .await?;
-        let coverage = shards.coverage(batch, self.generation, counted.existing.as_ref());
-        let lost = shards.reason();
-        let (plan, counts) = (item.plan.clone(), counted.counts.clone());
-        let documents_note = self.documents_note(&plan);
-        let finished = jobs.start(move || {
-            let found = PartResults::default();
-            if let Some(filtered) = merged.filtered.take() {
-                found.filter.get_or_init(|| filtered);
-            }
-            if let Some((mut text, depth)) = merged.text.take().zip(plan.text_depth) {
-                text.keep(depth, &merged.hits.keys);
-                if has_exactness {
-                    found.exactness.get_or_init(|| text.exactness());
-                }
-                found.text.get_or_init(|| (text.found, text.took_us));
-            }
-            if let Some(dense) = merged.joined_dense(&plan) {
-                found.dense.get_or_init(|| (dense.found, dense.took_us));
-            }
-            let mut hits = merged.hits;
-            hits.coverage = coverage;
-            hits.damage = lost.or(hits.damage.take());
-            hits.counts = counts;
-            hits.documents_note = documents_note;
-            found.on_leaves.get_or_init(|| hits);
-            Ok(Arc::new(found))
-        });
-        finished.await
+        let replies = if self.has_small_shards(&item.plan, &request) {
+            let mut merged = jobs.start(move || Ok(MergedReplies::new(replies))).await?;
+            self.search_small(&item.plan, &request, &mut shards, &mut merged)
+                .await?;
+            LeafReplies::Merged(Box::new(merged))
+        } else {
+            LeafReplies::Received(replies)
+        };
+        Ok(RepliedQuestion {
+            number,
+            plan: item.plan.clone(),
+            replies,
+            has_exactness: request.text.as_ref().is_some_and(|text| text.exactness),
+            coverage: shards.coverage(batch, self.generation, counted.existing.as_ref()),
+            lost: shards.reason(),
+            counts: counted.counts.clone(),
+            documents_note: self.documents_note(&item.plan),
+            existing: counted.existing.clone(),
+        })
     }
 
     /// Says that the documents of passages do not count, where they would in one process.

@@ -22,12 +22,19 @@ impl CallOnLeaves<'_> {
     pub(in crate::run) async fn sample(
         self,
         request: v1::SampleDocumentsRequest,
-        budget: ReplyBudget,
     ) -> Result<(v1::SampleDocumentsResponse, ReplyBudget)> {
         let request = v1::SampleDocumentsRequest {
             filter: self.restrict(request.filter.clone()),
             ..request
         };
+        self.reply(|budget| self.drawn(&request, budget)).await
+    }
+
+    async fn drawn(
+        &self,
+        request: &v1::SampleDocumentsRequest,
+        budget: ReplyBudget,
+    ) -> Result<(v1::SampleDocumentsResponse, ReplyBudget)> {
         let counts = self.counts(request.filter.as_ref()).await?;
         let order = drawn_shards(&counts, request.count as usize, request.seed);
         let mut by_shard: BTreeMap<usize, u32> = BTreeMap::new();
@@ -36,7 +43,7 @@ impl CallOnLeaves<'_> {
         }
         let calls = by_shard
             .iter()
-            .map(|(shard, count)| self.sample_of_shard(&request, *shard, *count));
+            .map(|(shard, count)| self.sample_of_shard(request, *shard, *count, &budget));
         let samples: Vec<(usize, Vec<v1::Document>)> = stream::iter(calls.collect::<Vec<_>>())
             .buffered(AT_ONCE)
             .try_collect()
@@ -70,7 +77,7 @@ impl CallOnLeaves<'_> {
                 filter: Some(filter.clone()),
                 ..v1::CountDocumentsRequest::default()
             });
-            match self.ask_for(&[number], asked).await?.pop() {
+            match self.ask_for(&[number], asked, &self.memory().budget()).await?.pop() {
                 Some(Told::Count(told)) => Ok(told.documents),
                 _ => Err(Error::Internal),
             }
@@ -84,13 +91,14 @@ impl CallOnLeaves<'_> {
         request: &v1::SampleDocumentsRequest,
         shard: usize,
         count: u32,
+        budget: &ReplyBudget,
     ) -> Result<(usize, Vec<v1::Document>)> {
         let asked = Asked::Sample(v1::SampleDocumentsRequest {
             count,
             seed: request.seed.wrapping_add(shard as u64),
             ..request.clone()
         });
-        match self.ask_for(&[shard as u32], asked).await?.pop() {
+        match self.ask_for(&[shard as u32], asked, budget).await?.pop() {
             Some(Told::Sample(told)) => Ok((shard, told.documents)),
             _ => Err(Error::Internal),
         }

@@ -13,6 +13,12 @@ use crate::leaves::wire::vector_search;
 use crate::plan::SearchPlan;
 
 impl LeavesOfBatch<'_> {
+    /// Whether some shards are left to a second round.
+    pub(super) fn has_small_shards(&self, plan: &SearchPlan, asked: &v1::LeafSearchRequest) -> bool {
+        let has_some = |params| small_shards_of(self.generation, params, plan.filter.is_some()).is_some();
+        asked.dense.is_some() && plan.dense_searches().iter().any(has_some)
+    }
+
     /// Searches the small shards, by what the first round has found in the others.
     pub(super) async fn search_small(
         &self,

@@ -8,7 +8,8 @@ use dyad_proto::v1;
 
 use crate::error::{Error, Result};
 use crate::leaves::GenerationShards;
-use crate::plan::IndexSize;
+use crate::plan::{IndexSize, SearchCost};
+use crate::run::resources::pool::RequestClass;
 
 /// Sets of shards for which a leaf keeps a part of a generation open: those that roots have asked for last.
 const PARTS: usize = 512;
@@ -90,14 +91,29 @@ impl ServedGeneration {
     /// Why hits may be missing; none where no damage was found.
     pub fn damage(&self) -> Option<String> {
         match &self.on_leaves {
-            Some(on_leaves) => on_leaves.damage().map(str::to_owned),
+            Some(on_leaves) => on_leaves.first_damage(),
             None => self.snapshot.damage().map(|error| error.to_string()),
         }
     }
 
-    /// What the cost of a search here depends on: where leaves hold the shards, nothing of them is read here.
+    /// What the cost of a search depends on, wherever the shards are.
     pub(in crate::run) fn size(&self) -> IndexSize {
-        IndexSize::from_snapshot(&self.snapshot)
+        let here = IndexSize::from_snapshot(&self.snapshot);
+        match &self.on_leaves {
+            None => here,
+            Some(on_leaves) => IndexSize {
+                shards: on_leaves.shards.len().max(1) as u64,
+                documents: on_leaves.coverage().documents,
+                ..here
+            },
+        }
+    }
+
+    /// The threads and the request slots that a call has which costs this much for an index of a size. Where leaves
+    /// hold the shards, little of that is done here, but a call that takes long has a slot as long.
+    pub(in crate::run) fn class_of(&self, cost: impl FnOnce(IndexSize) -> SearchCost) -> RequestClass {
+        let size = self.size();
+        RequestClass::from_cost(cost(size).total(), size)
     }
 
     /// Refuses what is not answered where leaves hold the shards.

@@ -8,9 +8,14 @@ use super::batch::{BatchItem, QuestionBatch};
 use crate::plan::{IndexSize, SearchCost};
 
 impl QuestionBatch {
-    /// Expected, of all questions. A filter that several have counts once, one that is known not at all.
+    /// Expected of what is done here, of all questions. A filter that several have counts once, one that is known not
+    /// at all.
     pub(in crate::run) fn cost(&self) -> SearchCost {
-        let size = IndexSize::from_snapshot(&self.snapshot);
+        self.cost_of_size(IndexSize::from_snapshot(&self.snapshot))
+    }
+
+    /// The same for an index of this size.
+    pub(in crate::run) fn cost_of_size(&self, size: IndexSize) -> SearchCost {
         let mut seen = HashSet::new();
         let one = |item: &BatchItem| {
             let is_known = |filter: &[u8]| {

@@ -1,12 +1,13 @@
 //! What leaves have said of the hits of a question.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use dyad_index::lexical::{FieldValue, TermCounts};
 use dyad_index::snapshot::DocumentHit;
 use dyad_proto::v1;
 
 use super::bounded_rankings::BoundedRankings;
+use crate::leaves::GenerationShards;
 
 /// Shard, by its number in the manifest, and node.
 pub(in crate::run) type HitPlace = (usize, u32);
@@ -18,6 +19,8 @@ pub(in crate::run) struct LeafHits {
     pub(in crate::run) bounded: HashMap<HitPlace, v1::LeafBoundedScores>,
     /// Of the field that hits are grouped by; not of documents that have none.
     pub(in crate::run) values: HashMap<HitPlace, FieldValue>,
+    /// What the replies show of documents of the best hits, where they were asked for it.
+    pub(in crate::run) shown: HashMap<HitPlace, v1::Hit>,
     /// Says that the documents of passages do not count, where they would.
     pub(in crate::run) documents_note: Option<String>,
     /// Fields that were asked for and no document has.
@@ -26,11 +29,24 @@ pub(in crate::run) struct LeafHits {
     pub(in crate::run) damage: Option<String>,
     /// What was searched.
     pub(in crate::run) coverage: v1::Coverage,
+    /// The documents of each shard that exist for the caller, by its number, where these are not all.
+    pub(in crate::run) existing: Option<BTreeMap<u32, v1::LeafShardDocuments>>,
     /// BM25's counts of the question's terms over all shards, where they were needed.
     pub(in crate::run) counts: Option<TermCounts>,
 }
 
 impl LeafHits {
+    /// The documents of a shard that exist for the caller, and count as intact.
+    pub(in crate::run) fn documents_of(&self, number: u32, generation: &GenerationShards) -> u64 {
+        match &self.existing {
+            Some(existing) => existing
+                .get(&number)
+                .filter(|of_shard| !of_shard.is_damaged)
+                .map_or(0, |of_shard| of_shard.documents),
+            None => generation.intact_documents_of(number),
+        }
+    }
+
     /// The key of a hit.
     pub(in crate::run) fn key(&self, hit: &DocumentHit) -> Option<&str> {
         self.keys.get(&(hit.shard, hit.node)).map(String::as_str)

@@ -30,7 +30,7 @@ const BULK_NICENESS: i32 = 5;
 pub(in crate::run) enum RequestClass {
     /// One question that costs about as much as an ordinary one.
     Interactive,
-    /// The same over an index of one shard: nothing is shared among threads.
+    /// The same over an index of one shard, or of none here, since leaves hold them: nothing is shared among threads.
     SingleShard,
     /// Costly questions, explanations, batches.
     Bulk,
@@ -48,7 +48,7 @@ impl RequestClass {
 
     /// That of the same work once it is known how many shards it is over.
     pub(in crate::run) fn over(self, shards: usize) -> Self {
-        if self == Self::Interactive && shards == 1 {
+        if self == Self::Interactive && shards <= 1 {
             Self::SingleShard
         } else {
             self
