@@ -99,7 +99,9 @@ impl Leaves {
         request: &Q,
     ) -> Result<Vec<Q::Reply>, LeafFailure> {
         let asked = AskedLeaves::new(self, generation, until, request);
-        let Routed { asked: first, missing } = asked.route(shards, &[]);
+        let Routed {
+            asked: first, missing, ..
+        } = asked.route(shards, &[]);
         if !missing.is_empty() {
             return Err(LeafFailure::Missing {
                 shards: missing,
@@ -157,32 +159,37 @@ impl<'a, Q: LeafRequest> AskedLeaves<'a, Q> {
     /// Asks a leaf; once it is late, others too.
     pub(super) async fn hedged(&self, first: LeafShards) -> Result<AnswersOfShards<Q::Reply>, LeafFailure> {
         self.leaves.hedges().count_call();
+        self.leaves.busy_retries().count_call();
         let late = first.leaf.load().p95().unwrap_or(LATE).max(LEAST_LATE);
         let (leaf, shards) = (Arc::clone(&first.leaf), first.shards.clone());
         let answer = self.one(first).boxed();
         let answer = match select(answer, tokio::time::sleep(late).boxed()).await {
             Either::Left((Ok(answer), _)) => return Ok(all_of(vec![answer])),
-            Either::Left((Err(error), _)) => return self.elsewhere(&leaf, shards, error).await,
+            Either::Left((Err(error), _)) => return self.elsewhere(vec![leaf], shards, error).await,
             Either::Right(((), answer)) => answer,
         };
         let others = self.route(&shards, std::slice::from_ref(&leaf));
-        if !others.missing.is_empty() || !self.leaves.hedges().take() {
+        // A damaged shard that answers first would be worse than an intact one that is late.
+        let may_ask = others.missing.is_empty() && !others.has_damaged;
+        if !may_ask || !self.leaves.hedges().take() {
             return match answer.await {
                 Ok(answer) => Ok(all_of(vec![answer])),
-                Err(error) => self.elsewhere(&leaf, shards, error).await,
+                Err(error) => self.elsewhere(vec![leaf], shards, error).await,
             };
         }
+        let mut tried = vec![leaf];
+        tried.extend(others.asked.iter().map(|one| Arc::clone(&one.leaf)));
         let second = try_join_all(others.asked.into_iter().map(|one| self.one(one))).boxed();
         match select(answer, second).await {
             Either::Left((Ok(answer), _)) => Ok(all_of(vec![answer])),
             Either::Right((Ok(answers), _)) => Ok(all_of(answers)),
             Either::Left((Err(_), second)) => match second.await {
                 Ok(answers) => Ok(all_of(answers)),
-                Err(error) => self.elsewhere(&leaf, shards, error).await,
+                Err(error) => self.elsewhere(tried, shards, error).await,
             },
             Either::Right((Err(_), answer)) => match answer.await {
                 Ok(answer) => Ok(all_of(vec![answer])),
-                Err(error) => self.elsewhere(&leaf, shards, error).await,
+                Err(error) => self.elsewhere(tried, shards, error).await,
             },
         }
     }
@@ -241,15 +248,15 @@ impl<'a, Q: LeafRequest> AskedLeaves<'a, Q> {
         })
     }
 
-    /// Asks others than the leaf that has failed for its shards, and others than these where they fail. Shards that no
-    /// other leaf holds are lost, and the rest is asked for all the same.
+    /// Asks others than the leaves that have failed for their shards, and others than these where they fail. Shards
+    /// that no other leaf holds are lost, and the rest is asked for all the same.
     async fn elsewhere(
         &self,
-        failed: &Arc<LeafConnection>,
+        mut tried: Vec<Arc<LeafConnection>>,
         shards: Vec<u32>,
         error: ClientError,
     ) -> Result<AnswersOfShards<Q::Reply>, LeafFailure> {
-        let (mut tried, mut error) = (vec![Arc::clone(failed)], error);
+        let mut error = error;
         let mut found = all_of(Vec::new());
         let mut left = shards;
         for _ in 0..TRIES {
@@ -261,16 +268,18 @@ impl<'a, Q: LeafRequest> AskedLeaves<'a, Q> {
             if !may_pass_elsewhere(&error) {
                 return Err(LeafFailure::Refused { leaf: name(), error });
             }
-            // All leaves may have too much to do: what they refuse is not to be asked for again and again.
-            if let Some(busy) = BusyLeaf::new(name(), &error)
-                && !self.leaves.hedges().take()
-            {
-                found.lose(left, LostReason::Busy(busy));
-                return Ok(found);
-            }
-            let Routed { asked, missing } = self.route(&left, &tried);
+            let Routed { asked, missing, .. } = self.route(&left, &tried);
             if !missing.is_empty() {
                 found.lose(missing, lost_by(name(), &error));
+            }
+            // All leaves may have too much to do: what they refuse is not to be asked for again and again.
+            if let Some(busy) = BusyLeaf::new(name(), &error)
+                && !asked.is_empty()
+                && !self.leaves.busy_retries().take()
+            {
+                let left = asked.into_iter().flat_map(|one| one.shards).collect();
+                found.lose(left, LostReason::Busy(busy));
+                return Ok(found);
             }
             let mut again = Vec::new();
             let calls = asked.into_iter().map(|one| async {

@@ -245,11 +245,10 @@ impl LeafConnection {
 
     /// It has refused shards of a generation that it reports: they are asked for elsewhere until it reports anew.
     pub(crate) fn distrust(&self, generation: &v1::GenerationName, changed: &Notify) {
+        let without = |state: &Option<Arc<LeafState>>| state.as_ref().map(|state| Arc::new(state.without(generation)));
+        self.state.rcu(without);
         self.is_distrusted.store(true, Ordering::Relaxed);
-        if let Some(state) = self.state() {
-            self.state.store(Some(Arc::new(state.without(generation))));
-            changed.notify_waiters();
-        }
+        changed.notify_waiters();
     }
 }
 

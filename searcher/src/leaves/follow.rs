@@ -80,6 +80,7 @@ pub struct Leaves {
     connections: ArcSwap<Vec<Arc<LeafConnection>>>,
     changed: Arc<Notify>,
     hedges: Hedges,
+    busy_retries: Hedges,
     draws: Draws,
     /// Leaves that have to hold each shard of a generation before it is served.
     replicas: usize,
@@ -97,6 +98,7 @@ impl Leaves {
             connections: ArcSwap::default(),
             changed: Arc::default(),
             hedges: Hedges::default(),
+            busy_retries: Hedges::default(),
             draws: Draws::default(),
             replicas: replicas.max(1),
             patience: HolderPatience::default(),
@@ -161,6 +163,11 @@ impl Leaves {
     /// How many calls may be made twice.
     pub(crate) fn hedges(&self) -> &Hedges {
         &self.hedges
+    }
+
+    /// How many calls that a busy leaf has refused may be made at another one.
+    pub(crate) fn busy_retries(&self) -> &Hedges {
+        &self.busy_retries
     }
 
     /// By which leaves are chosen.
@@ -256,6 +263,7 @@ impl Leaves {
             connections: ArcSwap::from_pointee(connections),
             changed,
             hedges: Hedges::default(),
+            busy_retries: Hedges::default(),
             draws: Draws::new(seed),
             replicas: 1,
             patience: HolderPatience::default(),

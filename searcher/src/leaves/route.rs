@@ -40,6 +40,8 @@ pub(crate) struct Routed {
     pub(crate) asked: Vec<LeafShards>,
     /// Shards that no leaf holds, ascending.
     pub(crate) missing: Vec<u32>,
+    /// Whether some are asked of leaves where they are damaged.
+    pub(crate) has_damaged: bool,
 }
 
 /// Chooses among these leaves for each of the shards.
@@ -60,7 +62,8 @@ pub(crate) fn route(
     let mut together: BTreeMap<Vec<usize>, Vec<u32>> = BTreeMap::new();
     let mut routed = Routed::default();
     for shard in shards {
-        let of_shard = holders_of(&holders, generation, *shard);
+        let (of_shard, is_damaged) = holders_of(&holders, generation, *shard);
+        routed.has_damaged |= is_damaged;
         if of_shard.is_empty() {
             routed.missing.push(*shard);
         } else {
@@ -91,8 +94,9 @@ pub(crate) fn route(
     routed
 }
 
-/// The places of the leaves that hold a shard: of those that hold it intact, where there are some.
-fn holders_of(leaves: &[Arc<LeafConnection>], generation: &v1::GenerationName, shard: u32) -> Vec<usize> {
+/// The places of the leaves that hold a shard: of those that hold it intact, where there are some; and whether none
+/// does.
+fn holders_of(leaves: &[Arc<LeafConnection>], generation: &v1::GenerationName, shard: u32) -> (Vec<usize>, bool) {
     let (mut intact, mut damaged) = (Vec::new(), Vec::new());
     for (at, leaf) in leaves.iter().enumerate() {
         let state = leaf.state();
@@ -105,7 +109,12 @@ fn holders_of(leaves: &[Arc<LeafConnection>], generation: &v1::GenerationName, s
             None => {}
         }
     }
-    if intact.is_empty() { damaged } else { intact }
+    if intact.is_empty() {
+        let is_damaged = !damaged.is_empty();
+        (damaged, is_damaged)
+    } else {
+        (intact, false)
+    }
 }
 
 /// The median of the mean times of leaves that have some.

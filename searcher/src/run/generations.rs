@@ -206,7 +206,7 @@ impl Engine {
             let _turn = turn;
             let (snapshot, pointer) = open(&engine, &index)?;
             let generation = snapshot.manifest().generation;
-            let opened = engine.on_leaves(ServedGeneration::new(&index.name, snapshot)?, true)?;
+            let opened = engine.on_leaves(ServedGeneration::new(&index.name, snapshot)?, engine.is_held(&index))?;
             engine.checksums.check_in_background(opened.snapshot());
             let before = index.served.swap(Arc::new(opened));
             index.pointer.store(Arc::new(pointer));
@@ -237,6 +237,16 @@ impl Engine {
             filters.forget(before.snapshot());
         }
         close_in_background(before);
+    }
+
+    /// Whether leaves hold all shards of the generation that is served, so that the next one may wait for more of them.
+    fn is_held(&self, index: &ServedIndex) -> bool {
+        let served = index.generation();
+        let (Some(leaves), Some(on_leaves)) = (&self.leaves, served.on_leaves()) else {
+            return true;
+        };
+        let holders = leaves.holders(served.name(), on_leaves.shards.len());
+        holders.iter().all(|holders| *holders > 0)
     }
 
     /// Takes over which shards leaves have found to be damaged since their generation is served.

@@ -196,9 +196,11 @@ fn shown_hits(
     let place = |(shard, node): &(u32, u32)| Some((numbers.binary_search(&(*shard as usize)).ok()?, *node));
     let places: Option<Vec<(usize, u32)>> = documents.iter().map(place).collect();
     let shown = match part.show(shown, budget, &places.ok_or(Error::Internal)?, SHOWN_BYTES) {
-        // Of this reply none are shown: whoever fetches them waits for memory.
-        Err(Error::FullReplies { .. } | Error::LargeReply { .. }) => return Ok(Vec::new()),
-        shown => shown?,
+        Ok(shown) => shown,
+        Err(late @ Error::Deadline(_)) => return Err(late),
+        // Of this reply none are shown. Whoever fetches those that are hits in the end waits for memory, or is told
+        // what cannot be read; others may never be asked for.
+        Err(_) => return Ok(Vec::new()),
     };
     let hit = |((shard, node), hit)| v1::LeafShownHit {
         shard,

@@ -53,7 +53,9 @@ fn shown_hits(batch: &QuestionBatch, item: &BatchItem, leaves: usize) -> usize {
     let plan = &item.plan;
     let hits = plan.offset + plan.k;
     let are_those_of_the_answer = matches!(plan.mode, Mode::Dense | Mode::Bm25) && plan.group_by.is_none();
-    if !plan.wants_documents() || batch.fetches_later || !are_those_of_the_answer || hits > MOST_SHOWN {
+    // The replies to all questions of a batch are held until the last one is answered.
+    let is_alone = batch.items.len() == 1;
+    if !is_alone || !plan.wants_documents() || batch.fetches_later || !are_those_of_the_answer || hits > MOST_SHOWN {
         return 0;
     }
     hits.min(2 * hits.div_ceil(leaves.max(1)) + 2)
