@@ -66,19 +66,7 @@ impl AskedShards {
         } = generation.coverage();
         let of_shard = |number: &u32| generation.intact_documents_of(*number);
         let lost: u64 = self.missing.keys().map(of_shard).sum();
-        let entries = &batch.snapshot.manifest().shards;
-        let missing = |(number, reason): (&u32, &String)| v1::MissingShard {
-            number: *number,
-            id: entries
-                .get(*number as usize)
-                .map_or_else(String::new, |entry| entry.id.clone()),
-            // It may name machines.
-            reason: if batch.scope.is_some() {
-                String::new()
-            } else {
-                reason.clone()
-            },
-        };
+        let missing = |(number, reason): (&u32, &String)| missing_shard(batch, *number, reason);
         let of_all = v1::Coverage {
             documents,
             shards,
@@ -100,6 +88,21 @@ impl AskedShards {
                 }
             }
         }
+    }
+}
+
+/// A shard that an answer is without, as its caller is told.
+pub(super) fn missing_shard(batch: &QuestionBatch, number: u32, reason: &str) -> v1::MissingShard {
+    let entry = batch.snapshot.manifest().shards.get(number as usize);
+    v1::MissingShard {
+        number,
+        id: entry.map_or_else(String::new, |entry| entry.id.clone()),
+        // It may name machines.
+        reason: if batch.scope.is_some() {
+            String::new()
+        } else {
+            reason.to_owned()
+        },
     }
 }
 

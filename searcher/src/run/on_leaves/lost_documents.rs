@@ -6,6 +6,7 @@ use dyad_proto::v1;
 use super::super::stages::answer::{Answer, AnswerHit};
 use super::super::stages::batch::QuestionBatch;
 use super::super::stages::leaf_hits::LeafHits;
+use super::coverage::missing_shard;
 use crate::error::{Error, Result, ShardNumbers};
 use crate::leaves::GenerationShards;
 
@@ -38,25 +39,14 @@ impl LostDocuments {
             }
         }
         let coverage = answer.response.coverage.get_or_insert_default();
-        let entries = &batch.snapshot.manifest().shards;
         for number in &self.shards {
             if coverage.missing_shards.iter().any(|missing| missing.number == *number) {
                 continue;
             }
             let lost = found.documents_of(*number, generation);
             coverage.intact_documents = coverage.intact_documents.saturating_sub(lost);
-            coverage.missing_shards.push(v1::MissingShard {
-                number: *number,
-                id: entries
-                    .get(*number as usize)
-                    .map_or_else(String::new, |entry| entry.id.clone()),
-                // It may name machines.
-                reason: if batch.scope.is_some() {
-                    String::new()
-                } else {
-                    self.reason.clone()
-                },
-            });
+            let missing = missing_shard(batch, *number, &self.reason);
+            coverage.missing_shards.push(missing);
         }
         coverage.missing_shards.sort_by_key(|missing| missing.number);
         if (coverage.intact_documents as f64) < self.least * coverage.documents as f64 {
