@@ -141,7 +141,7 @@ scripts_with_the_client() {
     step 'page' "$DYAD_PYTHON" deploy/tests/page.py "$binaries" "$DYAD_MODEL" "$chromium"
   fi
   step 'leaves while their index changes' "$python" deploy/tests/leaves_changes.py "$binaries" "$DYAD_MODEL"
-  step 'what roots tell of leaves' "${DYAD_PYTHON:-$python}" deploy/tests/leaves_status.py "$binaries" "$DYAD_MODEL" ${chromium:+"$chromium"}
+  step 'what roots tell of leaves' "$python" deploy/tests/leaves_status.py "$binaries" "$DYAD_MODEL"
   step 'commands of the READMEs' "$python" deploy/tests/readme.py "$binaries" "$DYAD_MODEL"
   if [[ -n ${DYAD_PYTHON:-} ]]; then
     # With the client's modules, which the step before has made.
