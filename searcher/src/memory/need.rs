@@ -50,7 +50,7 @@ impl fmt::Display for MemoryNeed {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "index `{name}` does not fit into memory: its graphs and codes are {}. Needed are {need}; the limit is {limit}. Raise the limit, give less to \
-     `--question-cache-mb` and `--filter-cache-mb`, serve fewer indexes or documents in one searcher, or set another limit with `--memory-limit-mb` \
+     `--filter-cache-mb` and, unless it is a leaf, `--question-cache-mb`, serve fewer indexes or documents in one searcher, or set another limit with `--memory-limit-mb` \
      (0: none)",
     mib(index.hot)
 )]

@@ -56,36 +56,52 @@ fn cost(request: &v1::LeafReadRequest, size: IndexSize) -> SearchCost {
 fn read(part: &LeafPart, request: &v1::LeafReadRequest, budget: &ReplyBudget) -> Result<v1::LeafReadResponse> {
     let scope = request.scope.as_ref();
     let key_id = scope.map_or("", |scope| &scope.key_id);
-    let of = |filter: Option<&v1::Filter>| {
-        let read = ReadPart {
-            snapshot: Arc::clone(&part.snapshot),
-            cancel: Arc::clone(&part.cancel),
-            is_scoped: part.scope.is_some(),
-            cache: part.filters.clone(),
-        };
-        ReadDocuments::of_part(read, filter, key_id)
-    };
     let told = match &request.request {
         None => return Err(Error::Internal),
-        Some(Asked::Documents(asked)) => {
-            let wanted = WantedDocuments {
-                keys: asked.keys.clone(),
-                fields: StoredFields::named(&asked.fields),
-                scope: None,
-            };
-            let existing = part.existing()?.map(|existing| Arc::clone(&existing.shards));
-            Told::Documents(wanted.read(&part.snapshot, existing.as_deref(), &part.cancel, budget)?)
+        Some(Asked::Documents(asked)) => Told::Documents(by_key(part, asked, budget)?),
+        Some(Asked::Sample(asked)) => {
+            let documents = allowed(part, asked.filter.as_ref(), key_id);
+            Told::Sample(sample::sample(&documents, asked, budget)?)
         }
-        Some(Asked::Sample(asked)) => Told::Sample(sample::sample(&of(asked.filter.as_ref()), asked, budget)?),
-        Some(Asked::Scroll(asked)) => Told::Scroll(scroll::page(&of(asked.filter.as_ref()), asked, budget)?),
-        Some(Asked::Count(asked)) => Told::Count(inventory::count(&of(asked.filter.as_ref()))?),
+        Some(Asked::Scroll(asked)) => {
+            let documents = allowed(part, asked.filter.as_ref(), key_id);
+            Told::Scroll(scroll::page(&documents, asked, budget)?)
+        }
+        Some(Asked::Count(asked)) => {
+            let documents = allowed(part, asked.filter.as_ref(), key_id);
+            Told::Count(inventory::count(&documents)?)
+        }
         Some(Asked::Fields(_)) => {
             let filter = scope.and_then(|scope| scope.filter.as_ref());
-            Told::Fields(inventory::fields(&of(filter))?)
+            let documents = allowed(part, filter, key_id);
+            Told::Fields(inventory::fields(&documents)?)
         }
     };
     Ok(v1::LeafReadResponse {
         generation: request.generation.clone(),
         response: Some(told),
     })
+}
+
+/// The documents of these shards that a filter allows, which holds the caller's.
+fn allowed(part: &LeafPart, filter: Option<&v1::Filter>, key_id: &str) -> ReadDocuments {
+    let read = ReadPart {
+        snapshot: Arc::clone(&part.snapshot),
+        cancel: Arc::clone(&part.cancel),
+        is_scoped: part.scope.is_some(),
+        cache: part.filters.clone(),
+    };
+    ReadDocuments::of_part(read, filter, key_id)
+}
+
+/// The documents with some keys, of those that exist for the caller.
+fn by_key(part: &LeafPart, asked: &v1::GetDocumentsRequest, budget: &ReplyBudget) -> Result<v1::GetDocumentsResponse> {
+    let wanted = WantedDocuments {
+        keys: asked.keys.clone(),
+        fields: StoredFields::named(&asked.fields),
+        scope: None,
+    };
+    let existing = part.existing()?;
+    let nodes = existing.map(|existing| Arc::clone(&existing.shards));
+    wanted.read(&part.snapshot, nodes.as_deref(), &part.cancel, budget)
 }
