@@ -19,6 +19,11 @@ stored in; a model of two towers has one per tower. Vectors of DPR are not of un
 | `router-shared-all` | both routes name the same modules |
 | `router-dense-behind` | two T5 towers, Dense and Normalize behind the Router |
 | `router-newer` | two DistilBERT towers and one Dense, as sentence-transformers 6.2 writes it |
+| `modernbert`, `gte`, `nomic-bert`, `qwen3`, `gemma3`, `gemma3-causal` | encoders with rotary positions, plain, as transformers writes them |
+| `gte-own-code`, `nomic-own-code` | `config.json` as the models' own code has it; vectors by transformers from the same weights |
+| `qwen3-embedding` | last token, Normalize, prompts, padding before the text |
+| `embeddinggemma` | mean, two Dense, Normalize, prompts by task |
+| `cross-gte` | a cross encoder of GTE |
 | `cross-bert`, `-distilbert`, `-roberta`, `-mpnet` | cross encoders of one label, plain Hugging Face folders |
 | `cross-newer` | one without an activation, as sentence-transformers 6.2 writes it |
 
@@ -35,7 +40,7 @@ import torch
 from sentence_transformers import CrossEncoder, SentenceTransformer
 from transformers.utils import logging
 
-from checkpoints import layouts, networks
+from checkpoints import layouts, networks, rotary
 from checkpoints.vocabulary import TEXTS
 
 SHARD_BYTES = 6_000
@@ -145,6 +150,27 @@ def cross_encoders(out: pathlib.Path) -> None:
     by_cross_encoder(out / "cross-newer")
 
 
+def rotary_positions(out: pathlib.Path) -> None:
+    """Encoders with rotary positions: plain folders, and two with modules as they are published."""
+    families = ["modernbert", "gte", "gte-own-code", "nomic-bert", "nomic-own-code", "qwen3", "gemma3", "gemma3-causal"]
+    for at, family in enumerate(families):
+        folder = out / family
+        networks.save(folder, rotary.network(family, 70 + at))
+        by_sentence_transformers(folder, ["answer"])
+        if family.endswith("own-code"):
+            rotary.as_own_code(folder, family)
+    instruction = "Find: it\nQuery:"
+    layouts.published(
+        out / "qwen3-embedding", rotary.network("qwen3", 80), "lasttoken", [], {"query": instruction, "document": ""}
+    )
+    prompts = {"query": "task: search result | query: ", "document": "title: none | text: ", "STS": "task: sentence similarity | query: "}
+    layouts.published(out / "embeddinggemma", rotary.network("gemma3", 81), "mean_tokens", [96, 48], prompts)
+    for name in ["qwen3-embedding", "embeddinggemma"]:
+        by_sentence_transformers(out / name, ["question", "answer"])
+    networks.save(out / "cross-gte", rotary.cross_encoder(82))
+    by_cross_encoder(out / "cross-gte")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=pathlib.Path, required=True, help="folder of the checkpoints, written anew")
@@ -158,6 +184,7 @@ def main() -> None:
     plain(out)
     sentence_transformers(out)
     cross_encoders(out)
+    rotary_positions(out)
     folders = sorted(path.parent.relative_to(out) for path in out.rglob("reference.json"))
     print(json.dumps({"models": [str(folder) for folder in folders]}))
 

@@ -20,18 +20,19 @@ def write(path: pathlib.Path, value) -> None:
     path.write_text(json.dumps(value, ensure_ascii=True, indent=1) + "\n", encoding="utf-8")
 
 
-def pooling(folder: pathlib.Path, mode: str = "mean_tokens") -> None:
+def pooling(folder: pathlib.Path, mode: str = "mean_tokens", size: int = HIDDEN) -> None:
     """A Pooling module."""
     modes = ["cls_token", "mean_tokens", "max_tokens", "mean_sqrt_len_tokens", "weightedmean_tokens", "lasttoken"]
     flags = {f"pooling_mode_{name}": name == mode for name in modes}
-    write(folder / "config.json", {"word_embedding_dimension": HIDDEN, **flags, "include_prompt": True})
+    write(folder / "config.json", {"word_embedding_dimension": size, **flags, "include_prompt": True})
 
 
-def dense(folder: pathlib.Path, seed: int) -> None:
+def dense(folder: pathlib.Path, seed: int, sizes: tuple[int, int] = (HIDDEN, OUT)) -> None:
     """A Dense module without bias or activation, as GTR and Sentence-T5 have it."""
     identity = "torch.nn.modules.linear.Identity"
-    write(folder / "config.json", {"in_features": HIDDEN, "out_features": OUT, "bias": False, "activation_function": identity})
-    weight = torch.randn(OUT, HIDDEN, generator=torch.Generator().manual_seed(seed)) * 0.4
+    size, out = sizes
+    write(folder / "config.json", {"in_features": size, "out_features": out, "bias": False, "activation_function": identity})
+    weight = torch.randn(out, size, generator=torch.Generator().manual_seed(seed)) * 0.4
     save_file({"linear.weight": weight}, folder / "model.safetensors", {"format": "pt"})
 
 
@@ -60,6 +61,18 @@ def one_tower(root: pathlib.Path, family: str, seed: int, prompts: dict, **how) 
     modules(root, ["Transformer", "Pooling", "Dense", "Normalize"])
     pooling(root / "1_Pooling")
     dense(root / "2_Dense", seed + 1)
+    settings(root, prompts)
+
+
+def published(root: pathlib.Path, network, mode: str, sizes: list[int], prompts: dict) -> None:
+    """Transformer, a pooling, Dense of these sizes, Normalize: Qwen3-Embedding and EmbeddingGemma."""
+    save(root, network)
+    write(root / "sentence_bert_config.json", {"max_seq_length": MAX_TOKENS - 8, "do_lower_case": False})
+    modules(root, ["Transformer", "Pooling", *["Dense"] * len(sizes), "Normalize"])
+    hidden = network[0].config.hidden_size
+    pooling(root / "1_Pooling", mode, hidden)
+    for at, (size, out) in enumerate(zip([hidden, *sizes], sizes)):
+        dense(root / f"{at + 2}_Dense", 400 + at, (size, out))
     settings(root, prompts)
 
 

@@ -4,7 +4,7 @@
     .venv/bin/python deploy/tests/wild/models.py target/release --seconds 3600 --seed 1
 
 A tiny random model of every family is written by transformers, and then some of its files are changed, as users and other tools change
-them: tokenizer classes, normalisers, added and special tokens, truncation, poolings, prompts. Both programs then embed texts that are odd
+them: tokenizer classes, normalisers, added and special tokens, truncation, rotations and windows, poolings, prompts. Both programs then embed texts that are odd
 for one tokenizer or another. Equal to 1e-5 (or to ten times what sentence-transformers in float32 differs from float64), or refused by
 dyad-encoder with the name of the file: anything else is a difference, which is printed with what was changed, and kept.
 """
@@ -30,7 +30,7 @@ sys.path.insert(0, str(ROOT / "benches/peers"))
 import numpy
 import torch
 import transformers
-from checkpoints import layouts, networks, vocabulary
+from checkpoints import layouts, networks, rotary, vocabulary
 from sentence_transformers import SentenceTransformer
 from transformers import CamembertConfig, CamembertModel, CamembertTokenizer, XLMRobertaConfig, XLMRobertaModel, XLMRobertaTokenizer
 
@@ -38,11 +38,12 @@ transformers.logging.set_verbosity_error()
 transformers.logging.disable_progress_bar()
 
 ALIKE, ENLARGED, COMMAND_S = 1e-5, 10, 60
-FAMILIES = ("bert", "distilbert", "roberta", "mpnet", "t5-relu", "xlm-roberta", "camembert", "word-list")
+ROTARY = ("modernbert", "gte", "nomic-bert", "qwen3", "gemma3", "gemma3-causal")
+FAMILIES = ("bert", "distilbert", "roberta", "mpnet", "t5-relu", "xlm-roberta", "camembert", "word-list", *ROTARY)
 CLASSES = (
     "BertTokenizer BertTokenizerFast DistilBertTokenizer MPNetTokenizerFast RobertaTokenizer XLMRobertaTokenizer CamembertTokenizer "
     "T5TokenizerFast PreTrainedTokenizerFast TokenizersBackend DPRQuestionEncoderTokenizer DPRContextEncoderTokenizerFast Unheard "
-    "DPRQuestionEncoderTokenizerFast DPRContextEncoderTokenizer ElectraTokenizerFast LongformerTokenizerFast"
+    "DPRQuestionEncoderTokenizerFast DPRContextEncoderTokenizer ElectraTokenizerFast LongformerTokenizerFast Qwen2TokenizerFast GemmaTokenizer"
 ).split()
 MARKED = ["[CLS]", "[SEP]", "[PAD]", "[MASK]", "[UNK]", "<s>", "</s>", "<pad>", "<mask>", "<unk>", "<extra_id_0>", "[Q]", "[D] "]
 WORDS = vocabulary.WORDS[:24] + ["R\u00edver", "Ri\u0301ver", "CIT\u00c9", "\u03a3\u039f\u03a6\u039f\u03a3", "\u4f60\u597d", "\U0001f469\u200d\U0001f467",
@@ -74,6 +75,12 @@ def unigram(of):
 
 def network(family: str):
     """A network of the family, with rows to spare in its table, and its tokenizer."""
+    if family in ROTARY:
+        model, tokenizer = rotary.network(family, 7)
+        model.resize_token_embeddings(len(tokenizer) + 6, mean_resizing=False)
+        with torch.no_grad():
+            model.get_input_embeddings().weight.normal_(0.0, 0.5, generator=torch.Generator().manual_seed(7))
+        return model, tokenizer
     if family not in ("xlm-roberta", "camembert"):
         model, tokenizer = networks.transformer("bert" if family == "word-list" else family, 7)
         if not family.startswith("t5"):
@@ -99,7 +106,7 @@ def base(root: pathlib.Path, family: str) -> None:
         (root / "tokenizer.json").unlink()
     layouts.write(root / "sentence_bert_config.json", {"max_seq_length": networks.MAX_TOKENS - 8, "do_lower_case": False})
     layouts.modules(root, ["Transformer", "Pooling", "Normalize"])
-    layouts.pooling(root / "1_Pooling")
+    layouts.pooling(root / "1_Pooling", size=getattr(model.config, "hidden_size", networks.HIDDEN))
     layouts.settings(root, {"query": "", "document": ""})
 
 
@@ -286,6 +293,46 @@ class Changes:
         name = self.chance.choice(["gelu", "gelu_new", "relu", "gelu_pytorch_tanh", "silu"])
         put(self.config, **{"activation" if "n_layers" in json.loads(self.config.read_text()) else "hidden_act": name})
         return f"activation {name}"
+
+    def rotation(self):
+        settings = json.loads(self.config.read_text()).get("rope_parameters")
+        if settings is None:
+            return None
+        kinds = [{"rope_type": "default"}, {"rope_type": "linear", "factor": 2.0}, {"type": "linear", "factor": 1.5}, {"rope_theta": 100.0},
+            {"rope_type": "yarn", "factor": 4.0}, {"rope_type": "dynamic", "factor": 2.0}, {"rope_type": "linear"}]
+        kind = self.chance.choice(kinds)
+        nested = "full_attention" in settings
+        given = {self.chance.choice(list(settings)): kind} if nested else kind
+        older = {"rope_scaling": kind if "rope_theta" not in kind else None, "rope_theta": 50.0, "global_rope_theta": 70.0, "rope_local_base_freq": 30.0}
+        if self.chance.random() < 0.5:
+            put(self.config, rope_parameters=given)
+            return f"rope_parameters {given}"
+        edit(self.config, lambda value: value.pop("rope_parameters", None) and None)
+        put(self.config, **older)
+        return f"{older}"
+
+    def windows(self):
+        config = json.loads(self.config.read_text())
+        if "rope_parameters" not in config:
+            return None
+        layers = config["num_hidden_layers"]
+        types = [self.chance.choice(["full_attention", "sliding_attention"]) for _ in range(layers)]
+        fields = self.chance.choice([{"layer_types": types}, {"layer_types": types[1:]}, {"layer_types": None, "sliding_window_pattern": 2},
+            {"layer_types": None, "global_attn_every_n_layers": 2}, {"layer_types": None, "max_window_layers": 1}, {"local_attention": 7},
+            {"sliding_window": 5}, {"use_sliding_window": False, "layer_types": None}, {"use_bidirectional_attention": False},
+            {"use_bidirectional_attention": True}, {"sliding_window": None}])
+        put(self.config, **fields)
+        return f"{fields}"
+
+    def sizes_of_heads(self):
+        config = json.loads(self.config.read_text())
+        if "rope_parameters" not in config:
+            return None
+        fields = self.chance.choice([{"query_pre_attn_scalar": 7}, {"query_pre_attn_scalar": None}, {"rms_norm_eps": 0.01}, {"norm_eps": 0.01},
+            {"attn_logit_softcapping": 30.0}, {"final_logit_softcapping": 30.0}, {"num_key_value_heads": 3}, {"hidden_activation": "silu"},
+            {"partial_rotary_factor": 0.5}, {"attention_bias": True}, {"is_causal": False}, {"type_vocab_size": 0}, {"head_dim": 31}])
+        put(self.config, **fields)
+        return f"{fields}"
 
     def config_value(self):
         fields = self.chance.choice([{"layer_norm_eps": 0.01}, {"layer_norm_epsilon": 0.01}, {"pad_token_id": 0}, {"pad_token_id": 2},

@@ -11,6 +11,8 @@ pub(crate) enum HiddenActivation {
     /// Its tanh approximation.
     GeluTanh,
     Relu,
+    /// `x * sigmoid(x)` (Hendrycks and Gimpel 2016), also called Swish.
+    Silu,
 }
 
 impl HiddenActivation {
@@ -19,7 +21,8 @@ impl HiddenActivation {
             "gelu" => Ok(Self::Gelu),
             "gelu_new" | "gelu_pytorch_tanh" => Ok(Self::GeluTanh),
             "relu" => Ok(Self::Relu),
-            other => Err(file.unsupported("hidden activation", "`gelu`, `gelu_new` and `relu`", other)),
+            "silu" | "swish" => Ok(Self::Silu),
+            other => Err(file.unsupported("hidden activation", "`gelu`, `gelu_new`, `relu` and `silu`", other)),
         }
     }
 
@@ -28,6 +31,7 @@ impl HiddenActivation {
             Self::Gelu => "gelu",
             Self::GeluTanh => "gelu_tanh",
             Self::Relu => "relu",
+            Self::Silu => "silu",
         }
     }
 }

@@ -50,7 +50,7 @@ impl BertConfig {
             "distilbert" => (BertFamily::DistilBert, false),
             "mpnet" => (BertFamily::MpNet, false),
             other => {
-                let supported = "`bert`, `roberta`, `xlm-roberta`, `camembert`, `distilbert`, `mpnet`, `dpr`, `t5` and `dyad-recurrent`";
+                let supported = "`bert`, `roberta`, `xlm-roberta`, `camembert`, `distilbert`, `mpnet`, `dpr`, `t5`, `modernbert`, `gte` (or `new`), `nomic_bert`, `qwen3`, `gemma3_text` and `dyad-recurrent`";
                 return Err(file.unsupported("model type", supported, other));
             }
         };

@@ -125,6 +125,16 @@ impl JsonFile {
         }
     }
 
+    /// The error that says what a value inside the field should be.
+    pub(crate) fn wrong_inside(&self, field: &'static str, expected: &str, got: &Value) -> Error {
+        Error::Field {
+            path: self.path.clone(),
+            field,
+            expected: expected.into(),
+            got: shortened(got),
+        }
+    }
+
     /// The error for a valid value that this crate cannot run.
     pub(crate) fn unsupported(&self, what: &'static str, supported: &'static str, got: &str) -> Error {
         Error::Unsupported {

@@ -5,7 +5,7 @@ use tch::{Kind, TchError, Tensor};
 
 use super::padded::Padded;
 use super::{Aggregator, CrossSettings};
-use crate::config::{HiddenActivation, MultiHopConfig, PoolingConfig};
+use crate::config::{FeedForwardGate, HiddenActivation, MultiHopConfig, PoolingConfig};
 use crate::error::Error;
 use crate::nn::{FeedForward, LayerNorm, Linear, MultiHop, Output, Parameters, PoolingLayer};
 
@@ -33,16 +33,16 @@ impl CrossSide {
     /// For token vectors of `size` values.
     pub(super) fn load(parameters: &mut dyn Parameters, settings: &CrossSettings, size: usize) -> Result<Self, Error> {
         let wide = settings.feed_forward.unwrap_or(4 * size);
-        let names = ["attention.key", "attention.value"].map(str::to_owned);
+        let names = ["attention.key", "attention.value"].map(|name| (name.to_owned(), size));
         Ok(Self {
             query: Linear::load(parameters, "attention.query", size, size, false)?,
-            key_value: Linear::load_joined(parameters, &names, size, size, false)?,
+            key_value: Linear::load_joined(parameters, &names, size, false)?,
             output: Linear::load(parameters, "attention.output", size, size, false)?,
             feed_forward: FeedForward {
                 widen: Linear::load(parameters, "feed_forward.widen", size, wide, true)?,
                 narrow: Linear::load(parameters, "feed_forward.narrow", wide, size, true)?,
                 activation: HiddenActivation::Gelu,
-                gated: false,
+                gate: FeedForwardGate::No,
             },
             norm: LayerNorm::load(parameters, "norm", size, EPSILON)?,
             aggregate: match settings.aggregator {

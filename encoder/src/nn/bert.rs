@@ -3,7 +3,7 @@
 
 use tch::{TchError, Tensor};
 
-use super::attention::{AttentionShape, SelfAttention};
+use super::attention::{AttentionNames, AttentionShape, PositionEffect, SelfAttention};
 use super::embedding::Embedding;
 use super::feed_forward::FeedForward;
 use super::linear::Linear;
@@ -11,7 +11,7 @@ use super::norm::LayerNorm;
 use super::packed::Packed;
 use super::parameters::Parameters;
 use super::relative::{Buckets, RelativeBias};
-use crate::config::BertConfig;
+use crate::config::{AttentionReach, BertConfig, FeedForwardGate};
 use crate::error::Error;
 
 /// Farther keys share a bucket, whatever `config.json` says: MPNet's code has this number.
@@ -34,27 +34,34 @@ impl BertLayer {
         let shape = AttentionShape {
             hidden,
             heads,
+            key_heads: heads,
             head_size: hidden / heads,
             bias: true,
             scale: None,
+            reach: AttentionReach::ALL,
+        };
+        let [query, key, value, output] = names.attention.map(name);
+        let maps = AttentionNames {
+            query_key_value: [query, key, value].map(|map| (map, hidden)).into(),
+            output,
         };
         Ok(Self {
-            attention: SelfAttention::load(parameters, names.attention.map(name), &shape)?,
+            attention: SelfAttention::load(parameters, &maps, &shape)?,
             attention_norm: LayerNorm::load(parameters, &name(names.attention_norm), hidden, epsilon)?,
             feed_forward: FeedForward {
                 widen: Linear::load(parameters, &name(names.widen), hidden, wide, true)?,
                 narrow: Linear::load(parameters, &name(names.narrow), wide, hidden, true)?,
                 activation: config.activation,
-                gated: false,
+                gate: FeedForwardGate::No,
             },
             output_norm: LayerNorm::load(parameters, &name(names.output_norm), hidden, epsilon)?,
         })
     }
 
-    fn forward(&self, input: &Tensor, packed: &Packed, biases: Option<&[Tensor]>) -> Result<Tensor, TchError> {
+    fn forward(&self, input: &Tensor, packed: &Packed, positions: PositionEffect<'_>) -> Result<Tensor, TchError> {
         let attended =
             self.attention_norm
-                .of_sum(packed.exec, self.attention.forward(input, packed, biases)?, input)?;
+                .of_sum(packed.exec, self.attention.forward(input, packed, positions)?, input)?;
         let fed = self.feed_forward.forward(packed.exec, &attended)?;
         self.output_norm.of_sum(packed.exec, fed, &attended)
     }
@@ -102,9 +109,10 @@ impl Bert {
     /// `[t]` ids to `[t, h]`.
     pub(crate) fn forward(&self, packed: &Packed) -> Result<Tensor, TchError> {
         let biases = self.relative.as_ref().map(|relative| relative.of(packed)).transpose()?;
+        let positions = biases.as_deref().map_or(PositionEffect::None, PositionEffect::Biases);
         let mut hidden = self.embedding.forward(packed)?;
         for layer in &self.layers {
-            hidden = layer.forward(&hidden, packed, biases.as_deref())?;
+            hidden = layer.forward(&hidden, packed, positions)?;
         }
         Ok(hidden)
     }

@@ -6,7 +6,7 @@ use super::exec::Exec;
 use super::kernels;
 use super::parameters::Parameters;
 use super::shared_tensor::SharedTensor;
-use crate::error::Error;
+use crate::error::{Error, torch};
 
 /// Layer normalisation (Ba et al. 2016).
 #[derive(Debug, Clone)]
@@ -25,6 +25,23 @@ impl LayerNorm {
         Ok(Self {
             weight,
             bias,
+            size: size as i64,
+            epsilon,
+        })
+    }
+
+    /// Reads `{name}.weight`; there is no bias.
+    pub(crate) fn load_unbiased(
+        parameters: &mut dyn Parameters,
+        name: &str,
+        size: usize,
+        epsilon: f64,
+    ) -> Result<Self, Error> {
+        let weight = parameters.take(&format!("{name}.weight"), &[size])?;
+        let zeros = Tensor::f_zeros(weight.size(), (weight.kind(), weight.device()));
+        Ok(Self {
+            bias: zeros.map_err(torch("making the zeros of a norm"))?.into(),
+            weight: weight.into(),
             size: size as i64,
             epsilon,
         })
@@ -56,6 +73,8 @@ impl LayerNorm {
 #[derive(Debug, Clone)]
 pub(crate) struct RmsNorm {
     weight: SharedTensor,
+    /// Added to the weight: Gemma's are stored less one.
+    offset: f64,
     epsilon: f64,
 }
 
@@ -64,14 +83,43 @@ impl RmsNorm {
     pub(crate) fn load(parameters: &mut dyn Parameters, name: &str, size: usize, epsilon: f64) -> Result<Self, Error> {
         Ok(Self {
             weight: parameters.take(&format!("{name}.weight"), &[size])?.into(),
+            offset: 0.0,
             epsilon,
         })
     }
 
-    pub(crate) fn forward(&self, input: &Tensor) -> Result<Tensor, TchError> {
+    /// The same where weights are stored less `offset`.
+    pub(crate) fn with_offset(self, offset: f64) -> Self {
+        Self { offset, ..self }
+    }
+
+    /// What normalised values are multiplied with, `[size]`.
+    pub(super) fn scale(&self) -> Result<Tensor, TchError> {
+        if self.offset == 0.0 {
+            return Ok(self.weight.shallow_clone());
+        }
+        self.weight.f_to_kind(Kind::Float)?.f_add_scalar(self.offset)
+    }
+
+    pub(super) fn epsilon(&self) -> f64 {
+        self.epsilon
+    }
+
+    pub(crate) fn forward(&self, exec: Exec, input: &Tensor) -> Result<Tensor, TchError> {
+        let plain = !input.requires_grad() && !self.weight.requires_grad();
+        if plain
+            && exec.by_kernels()
+            && let Some(normed) = kernels::root_mean_square(exec, input, &self.scale()?, self.epsilon)?
+        {
+            return Ok(normed);
+        }
         let wide = input.f_to_kind(Kind::Float)?;
         let squares = wide.f_square()?.f_mean_dim(&[-1i64][..], true, None::<Kind>)?;
         let scaled = wide.f_mul(&squares.f_add_scalar(self.epsilon)?.f_rsqrt()?)?;
-        scaled.f_to_kind(self.weight.kind())?.f_mul(&self.weight)
+        if self.offset == 0.0 {
+            return scaled.f_to_kind(self.weight.kind())?.f_mul(&self.weight);
+        }
+        // Gemma's code multiplies before it rounds.
+        scaled.f_mul(&self.scale()?)?.f_to_kind(self.weight.kind())
     }
 }

@@ -3,7 +3,7 @@
 
 use tch::{TchError, Tensor};
 
-use super::attention::{AttentionShape, SelfAttention};
+use super::attention::{AttentionNames, AttentionShape, PositionEffect, SelfAttention};
 use super::feed_forward::FeedForward;
 use super::linear::Linear;
 use super::norm::RmsNorm;
@@ -11,7 +11,7 @@ use super::packed::Packed;
 use super::parameters::Parameters;
 use super::relative::{Buckets, RelativeBias};
 use super::shared_tensor::SharedTensor;
-use crate::config::T5Config;
+use crate::config::{AttentionReach, FeedForwardGate, T5Config};
 use crate::error::Error;
 
 #[derive(Debug, Clone)]
@@ -30,14 +30,20 @@ impl Block {
         let shape = AttentionShape {
             hidden,
             heads,
+            key_heads: heads,
             head_size,
             bias: false,
             scale: Some(1.0),
+            reach: AttentionReach::ALL,
         };
-        let maps = ["q", "k", "v", "o"].map(|map| name(&format!("layer.0.SelfAttention.{map}")));
+        let map = |map: &str| name(&format!("layer.0.SelfAttention.{map}"));
+        let maps = AttentionNames {
+            query_key_value: ["q", "k", "v"].map(|part| (map(part), heads * head_size)).into(),
+            output: map("o"),
+        };
         let feed = |part: &str| name(&format!("layer.1.DenseReluDense.{part}"));
-        let widening: Vec<String> = config.widening().iter().map(|map| feed(map)).collect();
-        let widen = Linear::load_joined(parameters, &widening, hidden, wide, false)?;
+        let widening: Vec<(String, usize)> = config.widening().iter().map(|map| (feed(map), wide)).collect();
+        let widen = Linear::load_joined(parameters, &widening, hidden, false)?;
         let narrow = Linear::load(parameters, &feed("wo"), wide, hidden, false)?;
         let norm = |parameters: &mut dyn Parameters, layer: usize| {
             RmsNorm::load(
@@ -49,21 +55,28 @@ impl Block {
         };
         Ok(Self {
             attention_norm: norm(parameters, 0)?,
-            attention: SelfAttention::load(parameters, maps, &shape)?,
+            attention: SelfAttention::load(parameters, &maps, &shape)?,
             feed_forward_norm: norm(parameters, 1)?,
             feed_forward: FeedForward {
                 widen,
                 narrow,
                 activation: config.activation,
-                gated: config.gated,
+                gate: if config.gated {
+                    FeedForwardGate::First
+                } else {
+                    FeedForwardGate::No
+                },
             },
         })
     }
 
     fn forward(&self, input: &Tensor, packed: &Packed, biases: &[Tensor]) -> Result<Tensor, TchError> {
-        let normed = self.attention_norm.forward(input)?;
-        let attended = self.attention.forward(&normed, packed, Some(biases))?.f_add_(input)?;
-        let normed = self.feed_forward_norm.forward(&attended)?;
+        let normed = self.attention_norm.forward(packed.exec, input)?;
+        let attended = self
+            .attention
+            .forward(&normed, packed, PositionEffect::Biases(biases))?
+            .f_add_(input)?;
+        let normed = self.feed_forward_norm.forward(packed.exec, &attended)?;
         self.feed_forward.forward(packed.exec, &normed)?.f_add_(&attended)
     }
 }
@@ -102,6 +115,6 @@ impl T5 {
         for block in &self.blocks {
             hidden = block.forward(&hidden, packed, &biases)?;
         }
-        self.norm.forward(&hidden)
+        self.norm.forward(packed.exec, &hidden)
     }
 }

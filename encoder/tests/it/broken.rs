@@ -214,7 +214,7 @@ fn settings_that_cannot_be_are_refused_by_field() {
         (
             "config.json",
             "hidden_act",
-            json!("swish"),
+            json!("mish"),
             "hidden activation is not supported",
         ),
         (

@@ -100,6 +100,7 @@ fn every_family_scores_as_python_does() {
         ("cross-roberta", ScoreActivation::Sigmoid),
         ("cross-mpnet", ScoreActivation::Sigmoid),
         ("cross-newer", ScoreActivation::Identity),
+        ("cross-gte", ScoreActivation::Sigmoid),
     ] {
         let folder = all.join(name);
         let (pairs, theirs) = reference(&folder, "logits");

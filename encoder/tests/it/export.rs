@@ -217,6 +217,11 @@ fn checkpoints_of_python_are_exported() {
         "router-newer",
         "t5-relu",
         "gtr",
+        "modernbert",
+        "gte-own-code",
+        "nomic-bert",
+        "qwen3-embedding",
+        "embeddinggemma",
     ] {
         let from = all.join(name);
         let (_folder, to) = exported(&from, Dtype::Bf16);

@@ -20,6 +20,19 @@ const ONE_TOWER: [&str; 8] = [
     "st5",
     "gtr",
 ];
+/// Encoders with rotary positions.
+const ROTARY: [&str; 8] = [
+    "modernbert",
+    "gte",
+    "gte-own-code",
+    "nomic-bert",
+    "nomic-own-code",
+    "qwen3",
+    "gemma3",
+    "gemma3-causal",
+];
+/// The same in the form in which they are published, with prompts of both towers.
+const PUBLISHED: [&str; 2] = ["qwen3-embedding", "embeddinggemma"];
 const TWO_TOWERS: [&str; 6] = [
     "dpr",
     "dpr-projected",
@@ -65,14 +78,12 @@ fn vectors_are_those_of_python() {
     let Some(all) = checkpoints("vectors_are_those_of_python") else {
         return;
     };
-    for name in ONE_TOWER.iter().chain(&TWO_TOWERS) {
+    let names = ONE_TOWER.iter().chain(&TWO_TOWERS).chain(&ROTARY).chain(&PUBLISHED);
+    for name in names {
         let encoder = open(&all.join(name));
         let references = references(&all.join(name));
-        assert_eq!(
-            references.len(),
-            if ONE_TOWER[..7].contains(name) { 1 } else { 2 },
-            "{name}"
-        );
+        let one = ONE_TOWER[..7].contains(name) || ROTARY.contains(name);
+        assert_eq!(references.len(), if one { 1 } else { 2 }, "{name}");
         for path in references {
             let (tower, texts, theirs) = reference(&path);
             let worst = worst(&embed(&encoder, tower, &texts), &theirs);
@@ -118,7 +129,7 @@ fn a_vector_does_not_depend_on_its_batch() {
     let Some(all) = checkpoints("a_vector_does_not_depend_on_its_batch") else {
         return;
     };
-    for name in ONE_TOWER {
+    for name in ONE_TOWER.into_iter().chain(ROTARY) {
         let encoder = open(&all.join(name));
         let (tower, texts, _) = reference(&references(&all.join(name))[0]);
         let tokens = tokens(&encoder, tower, &texts);
@@ -129,6 +140,27 @@ fn a_vector_does_not_depend_on_its_batch() {
             .map(|text| encoder.embed(tower, &[*text]).unwrap())
             .collect();
         assert!(worst(&together, &alone) > 0.999_999, "{name}");
+    }
+}
+
+/// The forward pass that learns is torch's own, where inference has kernels of ours.
+#[test]
+fn encoders_with_rotary_positions_learn_from_the_same_vectors() {
+    let Some(all) = checkpoints("encoders_with_rotary_positions_learn_from_the_same_vectors") else {
+        return;
+    };
+    for name in ROTARY {
+        let (tower, texts, theirs) = reference(&references(&all.join(name))[0]);
+        let learning = Model::open_for_training(&all.join(name), &Compute::default()).unwrap();
+        let worst_learning = worst(&embed(&learning, tower, &texts), &theirs);
+        assert!(worst_learning >= 0.999_99, "{name}: {worst_learning}");
+        let rounded = Compute {
+            dtype: Dtype::Bf16,
+            ..Compute::default()
+        };
+        let rounded = Model::open(&all.join(name), &rounded).unwrap();
+        let worst_rounded = worst(&embed(&rounded, tower, &texts), &theirs);
+        assert!(worst_rounded > 0.99, "{name} in bf16: {worst_rounded}");
     }
 }
 

@@ -80,8 +80,10 @@ fn tensors_are_drawn_as_transformers_draws_them() {
     // Sizes that tell one fan-in from another.
     let t5 = json!({"d_model": 48, "d_kv": 20, "d_ff": 200, "num_heads": 3, "initializer_factor": 0.5});
     let bert = json!({"initializer_range": 0.07});
-    let families = ["bert", "roberta", "mpnet", "distilbert", "t5-relu", "t5-gated"];
-    let made = families.map(|family| {
+    let families: Vec<&str> = "bert roberta mpnet distilbert t5-relu t5-gated qwen3 gemma3"
+        .split(' ')
+        .collect();
+    let make = |family: &&str| {
         let bare = bare(&checkpoints.join(family));
         edit(&bare.path().join("config.json"), |config| {
             let change = if family.starts_with("t5") { &t5 } else { &bert };
@@ -91,21 +93,19 @@ fn tensors_are_drawn_as_transformers_draws_them() {
                 .extend(change.as_object().unwrap().clone());
         });
         from_scratch(bare.path(), &creation("sde", 7), None, Aggregation::Mean)
-    });
+    };
+    let made: Vec<(TempDir, PathBuf)> = families.iter().map(make).collect();
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../benches/peers/hf_initial.py");
-    let model_dirs = made.each_ref().map(|(_, model_dir)| model_dir);
+    let model_dirs: Vec<&PathBuf> = made.iter().map(|(_, model_dir)| model_dir).collect();
     let output = Command::new(&python)
         .arg(&script)
-        .args(model_dirs)
+        .args(&model_dirs)
         .env("HF_HUB_OFFLINE", "1")
         .output()
         .unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(
-        output.status.success(),
-        "{text} {}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{text} {said}");
     let theirs: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(theirs.len(), families.len(), "{text}");
     for ((family, model_dir), theirs) in families.iter().zip(model_dirs).zip(&theirs) {

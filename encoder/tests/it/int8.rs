@@ -70,6 +70,11 @@ fn every_transformer_is_near_its_f32_vectors() {
         "t5-relu",
         "st5",
         "router-newer",
+        "modernbert",
+        "gte",
+        "nomic-bert",
+        "qwen3-embedding",
+        "embeddinggemma",
     ] {
         let nearness = nearness(&checkpoints.join(name));
         assert!(nearness > 0.96, "{name}: {nearness}");

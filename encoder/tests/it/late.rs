@@ -120,9 +120,18 @@ fn passages_have_the_means_of_their_tokens_in_the_document() {
     let (Some(python), Some(checkpoints)) = (path_of("DYAD_PYTHON", test), path_of("DYAD_ST_CHECKPOINTS", test)) else {
         return;
     };
-    let mut models = ["bert", "mpnet", "roberta", "st5", "gtr"]
-        .map(|name| checkpoints.join(name))
-        .to_vec();
+    let mut models = [
+        "bert",
+        "mpnet",
+        "roberta",
+        "st5",
+        "gtr",
+        "modernbert",
+        "nomic-bert",
+        "gemma3",
+    ]
+    .map(|name| checkpoints.join(name))
+    .to_vec();
     models.extend(real_model(test));
     compare(&python, &models);
 }

@@ -8,6 +8,12 @@ use crate::error::Error;
 /// Characters of a value that are shown.
 const SHOWN: usize = 120;
 
+/// Reasons why settings change no vector.
+pub(super) const TRAINING: &str = "it is for training";
+pub(super) const GENERATION: &str = "it is for generating text";
+pub(super) const OUTPUTS: &str = "it says what else Python returns";
+pub(super) const ORIGIN: &str = "it says where the model is from";
+
 /// What is done with a setting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SettingUse {
@@ -25,6 +31,10 @@ pub(super) struct KnownSettings {
     /// Names, with spaces between them; one that begins with `*` is the end of many.
     pub(super) names: &'static str,
     pub(super) used: SettingUse,
+}
+
+pub(super) const fn known(names: &'static str, used: SettingUse) -> KnownSettings {
+    KnownSettings { names, used }
 }
 
 /// The settings of a file.

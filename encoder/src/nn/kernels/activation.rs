@@ -1,8 +1,8 @@
 //! Activations of a feed-forward block, 16 values at a time.
 
 use std::arch::x86_64::{
-    __m512, _mm512_abs_ps, _mm512_div_ps, _mm512_fmadd_ps, _mm512_fnmadd_ps, _mm512_max_ps, _mm512_min_ps,
-    _mm512_mul_ps, _mm512_set1_ps, _mm512_setzero_ps, _mm512_sub_ps,
+    __m512, _mm512_abs_ps, _mm512_add_ps, _mm512_div_ps, _mm512_fmadd_ps, _mm512_fnmadd_ps, _mm512_max_ps,
+    _mm512_min_ps, _mm512_mul_ps, _mm512_set1_ps, _mm512_setzero_ps, _mm512_sub_ps,
 };
 
 use super::simd::exp;
@@ -17,6 +17,7 @@ pub(super) fn activate(activation: HiddenActivation, x: __m512) -> __m512 {
         HiddenActivation::GeluTanh => gelu_tanh(x),
         // A NaN is the second operand and stays one.
         HiddenActivation::Relu => _mm512_max_ps(_mm512_setzero_ps(), x),
+        HiddenActivation::Silu => by_logistic(x, _mm512_sub_ps(_mm512_setzero_ps(), x)),
     }
 }
 
@@ -45,10 +46,16 @@ fn gelu_tanh(x: __m512) -> __m512 {
     let one = _mm512_set1_ps(1.0);
     let inner = _mm512_fmadd_ps(_mm512_mul_ps(x, x), _mm512_set1_ps(0.044_715), one);
     // -2 sqrt(2 / pi).
-    let turned = _mm512_mul_ps(_mm512_mul_ps(x, _mm512_set1_ps(-1.595_769)), inner);
+    by_logistic(x, _mm512_mul_ps(_mm512_mul_ps(x, _mm512_set1_ps(-1.595_769)), inner))
+}
+
+/// `x / (1 + exp(turned))`.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn by_logistic(x: __m512, turned: __m512) -> __m512 {
     // Where exp ends; a NaN is the second operand and stays one.
     let power = exp(_mm512_min_ps(_mm512_set1_ps(87.0), turned));
-    _mm512_div_ps(x, std::arch::x86_64::_mm512_add_ps(one, power))
+    _mm512_div_ps(x, _mm512_add_ps(_mm512_set1_ps(1.0), power))
 }
 
 #[cfg(test)]
@@ -91,6 +98,7 @@ mod tests {
             (HiddenActivation::Gelu, exact.gelu("none")),
             (HiddenActivation::GeluTanh, exact.gelu("tanh")),
             (HiddenActivation::Relu, exact.relu()),
+            (HiddenActivation::Silu, exact.silu()),
         ] {
             let mut got = inputs.clone();
             of(here, activation, &mut got);

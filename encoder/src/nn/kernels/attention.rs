@@ -36,7 +36,7 @@ struct Room {
 /// Texts of one length.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct AttentionInput<'a> {
-    /// Queries, keys and values: `[texts, s, 3 * inner]`.
+    /// Queries, keys and values: `[texts, s, width]`.
     pub(super) all: &'a [f32],
     /// The number of tokens of a text, `s`.
     pub(super) tokens: usize,
@@ -52,8 +52,9 @@ pub(super) fn attend(here: Avx512, exec: Exec, heads: Heads, input: AttentionInp
     if tokens == 0 || inner == 0 {
         return;
     }
-    let parts = exec.pieces(contexts.len() * tokens, SHARED);
-    let (of_text, texts) = (tokens * 3 * inner, contexts.len() / (tokens * inner));
+    let reached = heads.reach.before.saturating_add(heads.reach.after).saturating_add(1);
+    let parts = exec.pieces(contexts.len() * tokens.min(reached), SHARED);
+    let (of_text, texts) = (tokens * heads.width(), contexts.len() / (tokens * inner));
     let attend = |piece: AttentionPiece<'_>| piece.attend(here, heads, tokens, bias);
     if texts >= parts {
         let some = texts.div_ceil(parts);
@@ -81,7 +82,7 @@ pub(super) fn attend(here: Avx512, exec: Exec, heads: Heads, input: AttentionInp
 
 /// Some texts, or some queries of one.
 struct AttentionPiece<'a> {
-    /// `[texts, s, 3 * inner]`.
+    /// `[texts, s, width]`.
     all: &'a [f32],
     /// The first query of the piece.
     from: usize,
@@ -96,27 +97,33 @@ impl AttentionPiece<'_> {
     )]
     fn attend(self, _: Avx512, heads: Heads, tokens: usize, bias: Option<&[f32]>) {
         let Self { all, from, contexts } = self;
-        let Heads { count, size, scale } = heads;
-        let inner = count * size;
+        let inner = heads.count * heads.size;
+        let group = heads.count / heads.keys.max(1);
         let mut room = Room::default();
         for (all, contexts) in all
-            .chunks_exact(tokens * 3 * inner)
+            .chunks_exact(tokens * heads.width())
             .zip(contexts.chunks_mut(tokens * inner))
         {
-            for head in 0..count {
+            for head in 0..heads.count {
                 let bias = bias.and_then(|bias| bias.get(head * tokens * tokens..(head + 1) * tokens * tokens));
+                let key_head = head / group;
                 let one = Head {
                     all,
                     bias,
                     tokens,
                     from,
-                    inner,
-                    first: head * size,
-                    size,
-                    scale,
+                    heads,
+                    query: head * heads.size,
+                    key: (heads.count + key_head) * heads.size,
+                    value: (heads.count + heads.keys + key_head) * heads.size,
                 };
                 // SAFETY: the processor has AVX-512F, as the first argument says.
-                unsafe { one.attend(&mut room, contexts) };
+                unsafe {
+                    if head % group == 0 {
+                        one.lay_out(&mut room);
+                    }
+                    one.attend(&mut room, contexts);
+                }
             }
         }
     }
@@ -125,25 +132,34 @@ impl AttentionPiece<'_> {
 /// One head of one text.
 #[derive(Debug, Clone, Copy)]
 struct Head<'a> {
-    /// `[s, 3 * inner]`.
+    /// `[s, width]`.
     all: &'a [f32],
     /// `[s, s]`.
     bias: Option<&'a [f32]>,
     tokens: usize,
     /// The query of the first context.
     from: usize,
-    inner: usize,
-    /// The place of its first value among those of all heads.
-    first: usize,
-    size: usize,
-    scale: f32,
+    heads: Heads,
+    /// The places of the first values of a query (also among those of all contexts), a key and a value of a token.
+    query: usize,
+    key: usize,
+    value: usize,
+}
+
+/// Keys that the queries of a step reach, in whole blocks of 32.
+#[derive(Debug, Clone, Copy)]
+struct ReachedKeys {
+    first_block: usize,
+    blocks: usize,
+    /// Keys from the first of the first block on.
+    count: usize,
 }
 
 impl Head<'_> {
     #[target_feature(enable = "avx512f")]
     fn attend(self, room: &mut Room, contexts: &mut [f32]) {
-        self.lay_out(room);
-        let (mut query, end) = (self.from, self.from + contexts.len() / self.inner);
+        let inner = self.heads.count * self.heads.size;
+        let (mut query, end) = (self.from, self.from + contexts.len() / inner);
         while query < end {
             query += match end - query {
                 QUERIES.. => self.step::<QUERIES>(query, room, contexts),
@@ -154,26 +170,29 @@ impl Head<'_> {
         }
     }
 
-    /// Query, key or value (`part` 0, 1, 2) of a token for this head.
-    fn part(&self, token: usize, part: usize) -> &[f32] {
-        &self.all[(token * 3 + part) * self.inner + self.first..][..self.size]
+    /// The values of a token from this place on.
+    fn part(&self, token: usize, place: usize) -> &[f32] {
+        &self.all[token * self.heads.width() + place..][..self.heads.size]
     }
 
+    /// Keys and values, for all heads of queries that share them.
     #[target_feature(enable = "avx512f")]
     fn lay_out(self, room: &mut Room) {
-        let (blocks, columns) = (self.tokens.div_ceil(WIDTH), self.size / WIDTH);
+        let size = self.heads.size;
+        let (blocks, columns) = (self.tokens.div_ceil(WIDTH), size / WIDTH);
         room.keys.clear();
-        room.keys.resize(blocks * self.size, [0.0; WIDTH]);
+        room.keys.resize(blocks * size, [0.0; WIDTH]);
         room.values.resize(columns * self.tokens, [0.0; WIDTH]);
-        let scale = _mm512_set1_ps(self.scale);
+        let scale = _mm512_set1_ps(self.heads.scale);
         for first in (0..self.tokens).step_by(LANES) {
             let count = LANES.min(self.tokens - first);
-            let block = &mut room.keys[first / WIDTH * self.size..][..self.size];
+            let block = &mut room.keys[first / WIDTH * size..][..size];
             let half = first / LANES % 2;
             for (column, places) in block.chunks_exact_mut(LANES).enumerate() {
                 let mut keys = [_mm512_setzero_ps(); LANES];
                 for (number, key) in keys.iter_mut().enumerate().take(count) {
-                    *key = _mm512_mul_ps(load(&self.part(first + number, 1).as_chunks().0[column]), scale);
+                    let values = self.part(first + number, self.key);
+                    *key = _mm512_mul_ps(load(&values.as_chunks().0[column]), scale);
                 }
                 transposed(&mut keys);
                 for (place, keys) in places.iter_mut().zip(keys) {
@@ -181,7 +200,7 @@ impl Head<'_> {
                 }
             }
             for token in first..first + count {
-                let (value, _) = self.part(token, 2).as_chunks::<WIDTH>();
+                let (value, _) = self.part(token, self.value).as_chunks::<WIDTH>();
                 for (column, value) in value.iter().enumerate() {
                     room.values[column * self.tokens + token] = *value;
                 }
@@ -189,29 +208,50 @@ impl Head<'_> {
         }
     }
 
+    /// The keys that `queries` queries from `query` on reach.
+    fn reached(&self, query: usize, queries: usize) -> ReachedKeys {
+        let reach = self.heads.reach;
+        let first_block = query.saturating_sub(reach.before) / WIDTH;
+        let end = (query + queries).saturating_add(reach.after).min(self.tokens);
+        let first = first_block * WIDTH;
+        ReachedKeys {
+            first_block,
+            blocks: (end - first).div_ceil(WIDTH),
+            count: end - first,
+        }
+    }
+
     /// `Q` queries from `query` on; gives `Q`.
     #[inline]
     #[target_feature(enable = "avx512f")]
     fn step<const Q: usize>(self, query: usize, room: &mut Room, contexts: &mut [f32]) -> usize {
-        let blocks = self.tokens.div_ceil(WIDTH);
-        room.weights.resize(QUERIES * blocks, [0.0; WIDTH]);
-        self.scores::<Q>(query, room, blocks);
+        let reached = self.reached(query, Q);
+        let ReachedKeys {
+            first_block,
+            blocks,
+            count,
+        } = reached;
+        let first = first_block * WIDTH;
+        room.weights.resize(QUERIES * self.tokens.div_ceil(WIDTH), [0.0; WIDTH]);
+        self.scores::<Q>(query, room, reached);
         let mut shares = [0.0; Q];
         for (number, share) in shares.iter_mut().enumerate() {
             let scores = &mut room.weights[number * blocks..][..blocks];
-            let bias = self
-                .bias
-                .map(|bias| &bias[(query + number) * self.tokens..][..self.tokens]);
-            *share = 1.0 / softmax(scores, self.tokens, bias);
+            let row = query + number;
+            let bias = self.bias.map(|bias| &bias[row * self.tokens + first..][..count]);
+            let from = row.saturating_sub(self.heads.reach.before).saturating_sub(first);
+            let end = (row + 1).saturating_add(self.heads.reach.after).min(self.tokens) - first;
+            *share = 1.0 / softmax(scores, from, end, bias);
         }
         let mut weights: [&[f32]; Q] = [&[]; Q];
         for (number, weights) in weights.iter_mut().enumerate() {
-            *weights = &room.weights[number * blocks..][..blocks].as_flattened()[..self.tokens];
+            *weights = &room.weights[number * blocks..][..blocks].as_flattened()[..count];
         }
-        for column in 0..self.size / WIDTH {
-            let sums = weighted(&weights, &room.values[column * self.tokens..][..self.tokens]);
+        let inner = self.heads.count * self.heads.size;
+        for column in 0..self.heads.size / WIDTH {
+            let sums = weighted(&weights, &room.values[column * self.tokens + first..][..count]);
             for number in 0..Q {
-                let place = (query - self.from + number) * self.inner + self.first + column * WIDTH;
+                let place = (query - self.from + number) * inner + self.query + column * WIDTH;
                 let (places, _) = contexts[place..][..WIDTH].as_chunks_mut::<LANES>();
                 let share = _mm512_set1_ps(shares[number]);
                 store(&mut places[0], _mm512_mul_ps(sums[number][0], share));
@@ -221,15 +261,20 @@ impl Head<'_> {
         Q
     }
 
-    /// Products of the queries of a step with all keys.
+    /// Products of the queries of a step with the keys that it reaches.
     #[inline]
     #[target_feature(enable = "avx512f")]
-    fn scores<const Q: usize>(self, query: usize, room: &mut Room, blocks: usize) {
+    fn scores<const Q: usize>(self, query: usize, room: &mut Room, reached: ReachedKeys) {
+        let ReachedKeys {
+            first_block, blocks, ..
+        } = reached;
+        let size = self.heads.size;
         let mut queries: [&[f32]; Q] = [&[]; Q];
         for (number, values) in queries.iter_mut().enumerate() {
-            *values = self.part(query + number, 0);
+            *values = self.part(query + number, self.query);
         }
-        for (block, keys) in room.keys.chunks_exact(self.size).enumerate() {
+        let keys = &room.keys[first_block * size..][..blocks * size];
+        for (block, keys) in keys.chunks_exact(size).enumerate() {
             let sums = weighted(&queries, keys);
             for (number, sums) in sums.iter().enumerate() {
                 let (places, _) = room.weights[number * blocks + block].as_chunks_mut::<LANES>();
@@ -263,18 +308,19 @@ fn weighted<const Q: usize>(factors: &[&[f32]; Q], rows: &[[f32; WIDTH]]) -> [[_
     sums
 }
 
-/// Scores to exponentials of their distance to the largest; the sum of those. `tokens` scores are valid; what
-/// follows, or has a bias of minus infinity, becomes 1e-38: negligible in a sum of 1 and more.
+/// Scores to exponentials of their distance to the largest; the sum of those. Scores from `from` to `end` are valid;
+/// others, and those with a bias of minus infinity, become 1e-38: negligible in a sum of 1 and more.
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn softmax(scores: &mut [[f32; WIDTH]], tokens: usize, bias: Option<&[f32]>) -> f32 {
+fn softmax(scores: &mut [[f32; WIDTH]], from: usize, end: usize, bias: Option<&[f32]>) -> f32 {
     let flat = scores.as_flattened_mut();
     if let Some(bias) = bias {
         for (score, bias) in flat.iter_mut().zip(bias) {
             *score += bias;
         }
     }
-    flat[tokens..].fill(f32::NEG_INFINITY);
+    flat[..from].fill(f32::NEG_INFINITY);
+    flat[end..].fill(f32::NEG_INFINITY);
     let (registers, _) = flat.as_chunks_mut::<LANES>();
     let mut largest = _mm512_set1_ps(f32::NEG_INFINITY);
     for values in &*registers {
@@ -293,6 +339,7 @@ fn softmax(scores: &mut [[f32; WIDTH]], tokens: usize, bias: Option<&[f32]>) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::AttentionReach;
     use crate::nn::KernelPool;
 
     #[test]
@@ -305,8 +352,10 @@ mod tests {
         for (texts, tokens) in [(1, 203), (2, 150), (3, 150), (7, 101)] {
             let heads = Heads {
                 count: 2,
+                keys: 2,
                 size: 32,
                 scale: 0.2,
+                reach: AttentionReach::ALL,
             };
             let value = |place: usize| (place as f32 * 0.37).sin() * 2.0;
             let all: Vec<f32> = (0..texts * tokens * 3 * 64).map(value).collect();

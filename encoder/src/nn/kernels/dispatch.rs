@@ -6,21 +6,23 @@ use super::attention::AttentionInput;
 use super::panels::WeightPanels;
 use super::product::F32Panels;
 use super::product_int8::Int8Panels;
+use super::rotary::{HeadScales, RotaryInput};
 use super::simd::{Avx512, LANES, Vnni};
-use super::{Heads, attention, filled, memory, norm};
+use super::{Heads, attention, filled, gate as gates, memory, norm, rotary};
 use crate::config::HiddenActivation;
 use crate::nn::exec::Exec;
 
 /// Whether [`attend`] can be used here.
 pub(in super::super) fn can_attend(heads: Heads) -> bool {
-    heads.size.is_multiple_of(2 * LANES) && Avx512::found().is_some()
+    let grouped = heads.keys > 0 && heads.count.is_multiple_of(heads.keys);
+    grouped && heads.size.is_multiple_of(2 * LANES) && Avx512::found().is_some()
 }
 
 /// Self-attention of texts of equal length (Vaswani et al. 2017, eq. 1).
 ///
-/// `all` is `[rows, s, 3 * inner]`: queries, keys and values side by side, each `[heads, size]`; `bias`, `[1, heads, s,
-/// s]`, is added to the scores; `contexts` gets `rows * s * inner` values. All in f32 on the CPU. `None`, and
-/// `contexts` as it was, where [`can_attend`] says no or a tensor is not what is said here.
+/// `all` is `[rows, s, width]`: queries, keys and values side by side, each `[heads, size]`; `bias`, `[1, heads, s,
+/// s]`, is added to the scores; `contexts` gets `rows * s` times the values of all queries of a token. All in f32 on
+/// the CPU. `None`, and `contexts` as it was, where [`can_attend`] says no or a tensor is not what is said here.
 pub(in super::super) fn attend(
     exec: Exec,
     heads: Heads,
@@ -35,7 +37,7 @@ pub(in super::super) fn attend(
         return Ok(None);
     };
     let (rows, tokens, bias) = (rows as usize, tokens as usize, bias.flatten());
-    let shaped = width as usize == 3 * inner
+    let shaped = width as usize == heads.width()
         && contexts.len() == rows * tokens * inner
         && bias.is_none_or(|bias| bias.len() == heads.count * tokens * tokens);
     let (true, true, Some(here)) = (shaped, can_attend(heads), Avx512::found()) else {
@@ -175,18 +177,130 @@ pub(in super::super) fn add_norm(
     Ok(Some(made))
 }
 
+/// Rows of `m` values by their root mean square, times a weight of `[m]` (Zhang and Sennrich 2019). Both in f32 on the
+/// CPU, and `m` a multiple of 16; `None` where they are not, or the processor is not as the kernel needs it.
+pub(in super::super) fn root_mean_square(
+    exec: Exec,
+    rows: &Tensor,
+    weight: &Tensor,
+    epsilon: f64,
+) -> Result<Option<Tensor>, TchError> {
+    let width = weight.size1()? as usize;
+    let (Some(values), Some(of_weight), Some(here)) = (memory::values(rows), memory::values(weight), Avx512::found())
+    else {
+        return Ok(None);
+    };
+    let shaped = rows.size().last() == Some(&(width as i64));
+    if !shaped || width == 0 || !width.is_multiple_of(LANES) {
+        return Ok(None);
+    }
+    let (made, ()) = filled(values.len() / width, width, |outputs| {
+        norm::root_mean_square(here, exec, values, of_weight, epsilon as f32, outputs);
+        Ok(())
+    })?;
+    made.f_view(&rows.size()[..]).map(Some)
+}
+
+/// Queries and keys of `rows`, `[t, width]`, rotated by the cosines and sines of their positions, both `[t, size /
+/// 2]`, and before that normalised by root mean square with `scales`, where there are some (Su et al. 2021, eq. 34).
+/// Values stay. `None` where the processor is not as the kernel needs it, or a tensor is not f32 on the CPU or of
+/// another size.
+pub(in super::super) fn rotate(
+    exec: Exec,
+    heads: Heads,
+    rows: &Tensor,
+    [cosines, sines]: [&Tensor; 2],
+    scales: Option<(&[Tensor; 2], f64)>,
+) -> Result<Option<Tensor>, TchError> {
+    let (count, width) = rows.size2()?;
+    let half = heads.size / 2;
+    let values = [rows, cosines, sines].map(memory::values);
+    let ([Some(rows), Some(cosines), Some(sines)], Some(here)) = (values, Avx512::found()) else {
+        return Ok(None);
+    };
+    let scales = match scales {
+        None => None,
+        Some(([query, key], epsilon)) => {
+            let (Some(query), Some(key)) = (memory::values(query), memory::values(key)) else {
+                return Ok(None);
+            };
+            if query.len() != heads.size || key.len() != heads.size {
+                return Ok(None);
+            }
+            Some(HeadScales {
+                query,
+                key,
+                epsilon: epsilon as f32,
+            })
+        }
+    };
+    let angles = count as usize * half;
+    let shaped = width as usize == heads.width() && cosines.len() == angles && sines.len() == angles;
+    if !shaped || angles == 0 || !half.is_multiple_of(LANES) {
+        return Ok(None);
+    }
+    let input = RotaryInput {
+        rows,
+        cosines,
+        sines,
+        scales,
+    };
+    let (made, ()) = filled(count as usize, width as usize, |outputs| {
+        rotary::rotate(here, exec, heads, input, outputs);
+        Ok(())
+    })?;
+    Ok(Some(made))
+}
+
+/// Rows of two halves, `[n, 2 m]`, to `[n, m]`: the first half, or the `second`, activated and multiplied with the
+/// other (Shazeer 2020). `None` where they are not f32 on the CPU, `m` is no multiple of 16, or the processor is not as
+/// the kernel needs it.
+pub(in super::super) fn gate(
+    exec: Exec,
+    rows: &Tensor,
+    activation: HiddenActivation,
+    second: bool,
+) -> Result<Option<Tensor>, TchError> {
+    let (count, width) = rows.size2()?;
+    let half = width as usize / 2;
+    let (Some(rows), Some(here)) = (memory::values(rows), Avx512::found()) else {
+        return Ok(None);
+    };
+    if half == 0 || !half.is_multiple_of(LANES) || width as usize != 2 * half {
+        return Ok(None);
+    }
+    let (made, ()) = filled(count as usize, half, |outputs| {
+        gates::gate(
+            here,
+            exec,
+            rows,
+            outputs,
+            gates::Gating {
+                half,
+                activation,
+                second,
+            },
+        );
+        Ok(())
+    })?;
+    Ok(Some(made))
+}
+
 #[cfg(test)]
 mod tests {
     use tch::{Device, Kind};
 
     use super::*;
+    use crate::config::AttentionReach;
 
     #[test]
     fn what_is_not_as_said_is_left_alone() {
         let heads = |size| Heads {
             count: 2,
+            keys: 2,
             size,
             scale: 1.0,
+            reach: AttentionReach::ALL,
         };
         let draw = |size: &[i64]| Tensor::randn(size, (Kind::Float, Device::Cpu));
         let all = draw(&[2, 3, 3 * 64]);

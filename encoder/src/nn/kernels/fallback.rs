@@ -55,6 +55,24 @@ pub(in super::super) fn fused_mlp(
     match *widen {}
 }
 
+pub(in super::super) fn root_mean_square(_: Exec, _: &Tensor, _: &Tensor, _: f64) -> Result<Option<Tensor>, TchError> {
+    Ok(None)
+}
+
+pub(in super::super) fn rotate(
+    _: Exec,
+    _: Heads,
+    _: &Tensor,
+    _: [&Tensor; 2],
+    _: Option<(&[Tensor; 2], f64)>,
+) -> Result<Option<Tensor>, TchError> {
+    Ok(None)
+}
+
+pub(in super::super) fn gate(_: Exec, _: &Tensor, _: HiddenActivation, _: bool) -> Result<Option<Tensor>, TchError> {
+    Ok(None)
+}
+
 pub(in super::super) fn add_norm(
     _: Exec,
     _: &Tensor,

@@ -1,4 +1,5 @@
-//! Layer normalisation of a sum: once through memory, where torch's operators pass three times.
+//! Layer normalisation of a sum, and normalisation by root mean square: once through memory, where torch's operators
+//! pass several times.
 
 use std::arch::x86_64::{
     __m512, _mm512_add_ps, _mm512_fmadd_ps, _mm512_mul_ps, _mm512_reduce_add_ps, _mm512_set1_ps, _mm512_setzero_ps,
@@ -69,6 +70,41 @@ fn one(row: &[f32], other: &[f32], scale: Scale<'_>, output: &mut [f32]) {
     }
 }
 
+/// `x / sqrt(mean(x^2) + epsilon) * weight` of each row (Zhang and Sennrich 2019, eq. 4); rows are a multiple of 16
+/// long.
+#[expect(
+    unsafe_code,
+    reason = "calls a function compiled for AVX-512, after the processor was checked"
+)]
+pub(super) fn root_mean_square(_: Avx512, exec: Exec, rows: &[f32], weight: &[f32], epsilon: f32, outputs: &mut [f32]) {
+    let width = weight.len();
+    let parts = exec.pieces(rows.len(), SHARED);
+    let some = (rows.len() / width).div_ceil(parts).max(1) * width;
+    exec.share(rows.chunks(some).zip(outputs.chunks_mut(some)), |(rows, outputs)| {
+        for (row, output) in rows.chunks_exact(width).zip(outputs.chunks_exact_mut(width)) {
+            // SAFETY: the processor has AVX-512F, as the first argument says.
+            unsafe { one_root_mean_square(row, weight, epsilon, output) }
+        }
+    });
+}
+
+#[target_feature(enable = "avx512f")]
+fn one_root_mean_square(row: &[f32], weight: &[f32], epsilon: f32, output: &mut [f32]) {
+    let (row, _) = row.as_chunks::<LANES>();
+    let (weight, _) = weight.as_chunks::<LANES>();
+    let (output, _) = output.as_chunks_mut::<LANES>();
+    let mut squares = _mm512_setzero_ps();
+    for row in row {
+        let value = load(row);
+        squares = _mm512_fmadd_ps(value, value, squares);
+    }
+    let mean = _mm512_reduce_add_ps(squares) / (row.len() * LANES) as f32;
+    let by = _mm512_set1_ps((mean + epsilon).sqrt().recip());
+    for ((output, row), weight) in output.iter_mut().zip(row).zip(weight) {
+        store(output, _mm512_mul_ps(_mm512_mul_ps(load(row), by), load(weight)));
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use tch::{Device, Kind, Tensor};
@@ -133,5 +169,28 @@ mod tests {
             flat.iter().all(|value| value.to_bits() == 0.25_f32.to_bits()),
             "{flat:?}"
         );
+    }
+
+    #[test]
+    fn root_mean_squares_are_those_of_the_equation() {
+        let Some(here) = Avx512::found() else {
+            println!("skipped: this processor has no AVX-512");
+            return;
+        };
+        let (count, width) = (401, 208);
+        let rows: Vec<f32> = (0..count * width)
+            .map(|place| (place as f32 * 0.73).sin() * 9.0)
+            .collect();
+        let weight: Vec<f32> = (0..width).map(|place| (place as f32).cos()).collect();
+        let mut got = vec![f32::NAN; rows.len()];
+        KernelPool::awake(3).run(|| root_mean_square(here, Exec::SHARED, &rows, &weight, 1e-6, &mut got));
+        for (row, got) in rows.chunks(width).zip(got.chunks(width)) {
+            let mean = row.iter().map(|value| f64::from(*value).powi(2)).sum::<f64>() / width as f64;
+            let by = (mean + 1e-6).sqrt().recip();
+            for ((value, weight), got) in row.iter().zip(&weight).zip(got) {
+                let expected = f64::from(*value) * by * f64::from(*weight);
+                assert!((f64::from(*got) - expected).abs() < 1e-5, "{got} {expected}");
+            }
+        }
     }
 }

@@ -169,6 +169,7 @@ impl Product {
             Some(HiddenActivation::Gelu) => made.f_gelu_("none"),
             Some(HiddenActivation::GeluTanh) => made.f_gelu_("tanh"),
             Some(HiddenActivation::Relu) => made.f_relu_(),
+            Some(HiddenActivation::Silu) => made.f_silu_(),
         }
     }
 }

@@ -70,13 +70,27 @@ impl AddedTokens {
             .into_iter()
             .map(|(name, token)| (name, token.content().to_owned()))
             .collect();
-        Ok(Self {
+        let mut tokens = Self {
             listed,
             named,
             special,
             extra,
             extra_is_listed,
-        })
+        };
+        if class == TokenizerClass::Qwen2 {
+            tokens.forget_flags();
+        }
+        Ok(tokens)
+    }
+
+    /// Adds all special tokens without the flags that files give them (`Qwen2Tokenizer.__init__` does so at its end).
+    fn forget_flags(&mut self) {
+        let extra = self.extra.iter().map(|token| token.content.clone());
+        let all: Vec<String> = self.named.values().cloned().chain(extra).collect();
+        let tokens = self.listed.iter_mut().chain(&mut self.special).chain(&mut self.extra);
+        for token in tokens.filter(|token| all.contains(&token.content)) {
+            *token = AddedToken::from(token.content.clone(), true);
+        }
     }
 
     /// One more special token.

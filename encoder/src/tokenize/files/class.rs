@@ -25,6 +25,10 @@ pub(super) enum TokenizerClass {
     XlmRoberta,
     Camembert,
     T5,
+    /// BPE over bytes; what is put around a text is what `tokenizer.json` says.
+    Qwen2,
+    /// BPE over characters with U+2581 for a space; around a text is put what `tokenizer.json` says.
+    Gemma,
 }
 
 /// Classes of transformers that are none of ours: their tokens would differ from those of `tokenizer.json`.
@@ -39,10 +43,10 @@ const OTHERS: &str = "AlbertTokenizer BarthezTokenizer BartphoTokenizer BertGene
     CTRLTokenizer CanineTokenizer ClvpTokenizer CodeGenTokenizer CodeLlamaTokenizer CohereTokenizer CpmAntTokenizer CpmTokenizer \
     DebertaTokenizer DebertaV2Tokenizer DiaTokenizer EsmTokenizer EsmcTokenizer FNetTokenizer FSMTTokenizer \
     FastSpeech2ConformerTokenizer FlaubertTokenizer FunnelTokenizer GPT2Tokenizer GPTNeoXJapaneseTokenizer GPTNeoXTokenizer \
-    GPTSw3Tokenizer GemmaTokenizer HerbertTokenizer LasrTokenizer LayoutLMv2Tokenizer LayoutLMv3Tokenizer LayoutXLMTokenizer \
+    GPTSw3Tokenizer HerbertTokenizer LasrTokenizer LayoutLMv2Tokenizer LayoutLMv3Tokenizer LayoutXLMTokenizer \
     LlamaTokenizer LukeTokenizer M2M100Tokenizer MBart50Tokenizer MBartTokenizer MLukeTokenizer MarianTokenizer MarkupLMTokenizer \
     MgpstrTokenizer MyT5Tokenizer NllbTokenizer NougatTokenizer OpenAIGPTTokenizer PLBartTokenizer PegasusTokenizer \
-    PerceiverTokenizer PhobertTokenizer Pop2PianoTokenizer ProphetNetTokenizer Qwen2Tokenizer Qwen3_5Tokenizer RagTokenizer \
+    PerceiverTokenizer PhobertTokenizer Pop2PianoTokenizer ProphetNetTokenizer Qwen3_5Tokenizer RagTokenizer \
     ReformerTokenizer RemBertTokenizer RoCBertTokenizer RoFormerTokenizer SeamlessM4TTokenizer Siglip2Tokenizer SiglipTokenizer \
     Speech2TextTokenizer SpeechT5Tokenizer SplinterTokenizer TapasTokenizer Tipsv2Tokenizer UdopTokenizer VideoPrismTokenizer \
     VitsTokenizer Wav2Vec2CTCTokenizer Wav2Vec2PhonemeCTCTokenizer WhisperTokenizer XGLMTokenizer XLMTokenizer XLNetTokenizer";
@@ -76,11 +80,13 @@ impl TokenizerClass {
             "XLMRobertaTokenizer" => Self::XlmRoberta,
             "CamembertTokenizer" => Self::Camembert,
             "T5Tokenizer" => Self::T5,
+            "Qwen2Tokenizer" => Self::Qwen2,
+            "GemmaTokenizer" => Self::Gemma,
             other if OTHERS.split_whitespace().any(|known| known == other) => {
                 return Err(Error::Unsupported {
                     path: path.to_owned(),
                     what: "tokenizer class",
-                    supported: "those of BERT, DistilBERT, DPR, MPNet, RoBERTa, XLM-RoBERTa, CamemBERT and T5, and `PreTrainedTokenizerFast`, which is `tokenizer.json` as it is (set `tokenizer_class` to it if that is what the model was trained with)",
+                    supported: "those of BERT, DistilBERT, DPR, MPNet, RoBERTa, XLM-RoBERTa, CamemBERT, T5, Qwen2 and Gemma, and `PreTrainedTokenizerFast`, which is `tokenizer.json` as it is (set `tokenizer_class` to it if that is what the model was trained with)",
                     got: name.to_owned(),
                 });
             }
@@ -98,9 +104,14 @@ impl TokenizerClass {
         match self {
             Self::AsWritten | Self::BertAsWritten => None,
             Self::Bert | Self::DistilBert | Self::Dpr | Self::MpNet => Some("WordPiece"),
-            Self::Roberta => Some("BPE"),
+            Self::Roberta | Self::Qwen2 | Self::Gemma => Some("BPE"),
             Self::XlmRoberta | Self::Camembert | Self::T5 => Some("Unigram"),
         }
+    }
+
+    /// Whether the tokens around a text are those that `tokenizer.json` says.
+    pub(super) fn keeps_frame(self) -> bool {
+        matches!(self, Self::AsWritten | Self::Qwen2 | Self::Gemma)
     }
 
     /// Whether it gives token types to a network that asks for them, unless `model_input_names` says otherwise.
@@ -135,8 +146,22 @@ impl TokenizerClass {
             ("cls_token", "<s>"),
             ("mask_token", "<mask>"),
         ];
+        const GEMMA: &[(&str, &str)] = &[
+            ("bos_token", "<bos>"),
+            ("eos_token", "<eos>"),
+            ("unk_token", "<unk>"),
+            ("pad_token", "<pad>"),
+            ("mask_token", "<mask>"),
+        ];
+        const QWEN2: &[(&str, &str)] = &[
+            ("eos_token", "<|endoftext|>"),
+            ("unk_token", "<|endoftext|>"),
+            ("pad_token", "<|endoftext|>"),
+        ];
         match self {
             Self::AsWritten => &[],
+            Self::Qwen2 => QWEN2,
+            Self::Gemma => GEMMA,
             Self::Bert | Self::DistilBert | Self::Dpr | Self::BertAsWritten => BERT,
             Self::MpNet => MPNET,
             Self::Roberta | Self::XlmRoberta | Self::Camembert => ROBERTA,
@@ -185,6 +210,10 @@ mod tests {
             "xlm-roberta",
             "camembert",
             "t5",
+            "gte",
+            "nomic_bert",
+            "qwen3",
+            "gemma3_text",
         ] {
             assert!(of(registered_class(model_type).unwrap()).is_rebuilt(), "{model_type}");
         }

@@ -18,6 +18,10 @@ use crate::error::Error;
 /// SentencePiece's space.
 const META: &str = "\u{2581}";
 
+/// Where Qwen2's tokenizer splits texts (`PRETOKENIZE_REGEX` of transformers).
+const QWEN2_SPLIT: &str =
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+
 /// Puts the class's normaliser, pre-tokenizer and model into the content of `tokenizer.json` at `path`, and names those
 /// that it had otherwise.
 pub(super) fn rebuild(
@@ -107,6 +111,15 @@ fn model_settings(
             ("continuing_subword_prefix", json!("##"), json!("##")),
             ("max_input_chars_per_word", json!(100), json!(100)),
         ],
+        Some("BPE") if class == TokenizerClass::Gemma => vec![
+            ("unk_token", json!(unknown), Value::Null),
+            ("dropout", Value::Null, Value::Null),
+            ("continuing_subword_prefix", Value::Null, Value::Null),
+            ("end_of_word_suffix", Value::Null, Value::Null),
+            ("fuse_unk", json!(true), json!(false)),
+            ("byte_fallback", json!(true), json!(false)),
+            ("ignore_merges", json!(false), json!(false)),
+        ],
         Some("BPE") => vec![
             ("unk_token", Value::Null, Value::Null),
             ("dropout", Value::Null, Value::Null),
@@ -157,7 +170,11 @@ fn normalizer(class: TokenizerClass, settings: &TokenizerSettings, known: &Value
             let precompiled = |step: &&Value| step.get("type").and_then(Value::as_str) == Some("Precompiled");
             steps.iter().find(precompiled).cloned().unwrap_or(Value::Null)
         }
-        _ => Value::Null,
+        _ => match class {
+            TokenizerClass::Qwen2 => json!({"type": "NFC"}),
+            TokenizerClass::Gemma => json!({"type": "Replace", "pattern": {"String": " "}, "content": META}),
+            _ => Value::Null,
+        },
     })
 }
 
@@ -165,12 +182,20 @@ fn pre_tokenizer(class: TokenizerClass, settings: &TokenizerSettings) -> Result<
     let prefix = settings.flag("add_prefix_space")?;
     Ok(match class.model() {
         Some("WordPiece") => json!({"type": "BertPreTokenizer"}),
-        Some("BPE") => json!({
-            "type": "ByteLevel",
-            "add_prefix_space": prefix.unwrap_or(false),
-            "trim_offsets": true,
-            "use_regex": true,
+        Some("BPE") if class == TokenizerClass::Gemma => json!({
+            "type": "Split",
+            "pattern": {"String": " "},
+            "behavior": "MergedWithPrevious",
+            "invert": false,
         }),
+        Some("BPE") if class == TokenizerClass::Qwen2 => json!({
+            "type": "Sequence",
+            "pretokenizers": [
+                {"type": "Split", "pattern": {"Regex": QWEN2_SPLIT}, "behavior": "Isolated", "invert": false},
+                byte_level(prefix.unwrap_or(false), false),
+            ],
+        }),
+        Some("BPE") => byte_level(prefix.unwrap_or(false), true),
         _ => {
             let always = class == TokenizerClass::T5 || prefix.unwrap_or(true);
             let scheme = if always { "always" } else { "never" };
@@ -182,6 +207,15 @@ fn pre_tokenizer(class: TokenizerClass, settings: &TokenizerSettings) -> Result<
                 ],
             })
         }
+    })
+}
+
+fn byte_level(add_prefix_space: bool, use_regex: bool) -> Value {
+    json!({
+        "type": "ByteLevel",
+        "add_prefix_space": add_prefix_space,
+        "trim_offsets": true,
+        "use_regex": use_regex,
     })
 }
 
@@ -201,10 +235,16 @@ fn canonical_pre_tokenizer(value: &Value) -> Value {
         .ok()
         .and_then(|read| serde_json::to_value(read).ok())
         .unwrap_or_else(|| value.clone());
-    if let Some(fields) = written.as_object_mut() {
-        fields.shift_remove("trim_offsets");
-    }
+    forget_offsets(&mut written);
     written
+}
+
+/// Takes out of a pre-tokenizer, and of the steps inside, what changes offsets alone.
+fn forget_offsets(step: &mut Value) {
+    let Some(fields) = step.as_object_mut() else { return };
+    fields.shift_remove("trim_offsets");
+    let inside = fields.get_mut("pretokenizers").and_then(Value::as_array_mut);
+    inside.into_iter().flatten().for_each(forget_offsets);
 }
 
 /// As the library writes a normaliser; the value itself where it is none. What only joins spaces is left out before a
