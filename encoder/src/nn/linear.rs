@@ -3,6 +3,7 @@
 use tch::{Kind, TchError, Tensor};
 
 use super::exec::Exec;
+use super::low_rank::LowRankMap;
 use super::parameters::{Parameters, WeightForm};
 use super::product::{self, Product};
 use crate::error::{Error, torch};
@@ -12,6 +13,8 @@ use crate::error::{Error, torch};
 pub(crate) struct Map {
     pub(super) weight: Tensor,
     pub(super) bias: Option<Tensor>,
+    /// What is learned in place of the weight.
+    pub(super) low_rank: Option<LowRankMap>,
 }
 
 /// The same tensors.
@@ -20,6 +23,7 @@ impl Clone for Map {
         Self {
             weight: self.weight.shallow_clone(),
             bias: self.bias.as_ref().map(Tensor::shallow_clone),
+            low_rank: self.low_rank.clone(),
         }
     }
 }
@@ -44,18 +48,17 @@ impl Linear {
         output: usize,
         bias: bool,
     ) -> Result<Self, Error> {
-        Self::load_joined(parameters, &[name.to_owned()], input, output, bias)
+        Self::load_joined(parameters, &[(name.to_owned(), output)], input, bias)
     }
 
-    /// Reads several maps of one input as one.
+    /// Reads several maps of one input as one, each by its name and its number of outputs.
     pub(crate) fn load_joined(
         parameters: &mut dyn Parameters,
-        names: &[String],
+        names: &[(String, usize)],
         input: usize,
-        output: usize,
         bias: bool,
     ) -> Result<Self, Error> {
-        let maps = read(parameters, names, input, output, bias)?;
+        let maps = read(parameters, names, input, bias)?;
         Self::of(maps, parameters.form())
     }
 
@@ -67,7 +70,7 @@ impl Linear {
         output: usize,
         bias: bool,
     ) -> Result<Self, Error> {
-        let maps = read(parameters, &[name.to_owned()], input, output, bias)?;
+        let maps = read(parameters, &[(name.to_owned(), output)], input, bias)?;
         Self::of(
             maps,
             if parameters.form() == WeightForm::Int8 {
@@ -84,7 +87,7 @@ impl Linear {
             WeightForm::Learned => Ok(Self::Learned(maps)),
             WeightForm::Mixed => Ok(Self::Mixed(maps)),
             WeightForm::Fixed | WeightForm::Int8 => {
-                let Map { weight, bias } = join(&maps).map_err(torch("joining weights"))?;
+                let Map { weight, bias, .. } = join(&maps).map_err(torch("joining weights"))?;
                 let product = Product::of(weight, bias, form == WeightForm::Int8);
                 Ok(Self::Fixed(product.map_err(torch("laying weights out"))?))
             }
@@ -97,13 +100,16 @@ impl Linear {
             Self::Fixed(product) => product.forward(exec, input),
             Self::Learned(maps) => {
                 let map = join(maps)?;
-                product::learned(input, &map.weight, map.bias.as_ref())
+                let output = product::learned(input, &map.weight, map.bias.as_ref())?;
+                with_low_rank(maps, input, output)
             }
             Self::Mixed(maps) => {
                 let map = join(maps)?;
                 let narrow = |tensor: &Tensor| tensor.f_to_kind(Kind::BFloat16);
                 let bias = map.bias.as_ref().map(narrow).transpose()?;
-                narrow(input)?.f_linear(&narrow(&map.weight)?, bias.as_ref())
+                let input = narrow(input)?;
+                let output = input.f_linear(&narrow(&map.weight)?, bias.as_ref())?;
+                with_low_rank(maps, &input, output)
             }
         }
     }
@@ -111,19 +117,22 @@ impl Linear {
 
 fn read(
     parameters: &mut dyn Parameters,
-    names: &[String],
+    names: &[(String, usize)],
     input: usize,
-    output: usize,
     bias: bool,
 ) -> Result<Vec<Map>, Error> {
-    let maps = names.iter().map(|name| {
-        let weight = parameters.take(&format!("{name}.weight"), &[output, input])?;
+    let maps = names.iter().map(|(name, output)| {
+        let weight = parameters.take(&format!("{name}.weight"), &[*output, input])?;
         let bias = if bias {
-            Some(parameters.take(&format!("{name}.bias"), &[output])?)
+            Some(parameters.take(&format!("{name}.bias"), &[*output])?)
         } else {
             None
         };
-        Ok(Map { weight, bias })
+        Ok(Map {
+            weight,
+            bias,
+            low_rank: parameters.low_rank(name, *output, input)?,
+        })
     });
     maps.collect()
 }
@@ -142,7 +151,26 @@ fn join(maps: &[Map]) -> Result<Map, TchError> {
     Ok(Map {
         weight: Tensor::f_cat(&weights, 0)?,
         bias,
+        low_rank: None,
     })
+}
+
+/// `output` of joined maps, `[.., out]`, with what the adapters of each of them add.
+fn with_low_rank(maps: &[Map], input: &Tensor, output: Tensor) -> Result<Tensor, TchError> {
+    if maps.iter().all(|map| map.low_rank.is_none()) {
+        return Ok(output);
+    }
+    let added = maps.iter().map(|map| {
+        if let Some(low_rank) = &map.low_rank {
+            return low_rank.forward(input);
+        }
+        let mut size = input.size();
+        size.pop();
+        size.extend(map.weight.size().first());
+        Tensor::f_zeros(size, (output.kind(), output.device()))
+    });
+    let added: Vec<Tensor> = added.collect::<Result<_, _>>()?;
+    output.f_add(&Tensor::f_cat(&added, -1)?)
 }
 
 #[cfg(test)]
@@ -159,6 +187,7 @@ mod tests {
             let map = || Map {
                 weight: draw(&[24, 16]),
                 bias: biased.then(|| draw(&[24])),
+                low_rank: None,
             };
             let maps = [map(), map(), map()];
             let linears = [WeightForm::Fixed, WeightForm::Learned].map(|form| Linear::of(maps.to_vec(), form).unwrap());

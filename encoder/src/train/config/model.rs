@@ -6,10 +6,11 @@ use serde::{Deserialize, Serialize};
 
 use super::text;
 use crate::config::{RecurrentCell, Sharing};
+use crate::model::LoraSettings;
 use crate::transform::{Aggregation, NewEncoder};
 
 /// A model as it is, or two towers made from it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct ModelConfig {
     /// Directory of the model.
@@ -40,6 +41,9 @@ pub struct ModelConfig {
     pub hidden: usize,
     /// Whether a second recurrent network reads from the end.
     pub bidirectional: bool,
+    /// Low-rank adapters, by which alone transformers learn; absent to train all weights.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lora: Option<LoraSettings>,
 }
 
 /// What a run trains.

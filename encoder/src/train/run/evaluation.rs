@@ -25,7 +25,7 @@ impl TrainingRun<'_> {
         let Some(evaluator) = &self.evaluator else {
             return Ok(Some(false));
         };
-        let Some(measured) = self.measure(evaluator, step.model())? else {
+        let Some((measured, cut)) = self.measure(evaluator, step.model())? else {
             return Ok(None);
         };
         let value = self.criterion_value(&measured);
@@ -41,8 +41,8 @@ impl TrainingRun<'_> {
         } else {
             state.stale += 1;
         }
-        self.log
-            .write_evaluation(state.step, &metric_values(&measured), better)?;
+        let values = [metric_values(&measured), cut].concat();
+        self.log.write_evaluation(state.step, &values, better)?;
         Ok(Some(better))
     }
 
@@ -60,14 +60,15 @@ impl TrainingRun<'_> {
             None
         };
         let measured = self.measure(evaluator, pretrained.as_ref().unwrap_or(start))?;
-        let measured = measured.ok_or(TrainError::Interrupted { step: 0 })?;
-        self.log.write_before(&metric_values(&measured))?;
+        let (measured, cut) = measured.ok_or(TrainError::Interrupted { step: 0 })?;
+        self.log.write_before(&[metric_values(&measured), cut].concat())?;
         let value = self.criterion_value(&measured);
         Ok(Some(Best { step: 0, value }))
     }
 
-    /// Each of [`METRICS`] of a model; `None` when interrupted.
-    fn measure(&self, evaluator: &Evaluator, model: &Model) -> Result<Option<Evaluation>, TrainError> {
+    /// Each of [`METRICS`] of a model, and the metric that decides of its vectors cut to each of
+    /// `evaluation.dimensions`; `None` when interrupted.
+    fn measure(&self, evaluator: &Evaluator, model: &Model) -> Result<Option<Measured>, TrainError> {
         let (config, compute) = (self.config, self.compute);
         let length = match config.evaluation.similarity {
             Similarity::Cosine => VectorLength::Unit,
@@ -76,7 +77,19 @@ impl TrainingRun<'_> {
         let run = match config.model.kind {
             TrainedKind::DualEncoder => {
                 let embed = |tower: Tower, texts: &[Tokens]| self.embed(model, tower, texts, length);
-                evaluator.search(&embed, model.info().dim, compute.torch_device())?
+                let Some(vectors) = evaluator.embed(&embed, model.info().dim)? else {
+                    return Ok(None);
+                };
+                let mut cut = Vec::new();
+                for dim in &config.evaluation.dimensions {
+                    let vectors = vectors.cut(*dim, config.evaluation.similarity)?;
+                    let run = evaluator.search_vectors(&vectors, compute.torch_device())?;
+                    let metric = config.evaluation.metric.metric();
+                    let value = self.criterion_value(&evaluator.measure(&run));
+                    cut.push((format!("{metric}-of-{dim}-dimensions"), value));
+                }
+                let run = evaluator.search_vectors(&vectors, compute.torch_device())?;
+                return Ok(Some((evaluator.measure(&run), cut)));
             }
             TrainedKind::CrossEncoder => {
                 // Its logits are vectors of one value.
@@ -84,7 +97,7 @@ impl TrainingRun<'_> {
                 evaluator.rerank(&self.hits, config.evaluation.depth, &model.tokenizer(), &score)?
             }
         };
-        Ok(run.map(|run| evaluator.measure(&run)))
+        Ok(run.map(|run| (evaluator.measure(&run), Vec::new())))
     }
 
     /// Vectors of tokenized texts; `None` when interrupted.
@@ -105,6 +118,9 @@ impl TrainingRun<'_> {
         measured.mean(metric).unwrap_or_default()
     }
 }
+
+/// The metrics of a model, and values of its cut vectors by name.
+type Measured = (Evaluation, Vec<(String, f64)>);
 
 /// The value of each metric by its name.
 fn metric_values(measured: &Evaluation) -> Vec<(String, f64)> {

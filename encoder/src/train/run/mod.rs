@@ -68,9 +68,10 @@ pub fn train(config: &Config, out: &Path, cancel: &JobCancellation) -> Result<Tr
     record.write(out)?;
     let directory = initial_model(config, out)?;
     let compute = config.compute();
-    let model = match config.model.kind {
-        TrainedKind::DualEncoder => Model::open_for_training(&directory, &compute)?,
-        TrainedKind::CrossEncoder => Model::open_cross_encoder_for_training(&directory, &compute)?,
+    let model = match (&config.model.lora, config.model.kind) {
+        (Some(lora), _) => Model::open_for_adapters(&directory, &compute, lora, config.seed)?,
+        (None, TrainedKind::DualEncoder) => Model::open_for_training(&directory, &compute)?,
+        (None, TrainedKind::CrossEncoder) => Model::open_cross_encoder_for_training(&directory, &compute)?,
     };
     let fingerprint = model.info().fingerprint.clone();
     record.with_model(out, &fingerprint)?.write(out)?;
