@@ -99,7 +99,8 @@ def check_whole(names, model):
     """Refuses a set of files that no encoder can open; `names` are all that the model has."""
     kept = {name for name in names if wanted(name)}
     bases = {pathlib.PurePosixPath(name).name for name in kept}
-    if "config.json" not in bases:
+    # A static model of sentence-transformers is its table and its tokenizer.
+    if not {"config.json", "modules.json"} & bases:
         raise Refused(f"{model} has no `config.json`")
     for name in sorted(names):
         path = pathlib.PurePosixPath(name)
@@ -179,9 +180,13 @@ def fetch_unlisted(source, model, revision, folder):
             types = json.loads((folder / name).read_text())["types"]
             places += [(inside(module["path"], at), types[at].rsplit(".", 1)[-1]) for at in sorted(types)]
         else:
-            places.append((module["path"], "Transformer" if number == 0 else kind))
+            places.append((module["path"], kind if number or kind == "StaticEmbedding" else "Transformer"))
     for place, kind in places:
         is_transformer = kind == "Transformer"
+        if kind == "StaticEmbedding":
+            for name in ("tokenizer.json", WEIGHTS):
+                fetch_file(inside(place, name), optional=False)
+            continue
         fetch_file(inside(place, "config.json"), optional=not is_transformer)
         for name in TRANSFORMER_FILES if is_transformer else ():
             fetch_file(inside(place, name))

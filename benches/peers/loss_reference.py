@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Losses, optimizers and schedules by PyTorch and transformers: the reference that dyad-encoder's training is held against.
+"""Losses, optimizers and schedules by PyTorch, transformers and sentence-transformers: the reference that dyad-encoder's training is held against.
 
     .venv/bin/python benches/peers/loss_reference.py --out encoder/tests/golden
 
 (`deploy/venv.sh` makes the environment) writes `loss.json` and `optim.json`. Inputs are sines of a place and a seed, so that
-the tests make the same ones; every loss here is written from its paper's equation and differentiated by autograd in f64.
+the tests make the same ones; every loss here is written from its paper's equation and differentiated by autograd in f64; Matryoshka's is sentence-transformers'.
 """
 
 import argparse
@@ -13,6 +13,7 @@ import math
 import pathlib
 
 import torch
+from sentence_transformers.sentence_transformer.losses import MatryoshkaLoss, MultipleNegativesRankingLoss
 from torch.nn import functional
 from transformers import get_scheduler
 from transformers.optimization import Adafactor
@@ -64,6 +65,28 @@ def in_batch_cases() -> dict:
         "inner_product_symmetric": in_batch(False, fixed(1.0), True, []),
         "learned_masked_symmetric": in_batch(True, fixed(0.2).requires_grad_(), True, mask),
     }
+
+
+class Embedded(torch.nn.Module):
+    """A model whose vectors are what it is given, as sentence-transformers' losses ask one for them."""
+
+    def forward(self, features: dict) -> dict:
+        return dict(features)
+
+    def get_embedding_dimension(self) -> int:
+        return 6
+
+
+def matryoshka(weights: list[float] | None, negatives: list[int]) -> dict:
+    """sentence-transformers' own class, over its own softmax; negatives are further columns."""
+    questions, answers = learned((3, 6), 1), learned((3 + len(negatives), 6), 2)
+    model = Embedded()
+    # A column of negatives is a batch of its own: of as many rows as there are questions, those that lack one repeat nothing.
+    softmax = MultipleNegativesRankingLoss(model, scale=20.0)
+    loss = MatryoshkaLoss(model, softmax, [6, 2, 3], weights)
+    columns = [questions, answers[:3]] + ([answers[3:]] if negatives else [])
+    value = loss([{"sentence_embedding": column} for column in columns], None)
+    return record(value, questions=questions, answers=answers)
 
 
 def kl(temperature: float, missing: list[tuple[int, int]]) -> dict:
@@ -198,6 +221,10 @@ def endx(multi_hop: bool, one_side: bool, cross_learns: bool) -> dict:
 def losses() -> dict:
     return {
         "in_batch": in_batch_cases(),
+        "matryoshka": {
+            "plain": matryoshka(None, []),
+            "weighted_negatives": matryoshka([0.5, 2.0, 0.25], [0, 1, 2, 0]),
+        },
         "kl": {"plain": kl(1.0, []), "masked": kl(2.0, [(0, 3), (2, 1)])},
         "margin_mse": {"plain": margin_mse([]), "masked": margin_mse([(0, 3), (2, 1)])},
         "geometry": {

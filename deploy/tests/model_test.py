@@ -270,7 +270,10 @@ class ModelTest(unittest.TestCase):
                 files[f"{name}/tokenizer.json"] = b"{}"
         nested = {"modules.json": b'[{"path": "0_Transformer", "type": "Transformer"}]'}
         nested |= {f"0_Transformer/{name}": FILES[name] for name in ("config.json", "model.safetensors", "tokenizer.json")}
-        for model in (files, nested):
+        # A table of token vectors has no settings.
+        static = {"modules.json": b'[{"path": "0_StaticEmbedding", "type": "sentence_transformers.models.StaticEmbedding"}]'}
+        static |= {f"0_StaticEmbedding/{name}": FILES[name] for name in ("model.safetensors", "tokenizer.json")}
+        for model in (files, static, nested):
             for listed in (True, False):
                 hub = self.hub(files=dict(model))
                 hub.listed = listed

@@ -97,7 +97,7 @@ fn used_tensors<'a>(module: &Module, tensors: &ModuleTensors<'a>) -> Result<Vec<
     let mut used = Vec::new();
     for (name, shape) in module.tensors() {
         let tensor = tensors.get(&name)?;
-        check_tensor(tensors, &name, &shape, tensor)?;
+        check_tensor(tensors, &name, &shape, tensor, module.number_types(&name))?;
         used.push((name, tensor));
     }
     let known: std::collections::BTreeSet<&str> = used.iter().map(|(name, _)| name.as_str()).collect();
@@ -117,9 +117,15 @@ fn used_tensors<'a>(module: &Module, tensors: &ModuleTensors<'a>) -> Result<Vec<
     })
 }
 
-fn check_tensor(tensors: &ModuleTensors<'_>, name: &str, shape: &[usize], tensor: &TensorData) -> Result<(), Error> {
+fn check_tensor(
+    tensors: &ModuleTensors<'_>,
+    name: &str,
+    shape: &[usize],
+    tensor: &TensorData,
+    types: &[Dtype],
+) -> Result<(), Error> {
     let (path, tensor_name) = (tensors.path.clone(), name.to_owned());
-    if !matches!(tensor.dtype(), Dtype::F32 | Dtype::F16 | Dtype::BF16) {
+    if !types.contains(&tensor.dtype()) {
         return Err(Error::TensorDtype {
             path,
             tensor: tensor_name,

@@ -172,6 +172,10 @@ impl Golden {
         }
         let dot = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(x, y)| f64::from(*x) * f64::from(*y)).sum::<f64>();
         let lengths = dot(&self.vector, &self.vector) * dot(vector, vector);
+        // A static model makes zeros of a text that it has no token for.
+        if self.vector == vector {
+            return 1.0;
+        }
         dot(&self.vector, vector) / lengths.sqrt()
     }
 }

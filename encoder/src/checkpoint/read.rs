@@ -119,7 +119,8 @@ impl Checkpoint {
         Ok(self)
     }
 
-    /// With other prompts in `config_sentence_transformers.json`.
+    /// With other prompts in `config_sentence_transformers.json`: those of the towers are `query` and `document` there,
+    /// and prompts of other names stay.
     pub(crate) fn with_prompts(mut self, options: &PromptOptions) -> Result<Self, Error> {
         let root = &self.layout.root;
         if self.layout.scores() || !root.join("modules.json").is_file() {
@@ -140,8 +141,7 @@ impl Checkpoint {
             .flatten()
             .unwrap_or_else(|| json!({}));
         let mut fields = JsonFile::new(root.join(path), known)?.into_fields();
-        let named = json!({"query": prompts.question, "document": prompts.answer});
-        fields.insert("prompts".to_owned(), named);
+        fields.insert("prompts".to_owned(), prompts.to_json());
         fields.insert("default_prompt_name".to_owned(), Value::Null);
         self.files.insert(path.to_owned(), Content::Json(Value::Object(fields)));
         self.layout.prompts = prompts;
@@ -227,6 +227,11 @@ pub(crate) fn is_settings_file(name: &str) -> bool {
 fn weight_files(placed: &Placed) -> Result<Vec<String>, Error> {
     if matches!(placed.module, Module::Pooling(_) | Module::Normalize) {
         return Ok(Vec::new());
+    }
+    if let Module::Transformer(config) = &placed.module
+        && let Some(table) = config.static_table()
+    {
+        return Ok(vec![table.weights_file.clone()]);
     }
     let (path, index) = (placed.folder.join(WEIGHTS), placed.folder.join(INDEX));
     if path.is_file() {

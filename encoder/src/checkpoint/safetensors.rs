@@ -1,23 +1,17 @@
 //! safetensors files: opened without reading their tensors, written with one tensor in memory at a time.
 
 use std::collections::HashMap;
-use std::io::{BufWriter, Read, Seek, Write};
+use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use dyad_files::is_lfs_pointer;
 use fs_err::File;
 use safetensors::tensor::{Metadata, TensorInfo};
 
 use super::tensor::{MappedFile, TensorData};
+use crate::config::weights_header;
 use crate::error::Error;
 
-/// Bytes of a header at most, as the format's own reader has it.
-const LONGEST_HEADER: u64 = 100_000_000;
-/// The first field of a safetensors file: the header's length as a little-endian `u64`.
-const LENGTH_BYTES: u64 = 8;
-/// A Git LFS pointer has fewer bytes (its specification).
-const LONGEST_POINTER: u64 = 1024;
 /// The header's length is a multiple of this, so that the data are aligned for every number type.
 const ALIGNMENT: usize = 8;
 
@@ -35,7 +29,7 @@ impl WeightFile {
     /// Reads the header and maps the rest.
     pub(crate) fn open(path: &Path) -> Result<Self, Error> {
         let mut file = File::open(path)?;
-        let (metadata, data) = header(path, &mut file)?;
+        let (metadata, data) = weights_header(path, &mut file)?;
         let map = Arc::new(MappedFile::open(path, &file)?);
         let data = usize::try_from(data).unwrap_or(usize::MAX);
         let tensor = |name: String| {
@@ -105,49 +99,6 @@ impl WeightFile {
             .map_err(std::io::IntoInnerError::into_error)?
             .sync_all()?)
     }
-}
-
-/// The header of a safetensors file and where its data begin; the file is as long as the header says.
-fn header(path: &Path, file: &mut File) -> Result<(Metadata, u64), Error> {
-    let file_bytes = file.metadata()?.len();
-    let broken = |reason: String| Error::Weights {
-        path: path.to_owned(),
-        reason,
-    };
-    let mut length = [0; LENGTH_BYTES as usize];
-    if file_bytes <= LONGEST_POINTER {
-        let mut whole = Vec::new();
-        file.read_to_end(&mut whole)?;
-        if is_lfs_pointer(&whole) {
-            return Err(Error::LfsPointer { path: path.to_owned() });
-        }
-        file.rewind()?;
-    }
-    if file_bytes < LENGTH_BYTES {
-        return Err(broken(format!("it has {file_bytes} bytes")));
-    }
-    file.read_exact(&mut length)?;
-    let header_bytes = u64::from_le_bytes(length);
-    if header_bytes > file_bytes - LENGTH_BYTES {
-        return Err(broken(format!(
-            "its header should have {header_bytes} bytes, the file has {file_bytes}"
-        )));
-    }
-    if header_bytes > LONGEST_HEADER {
-        return Err(broken(format!(
-            "its header should have {header_bytes} bytes, and none has over {LONGEST_HEADER}"
-        )));
-    }
-    let mut header = vec![0; header_bytes as usize];
-    file.read_exact(&mut header)?;
-    let metadata: Metadata =
-        serde_json::from_slice(&header).map_err(|error| broken(format!("its header cannot be read: {error}")))?;
-    let data = LENGTH_BYTES + header_bytes;
-    let expected = data.saturating_add(metadata.data_len() as u64);
-    if expected != file_bytes {
-        return Err(broken(format!("it should have {expected} bytes, it has {file_bytes}")));
-    }
-    Ok((metadata, data))
 }
 
 #[cfg(test)]

@@ -7,21 +7,32 @@ use super::bert::BertConfig;
 use super::dense::DenseConfig;
 use super::json::JsonFile;
 use super::recurrent::RecurrentConfig;
+use super::rotary::{RotaryConfig, RotaryFamily};
+use super::static_model::StaticConfig;
 use super::t5::T5Config;
 use crate::error::Error;
+
+/// The longest input that a model may ask for.
+pub(super) const LONGEST_INPUT: usize = 32_768;
 
 /// A transformer and its sizes.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Architecture {
     Bert(BertConfig),
     T5(T5Config),
+    Rotary(RotaryConfig),
     Recurrent(RecurrentConfig),
+    Static(StaticConfig),
 }
 
 impl Architecture {
     /// From the content of a `config.json`.
     pub(crate) fn from_json(file: &JsonFile) -> Result<Self, Error> {
-        match file.text("model_type")?.unwrap_or("bert") {
+        let model_type = file.text("model_type")?.unwrap_or("bert");
+        if let Some(family) = RotaryFamily::of(model_type) {
+            return RotaryConfig::read(file, family).map(Self::Rotary);
+        }
+        match model_type {
             "t5" => T5Config::read(file).map(Self::T5),
             RecurrentConfig::MODEL_TYPE => RecurrentConfig::read(file).map(Self::Recurrent),
             _ => BertConfig::read(file).map(Self::Bert),
@@ -33,7 +44,9 @@ impl Architecture {
         match self {
             Self::Bert(config) => Box::new(config.tensors()),
             Self::T5(config) => Box::new(config.tensors()),
+            Self::Rotary(config) => Box::new(config.tensors()),
             Self::Recurrent(config) => Box::new(config.tensors()),
+            Self::Static(config) => Box::new(config.tensors()),
         }
     }
 
@@ -42,7 +55,9 @@ impl Architecture {
         match self {
             Self::Bert(_) => "embeddings.word_embeddings.weight",
             Self::T5(_) => "shared.weight",
+            Self::Rotary(config) => config.token_table(),
             Self::Recurrent(_) => RecurrentConfig::TABLE,
+            Self::Static(config) => config.table(),
         }
     }
 
@@ -51,7 +66,9 @@ impl Architecture {
         match self {
             Self::Bert(config) => config.vocab_size,
             Self::T5(config) => config.vocab_size,
+            Self::Rotary(config) => config.vocab_size,
             Self::Recurrent(config) => config.vocab_size,
+            Self::Static(config) => config.vocab_size,
         }
     }
 
@@ -68,7 +85,9 @@ impl Architecture {
         match self {
             Self::Bert(config) => config.hidden_size,
             Self::T5(config) => config.d_model,
+            Self::Rotary(config) => config.hidden_size,
             Self::Recurrent(config) => config.output_size(),
+            Self::Static(config) => config.hidden_size,
         }
     }
 
@@ -77,7 +96,7 @@ impl Architecture {
         match self {
             Self::Bert(config) => config.relative_buckets.map(|_| config.heads),
             Self::T5(config) => Some(config.heads),
-            Self::Recurrent(_) => None,
+            Self::Rotary(_) | Self::Recurrent(_) | Self::Static(_) => None,
         }
     }
 
@@ -85,7 +104,10 @@ impl Architecture {
     pub(crate) fn max_positions(&self) -> usize {
         match self {
             Self::Bert(config) => config.max_positions(),
+            Self::Rotary(config) => config.max_positions,
             Self::T5(_) | Self::Recurrent(_) => usize::MAX,
+            // A sum of rows has no positions: what any model may ask for.
+            Self::Static(_) => LONGEST_INPUT,
         }
     }
 
@@ -93,7 +115,7 @@ impl Architecture {
     pub(crate) fn projection(&self) -> Option<usize> {
         match self {
             Self::Bert(config) => config.projection,
-            Self::T5(_) | Self::Recurrent(_) => None,
+            Self::T5(_) | Self::Rotary(_) | Self::Recurrent(_) | Self::Static(_) => None,
         }
     }
 
@@ -102,13 +124,18 @@ impl Architecture {
     pub(crate) fn head(&self) -> Vec<(&'static str, DenseConfig)> {
         match self {
             Self::Bert(config) => config.head(),
-            Self::T5(_) | Self::Recurrent(_) => Vec::new(),
+            Self::Rotary(config) => config.head(),
+            Self::T5(_) | Self::Recurrent(_) | Self::Static(_) => Vec::new(),
         }
     }
 
     /// Whether it ends in the head of a cross encoder.
     pub(crate) fn scores(&self) -> bool {
-        matches!(self, Self::Bert(config) if config.scores)
+        match self {
+            Self::Bert(config) => config.scores,
+            Self::Rotary(config) => config.scores,
+            Self::T5(_) | Self::Recurrent(_) | Self::Static(_) => false,
+        }
     }
 
     /// Whether it reads pairs of texts, and tells them apart by the types of their tokens.
@@ -120,18 +147,28 @@ impl Architecture {
     pub(crate) fn with_score(self) -> Option<Self> {
         match self {
             Self::Bert(config) if config.model_type != "dpr" => Some(Self::Bert(BertConfig { scores: true, ..config })),
+            Self::Rotary(config) if config.can_score() => Some(Self::Rotary(RotaryConfig { scores: true, ..config })),
             _ => None,
         }
     }
 
-    /// Whether half precision overflows: T5's activations exceed f16's range (Raffel et al. trained in bfloat16).
+    /// Whether half precision overflows: the activations of T5 and Gemma exceed f16's range (both were trained in
+    /// bfloat16).
     pub(crate) fn refuses_f16(&self) -> bool {
-        matches!(self, Self::T5(_))
+        match self {
+            Self::T5(_) => true,
+            Self::Rotary(config) => config.family.refuses_f16(),
+            Self::Bert(_) | Self::Recurrent(_) | Self::Static(_) => false,
+        }
     }
 
     /// The name that the architecture gives to a stored tensor: checkpoints with a task head carry a prefix, DPR's two,
     /// and those converted from TensorFlow call scale and shift gamma and beta.
     pub(crate) fn tensor_name(&self, stored: &str) -> String {
+        if let Self::Rotary(config) = self {
+            let prefix = config.prefixes().iter().find_map(|prefix| stored.strip_prefix(prefix));
+            return prefix.unwrap_or(stored).to_owned();
+        }
         let Self::Bert(_) = self else {
             return if stored == "encoder.embed_tokens.weight" {
                 "shared.weight".into()
@@ -168,9 +205,11 @@ impl Architecture {
                 "vocab_layer_norm.",
                 "vocab_projector.",
                 "decoder.",
+                "head.",
             ]
             .iter()
             .any(|prefix| name.starts_with(prefix))
+            || name.ends_with("rotary_emb.inv_freq")
     }
 
     /// For the fingerprint.
@@ -178,7 +217,9 @@ impl Architecture {
         match self {
             Self::Bert(config) => config.fact(),
             Self::T5(config) => config.fact(),
+            Self::Rotary(config) => config.fact(),
             Self::Recurrent(config) => config.fact(),
+            Self::Static(config) => config.fact(),
         }
     }
 }

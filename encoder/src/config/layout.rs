@@ -88,7 +88,11 @@ impl Layout {
             Some(settings) => Prompts::read(&settings, options.reading)?,
             None => self.prompts.clone(),
         };
-        Ok(own.replaced(options))
+        own.replaced(options).map_err(|unknown| Error::UnknownPrompt {
+            path: self.root.clone(),
+            known: unknown.names(),
+            name: unknown.name,
+        })
     }
 
     /// What a user should hear of its files when it is opened: settings that are not known, files that have no effect,
@@ -129,6 +133,15 @@ impl Layout {
     pub(crate) fn scores(&self) -> bool {
         self.transformer(Tower::Answer)
             .is_ok_and(|(_, _, config)| config.architecture.scores())
+    }
+
+    /// Whether the pooling of a tower leaves the tokens of the prompt out.
+    pub(crate) fn leaves_prompt_out(&self, tower: Tower) -> bool {
+        self.route(tower).any(|placed| match &placed.module {
+            Module::Pooling(pooling) => !pooling.include_prompt,
+            Module::MultiHop(multihop) => !multihop.include_prompt,
+            _ => false,
+        })
     }
 
     /// Whether both towers are the same.

@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
+use safetensors::Dtype;
 use serde_json::{Value, json};
 
 use super::TensorSpec;
@@ -34,6 +35,7 @@ impl Module {
     /// Name of its class, without the package.
     pub(crate) fn class(&self) -> &'static str {
         match self {
+            Self::Transformer(config) if config.static_table().is_some() => "StaticEmbedding",
             Self::Transformer(_) => "Transformer",
             Self::Pooling(_) => "Pooling",
             Self::MultiHop(_) => "MultiHopAttention",
@@ -60,6 +62,28 @@ impl Module {
         }
     }
 
+    /// The number types that a tensor of it may be stored in.
+    pub(crate) fn number_types(&self, tensor: &str) -> &'static [Dtype] {
+        match self {
+            Self::Transformer(config)
+                if config
+                    .static_table()
+                    .is_some_and(|table| table.takes_any_number(tensor)) =>
+            {
+                &[
+                    Dtype::F32,
+                    Dtype::F16,
+                    Dtype::BF16,
+                    Dtype::F64,
+                    Dtype::I8,
+                    Dtype::I32,
+                    Dtype::I64,
+                ]
+            }
+            _ => &[Dtype::F32, Dtype::F16, Dtype::BF16],
+        }
+    }
+
     /// Whether a checkpoint may contain a tensor of this name that the module does not use.
     pub(crate) fn may_hold(&self, name: &str) -> bool {
         matches!(self, Self::Transformer(_)) && Architecture::is_unused(name)
@@ -73,6 +97,7 @@ impl Module {
         }
         Ok(Some(match class.rsplit('.').next().unwrap_or(class) {
             "Transformer" => Self::Transformer(Box::new(TransformerConfig::read(folder, true)?)),
+            "StaticEmbedding" => Self::Transformer(Box::new(TransformerConfig::read_static_embedding(folder)?)),
             "Pooling" => Self::Pooling(PoolingConfig::read(folder)?),
             "MultiHopAttention" => Self::MultiHop(MultiHopConfig::read(folder)?),
             "Dense" => Self::Dense(DenseConfig::read(folder)?),

@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::cross_encoder;
 use super::json::JsonFile;
 use super::modules::{Module, Placed, PoolingConfig};
+use super::static_files;
 use super::transformer::TransformerConfig;
 use crate::error::Error;
 
@@ -49,10 +50,29 @@ fn cross_encoder(folder: &Path, with_settings: bool) -> Result<Modules, Error> {
     Ok((modules, [vec![0, 1], vec![0, 1]]))
 }
 
+/// A static model without `modules.json`: its table, the mean of rows, and unit length where it says so.
+fn static_tower(root: &Path, config: TransformerConfig, normalizes: bool) -> Modules {
+    let mut modules = vec![
+        Module::Transformer(Box::new(config)),
+        Module::Pooling(PoolingConfig::mean()),
+    ];
+    modules.extend(normalizes.then_some(Module::Normalize));
+    let route: Vec<usize> = (0..modules.len()).collect();
+    let placed = |module| Placed {
+        id: String::new(),
+        folder: root.to_owned(),
+        module,
+    };
+    (modules.into_iter().map(placed).collect(), [route.clone(), route])
+}
+
 /// A Hugging Face directory, or a pair of them.
 pub(super) fn plain(root: &Path) -> Result<Modules, Error> {
     if cross_encoder::scores(root)? {
         return cross_encoder(root, false);
+    }
+    if let Some((config, normalizes)) = static_files::plain(root)? {
+        return Ok(static_tower(root, config, normalizes));
     }
     let has_config = |folder: &Path| folder.join("config.json").is_file();
     let pair = PAIRS
@@ -146,7 +166,8 @@ impl Reader<'_> {
                     .ok_or_else(|| self.wrong(field, "a string in every module", value))
             };
             let class = text("type")?;
-            let id = text("path")?;
+            // Model2Vec's name of the model's own folder.
+            let id = Some(text("path")?).filter(|id| *id != ".").unwrap_or_default();
             if relative(id).is_none() {
                 return Err(self.wrong("path", "a folder inside the model directory", entry));
             }
@@ -157,9 +178,9 @@ impl Reader<'_> {
             if position > 0 && is_transformer(class) {
                 return Err(self.unsupported(class));
             }
-            let at = self.place(id.to_owned(), class)?;
+            let places = self.place(id, class)?;
             for route in &mut routes {
-                route.push(at);
+                route.extend(&places);
             }
         }
         for route in &routes {
@@ -191,22 +212,37 @@ impl Reader<'_> {
                     return Err(self.unsupported(class));
                 }
                 let id = Path::new(id).join(name).to_string_lossy().into_owned();
-                route.push(self.place(id, class)?);
+                route.extend(self.place(&id, class)?);
             }
         }
         Ok(routes)
     }
 
-    /// The place of the module in folder `id`, read where it is new.
-    fn place(&mut self, id: String, class: &str) -> Result<usize, Error> {
-        let folder = self.root.join(&id);
+    /// The place of the module in folder `id`, read where it is new; and that of the mean of rows, which is part of a
+    /// `StaticEmbedding`.
+    fn place(&mut self, id: &str, class: &str) -> Result<Vec<usize>, Error> {
+        let folder = self.root.join(id);
         let is = |placed: &Placed| placed.id == id && class.rsplit('.').next() == Some(placed.module.class());
-        if let Some(known) = self.modules.iter().position(is) {
-            return Ok(known);
+        let places = |at: usize, module: &Module| match module {
+            Module::Transformer(config) if config.static_table().is_some() => vec![at, at + 1],
+            _ => vec![at],
+        };
+        if let Some(known) = self.modules.iter().position(is)
+            && let Some(placed) = self.modules.get(known)
+        {
+            return Ok(places(known, &placed.module));
         }
         let module = Module::read(class, &folder)?.ok_or_else(|| self.unsupported(class))?;
-        self.modules.push(Placed { id, folder, module });
-        Ok(self.modules.len() - 1)
+        let places = places(self.modules.len(), &module);
+        let mean = Module::Pooling(PoolingConfig::mean());
+        for module in [module, mean].into_iter().take(places.len()) {
+            self.modules.push(Placed {
+                id: id.to_owned(),
+                folder: folder.clone(),
+                module,
+            });
+        }
+        Ok(places)
     }
 
     fn check(&self, route: &[usize]) -> Result<(), Error> {
@@ -231,7 +267,7 @@ impl Reader<'_> {
         Err(Error::Field {
             path: self.path.to_owned(),
             field: "type",
-            expected: "a `Transformer` first and one `Pooling` or `MultiHopAttention` second".into(),
+            expected: "a `Transformer` first and one `Pooling` or `MultiHopAttention` second, or a `StaticEmbedding` in place of both".into(),
             got: format!("{} modules", kinds.len()),
         })
     }
@@ -240,7 +276,7 @@ impl Reader<'_> {
         Error::Unsupported {
             path: self.path.to_owned(),
             what: "module",
-            supported: "a `Transformer` or a `Router` of two, a `Pooling` or `dyad.models.MultiHopAttention`, then any of `Dense` and `Normalize`",
+            supported: "a `Transformer` or a `Router` of two, a `Pooling` or `dyad.models.MultiHopAttention` (or a `StaticEmbedding` in place of both), then any of `Dense` and `Normalize`",
             got: class.to_owned(),
         }
     }
@@ -260,9 +296,9 @@ impl Reader<'_> {
     }
 }
 
-/// A transformer stands first in a tower; elsewhere its settings are not looked at.
+/// A transformer or a static table stands first in a tower; elsewhere its settings are not looked at.
 fn is_transformer(class: &str) -> bool {
-    class.rsplit('.').next() == Some("Transformer")
+    matches!(class.rsplit('.').next(), Some("Transformer" | "StaticEmbedding"))
 }
 
 /// A transformer, one way to a vector of its tokens, and then maps and normalisation alone.

@@ -1,16 +1,39 @@
 //! What stands before the texts of each tower: by the model's files, or as asked for.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use serde_json::Value;
 
 use super::json::JsonFile;
 use super::tower::Tower;
 use crate::error::Error;
 
-/// Prompts of the towers, put before each text; empty where the model has none.
+/// The names that every model of sentence-transformers has a prompt of.
+const ALWAYS_NAMED: [&str; 2] = ["query", "document"];
+
+/// Prompts of the towers, put before each text; empty where the model has none. And all prompts that the model has
+/// names for.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Prompts {
     pub(crate) question: String,
     pub(crate) answer: String,
+    pub(crate) named: NamedPrompts,
+}
+
+/// Prompts by name, as the object `prompts` of `config_sentence_transformers.json` has them. `query` and `document` are
+/// always among them, empty where the file does not name them, as in sentence-transformers 6. Clones share them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NamedPrompts(Arc<BTreeMap<String, String>>);
+
+/// A name that a model has no prompt of.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`prompt_name`: the model has no prompt `{name}`. Its prompts are {}; send any other text as `prompt`", self.names())]
+pub struct UnknownPrompt {
+    /// The name that was asked for.
+    pub name: String,
+    /// The names that there are, in their order.
+    pub known: Vec<String>,
 }
 
 /// How the prompts in `config_sentence_transformers.json` are read.
@@ -37,6 +60,13 @@ pub struct PromptOptions {
     /// Text before every answer, as `--question-prompt`; E5 needs `passage: `
     #[arg(long = "answer-prompt", value_name = "TEXT")]
     pub answer: Option<String>,
+    /// Name of the prompt before every question, of those that `prompts` in the model's
+    /// `config_sentence_transformers.json` has; `inspect` lists them
+    #[arg(long = "question-prompt-name", value_name = "NAME", conflicts_with = "question")]
+    pub question_name: Option<String>,
+    /// Name of the prompt before every answer, as `--question-prompt-name`
+    #[arg(long = "answer-prompt-name", value_name = "NAME", conflicts_with = "answer")]
+    pub answer_name: Option<String>,
     /// How the model's files are read for a tower without one of these
     #[arg(long = "prompts", value_enum, value_name = "READING", default_value_t = PromptReading::Dyad)]
     pub reading: PromptReading,
@@ -79,18 +109,100 @@ impl Prompts {
             }
             PromptReading::SentenceTransformers => ["query", "document"].map(|name| named(name).unwrap_or_default()),
         };
+        let mut all = NamedPrompts::default();
+        for (name, prompt) in &prompts {
+            all.set(name, prompt.as_str().unwrap_or_default());
+        }
         Ok(Self {
             question: question.to_owned(),
             answer: answer.to_owned(),
+            named: all,
         })
     }
 
-    /// With those that are asked for in their place.
-    pub(crate) fn replaced(self, options: &PromptOptions) -> Self {
-        Self {
-            question: options.question.clone().unwrap_or(self.question),
-            answer: options.answer.clone().unwrap_or(self.answer),
+    /// With those that are asked for in their place. A text that is asked for is what `query` or `document` stands for
+    /// from then on, as in the files that `export` writes of it.
+    pub(crate) fn replaced(self, options: &PromptOptions) -> Result<Self, UnknownPrompt> {
+        let asked = |text: &Option<String>, name: &Option<String>| match (text, name) {
+            (Some(text), _) => Ok(Some(text.clone())),
+            (None, Some(name)) => self.named.get(name).map(|text| Some(text.to_owned())),
+            (None, None) => Ok(None),
+        };
+        let question = asked(&options.question, &options.question_name)?;
+        let answer = asked(&options.answer, &options.answer_name)?;
+        let mut named = self.named.clone();
+        for (name, text) in ALWAYS_NAMED.into_iter().zip([&options.question, &options.answer]) {
+            if let Some(text) = text {
+                named.set(name, text);
+            }
         }
+        Ok(Self {
+            question: question.unwrap_or(self.question),
+            answer: answer.unwrap_or(self.answer),
+            named,
+        })
+    }
+
+    /// With this text before the texts of a tower.
+    pub(crate) fn with(mut self, tower: Tower, text: &str) -> Self {
+        let prompt = match tower {
+            Tower::Question => &mut self.question,
+            Tower::Answer => &mut self.answer,
+        };
+        text.clone_into(prompt);
+        self
+    }
+
+    /// Whether both put the same before the texts of both towers.
+    pub(crate) fn are_as(&self, other: &Self) -> bool {
+        Tower::BOTH.iter().all(|tower| self.of(*tower) == other.of(*tower))
+    }
+
+    /// As the object `prompts` of a new `config_sentence_transformers.json`, which gives the towers these.
+    pub(crate) fn to_json(&self) -> Value {
+        let mut named = self.named.clone();
+        for (name, text) in ALWAYS_NAMED.into_iter().zip([&self.question, &self.answer]) {
+            named.set(name, text);
+        }
+        named.iter().collect()
+    }
+}
+
+impl Default for NamedPrompts {
+    fn default() -> Self {
+        let named = ALWAYS_NAMED.map(|name| (name.to_owned(), String::new()));
+        Self(Arc::new(named.into()))
+    }
+}
+
+impl NamedPrompts {
+    /// Those of a model that has no prompts.
+    pub(crate) fn none() -> Self {
+        Self(Arc::default())
+    }
+
+    fn set(&mut self, name: &str, prompt: &str) {
+        Arc::make_mut(&mut self.0).insert(name.to_owned(), prompt.to_owned());
+    }
+
+    /// The prompt of this name.
+    pub fn get(&self, name: &str) -> Result<&str, UnknownPrompt> {
+        self.0.get(name).map(String::as_str).ok_or_else(|| UnknownPrompt {
+            name: name.to_owned(),
+            known: self.0.keys().cloned().collect(),
+        })
+    }
+
+    /// Names and prompts, in the order of the names.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(name, prompt)| (name.as_str(), prompt.as_str()))
+    }
+}
+
+impl UnknownPrompt {
+    /// The names that there are, for people.
+    pub(crate) fn names(&self) -> String {
+        format!("`{}`", self.known.join("`, `"))
     }
 }
 
@@ -129,9 +241,41 @@ mod tests {
         let prompts = Prompts {
             question: "q ".into(),
             answer: "a ".into(),
+            ..Prompts::default()
         }
-        .replaced(&options);
+        .replaced(&options)
+        .unwrap();
         assert_eq!((prompts.of(Tower::Question), prompts.of(Tower::Answer)), ("", "a "));
         assert!(!options.is_default() && PromptOptions::default().is_default());
+    }
+
+    #[test]
+    fn prompts_have_names_and_names_that_are_not_known_are_refused_with_those_that_are() {
+        let file = json!({"prompts": {"query": "q ", "clustering": "c ", "none": null}});
+        let file = JsonFile::new("settings".into(), file).unwrap();
+        let prompts = || Prompts::read(&file, PromptReading::Dyad).unwrap();
+        let named: Vec<(String, String)> = prompts()
+            .named
+            .iter()
+            .map(|(name, text)| (name.to_owned(), text.to_owned()))
+            .collect();
+        let expected = [("clustering", "c "), ("document", ""), ("none", ""), ("query", "q ")];
+        assert_eq!(named, expected.map(|(name, text)| (name.to_owned(), text.to_owned())));
+        let by_name = |name: &str| PromptOptions {
+            question_name: Some(name.to_owned()),
+            answer: Some("a ".to_owned()),
+            ..PromptOptions::default()
+        };
+        let replaced = prompts().replaced(&by_name("clustering")).unwrap();
+        assert_eq!((replaced.of(Tower::Question), replaced.of(Tower::Answer)), ("c ", "a "));
+        // What is asked for as a text has its name, too; what is asked for by its name leaves names as they are.
+        assert_eq!(
+            (replaced.named.get("document"), replaced.named.get("query")),
+            (Ok("a "), Ok("q "))
+        );
+        let expected = json!({"clustering": "c ", "document": "a ", "none": "", "query": "c "});
+        assert_eq!(replaced.to_json(), expected);
+        let refused = prompts().replaced(&by_name("Query")).unwrap_err();
+        assert_eq!(refused.names(), "`clustering`, `document`, `none`, `query`");
     }
 }

@@ -4,8 +4,9 @@ use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
-use super::architecture::Architecture;
+use super::architecture::{Architecture, LONGEST_INPUT};
 use super::json::JsonFile;
+use super::static_model::{StaticConfig, StaticTokenizer};
 use crate::error::Error;
 
 /// Names under which sentence-transformers has kept the transformer's own settings.
@@ -20,8 +21,6 @@ const SETTINGS: [&str; 7] = [
 ];
 /// The longest input of a model that names none and whose positions have no end.
 const UNLIMITED_TOKENS: usize = 512;
-/// The longest input that a model may ask for.
-const LONGEST_INPUT: usize = 32_768;
 
 /// Settings of a `Transformer` module.
 #[derive(Debug, Clone, PartialEq)]
@@ -46,6 +45,8 @@ pub(crate) struct TokenizerSource {
     pub(crate) processor_kwargs: Map<String, Value>,
     /// `config_kwargs` of the same file, which go before the fields of `config.json`, but not for the tokenizer.
     pub(crate) config_kwargs: Map<String, Value>,
+    /// Of a static model, whose tokenizer is one file.
+    pub(crate) of_static: Option<StaticTokenizer>,
 }
 
 impl TokenizerSource {
@@ -66,13 +67,15 @@ impl TokenizerSource {
 /// The tokenizer class of a model type, which transformers takes where no file names one (`TOKENIZER_MAPPING_NAMES`).
 pub(crate) fn registered_class(model_type: &str) -> Option<&'static str> {
     Some(match model_type {
-        "bert" | "distilbert" => "BertTokenizer",
+        "bert" | "distilbert" | "nomic_bert" => "BertTokenizer",
         "dpr" => "DPRQuestionEncoderTokenizer",
         "mpnet" => "MPNetTokenizer",
         "roberta" => "RobertaTokenizer",
-        "xlm-roberta" => "XLMRobertaTokenizer",
+        "xlm-roberta" | "gte" => "XLMRobertaTokenizer",
         "camembert" => "CamembertTokenizer",
         "t5" => "T5Tokenizer",
+        "qwen3" => "Qwen2Tokenizer",
+        "gemma3_text" => "GemmaTokenizer",
         _ => return None,
     })
 }
@@ -121,6 +124,7 @@ impl TransformerConfig {
                 class,
                 processor_kwargs,
                 config_kwargs,
+                of_static: None,
             },
             architecture: Architecture::from_json(&config)?,
             max_seq_length,
@@ -135,6 +139,14 @@ impl TransformerConfig {
             });
         }
         Ok(config)
+    }
+
+    /// The table that a static model is.
+    pub(crate) fn static_table(&self) -> Option<&StaticConfig> {
+        match &self.architecture {
+            Architecture::Static(config) => Some(config),
+            _ => None,
+        }
     }
 
     /// Whether nothing says how long an input may be.

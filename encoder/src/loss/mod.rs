@@ -6,6 +6,7 @@
 //! | `temperature.rs` | what scores are divided by, fixed or learned | Dong et al. 2022, Ni et al. 2022 |
 //! | `in_batch.rs` | sampled softmax over a batch and its hard negatives, one way or both | Dong et al. 2022; Ni et al. 2022, equations 1 and 2 |
 //! | `distill.rs` | a teacher's scores: KL divergence and MarginMSE | Hofstätter et al. 2020 |
+//! | `matryoshka.rs` | vectors cut to several sizes | Kusupati et al. 2022 |
 //! | `geometry.rs` | ENDX: the geometry of one embedding space after that of another | Wang et al. 2021, equations 6 to 12 |
 //! | `endx.rs` | ENDX: the whole loss and the weights' growth | Wang et al. 2021, equation 13 and section 4.4 |
 //!
@@ -16,6 +17,7 @@ mod distill;
 mod endx;
 mod geometry;
 mod in_batch;
+mod matryoshka;
 mod similarity;
 mod temperature;
 
@@ -23,6 +25,7 @@ pub use distill::{kl_divergence, margin_mse};
 pub use endx::{Endx, GeometryWeights, Ramp};
 pub use geometry::{GeometryLoss, GeometryTerms, Kernel, MatchedPairs};
 pub use in_batch::InBatch;
+pub use matryoshka::{Matryoshka, MatryoshkaSize};
 pub use similarity::Similarity;
 pub use temperature::Temperature;
 

@@ -9,10 +9,13 @@
 //! | `parameters.rs`, `shared_tensor.rs` | where tensors come from; tensors that clones of a network share |
 //! | `bert.rs` | the BERT family: BERT, RoBERTa, DistilBERT, MPNet |
 //! | `t5.rs` | the encoder of T5 1.0 and 1.1 |
+//! | `rotary/` | encoders with rotary positions: ModernBERT, GTE, NomicBERT, Qwen3, Gemma3 |
 //! | `recurrent.rs` | LSTM, GRU and RNN |
+//! | `static_table.rs` | a table of token vectors without a network over it |
 //! | `embedding.rs` | token, position and type tables |
-//! | `attention.rs`, `relative.rs` | multi-head self-attention, biases by relative position |
+//! | `attention/`, `relative.rs`, `rotation.rs` | multi-head self-attention, biases and rotations by position |
 //! | `kernels/` | kernels of our own for the CPU |
+//! | `low_rank.rs` | low-rank adapters (LoRA) |
 //! | `linear.rs`, `product/` | affine maps; how they multiply in f32 and int8 |
 //! | `feed_forward.rs`, `norm.rs` | feed-forward blocks, normalisation of layers and by root mean square |
 //! | `pooling.rs` | token vectors to one vector |
@@ -29,6 +32,7 @@ mod exec;
 mod feed_forward;
 mod kernels;
 mod linear;
+mod low_rank;
 mod multihop;
 mod network;
 mod norm;
@@ -41,8 +45,11 @@ mod product;
 mod projection;
 mod recurrent;
 mod relative;
+mod rotary;
+mod rotation;
 mod runs;
 mod shared_tensor;
+mod static_table;
 mod t5;
 #[cfg(test)]
 mod tests;
@@ -52,6 +59,8 @@ pub(crate) use exec::Exec;
 pub(crate) use feed_forward::FeedForward;
 #[cfg(feature = "train")]
 pub(crate) use linear::Linear;
+pub use low_rank::LoraSettings;
+pub(crate) use low_rank::LowRankMap;
 pub(crate) use multihop::MultiHop;
 pub use network::VectorLength;
 pub(crate) use network::{LoadedModule, Network, Transformer};

@@ -13,6 +13,8 @@ use super::pooling::PoolingLayer;
 use super::product::Padding;
 use super::projection::Dense;
 use super::recurrent::Recurrent;
+use super::rotary::RotaryEncoder;
+use super::static_table::{StaticTable, TableRows};
 use super::t5::T5;
 use crate::config::{Architecture, ModuleStep, Route, Tower};
 use crate::error::{Error, torch};
@@ -26,7 +28,9 @@ const SMALLEST_NORM: f64 = 1e-12;
 pub(crate) enum Transformer {
     Bert(Bert),
     T5(T5),
+    Rotary(RotaryEncoder),
     Recurrent(Recurrent),
+    Static(StaticTable),
 }
 
 impl Transformer {
@@ -34,7 +38,9 @@ impl Transformer {
         Ok(match architecture {
             Architecture::Bert(config) => Self::Bert(Bert::load(parameters, config)?),
             Architecture::T5(config) => Self::T5(T5::load(parameters, config)?),
+            Architecture::Rotary(config) => Self::Rotary(RotaryEncoder::load(parameters, config)?),
             Architecture::Recurrent(config) => Self::Recurrent(Recurrent::load(parameters, config)?),
+            Architecture::Static(config) => Self::Static(StaticTable::load(parameters, config)?),
         })
     }
 
@@ -42,7 +48,7 @@ impl Transformer {
     fn uncounted(&self) -> Option<i64> {
         match self {
             Self::Bert(bert) => bert.uncounted(),
-            Self::T5(_) | Self::Recurrent(_) => None,
+            Self::T5(_) | Self::Rotary(_) | Self::Recurrent(_) | Self::Static(_) => None,
         }
     }
 
@@ -50,7 +56,9 @@ impl Transformer {
         match self {
             Self::Bert(bert) => bert.forward(packed),
             Self::T5(t5) => t5.forward(packed),
+            Self::Rotary(rotary) => rotary.forward(packed),
             Self::Recurrent(recurrent) => recurrent.forward(packed),
+            Self::Static(table) => table.forward(packed),
         }
     }
 }
@@ -142,6 +150,10 @@ impl Network {
         batch: &TokenBatch,
         length: VectorLength,
     ) -> Result<Vec<f32>, Error> {
+        if let Some(table) = self.only_table(tower) {
+            let dim = self.routes[tower.index()].dim;
+            return finite(table.embed(batch, dim, length == VectorLength::Unit));
+        }
         let vectors =
             tch::no_grad(|| self.vectors_on_cpu(exec, tower, batch, length)).map_err(torch("embedding a batch"))?;
         let values = batch.vectors() * self.routes[tower.index()].dim;
@@ -149,11 +161,25 @@ impl Network {
         vectors
             .f_copy_data(&mut rows, values)
             .map_err(torch("copying vectors from the device"))?;
-        if rows.iter().all(|value| value.is_finite()) {
-            Ok(rows)
-        } else {
-            Err(Error::NotFinite)
-        }
+        finite(rows)
+    }
+
+    /// The table of a tower that is nothing but the mean of its rows.
+    fn only_table(&self, tower: Tower) -> Option<&TableRows> {
+        let mut steps = self.routes[tower.index()].steps.iter().map(|step| self.layer(*step));
+        let first = steps.next().flatten()?;
+        let RouteLayer::Module(LoadedModule::Transformer { transformer, .. }) = first else {
+            return None;
+        };
+        let Transformer::Static(StaticTable::Memory(table)) = transformer else {
+            return None;
+        };
+        let is_mean = |layer: Option<RouteLayer<'_>>| match layer {
+            Some(RouteLayer::Module(LoadedModule::Pooling(pooling))) => pooling.is_mean(),
+            _ => false,
+        };
+        let is_normalize = |layer| matches!(layer, Some(RouteLayer::Module(LoadedModule::Normalize)));
+        (steps.next().is_some_and(is_mean) && steps.all(is_normalize)).then_some(table)
     }
 
     /// The forward pass of a batch on the calling thread, with its tape where something is learned.
@@ -211,6 +237,15 @@ impl Network {
                 _ => None,
             },
         }
+    }
+}
+
+/// Refuses vectors that hold a value which is no number.
+fn finite(rows: Vec<f32>) -> Result<Vec<f32>, Error> {
+    if rows.iter().all(|value| value.is_finite()) {
+        Ok(rows)
+    } else {
+        Err(Error::NotFinite)
     }
 }
 

@@ -1,8 +1,9 @@
 //! The tensors of a network: where they come from, and those that are learned.
 
-use tch::Tensor;
+use tch::{Kind, Tensor};
 
-use crate::error::Error;
+use super::low_rank::LowRankMap;
+use crate::error::{Error, torch};
 
 /// Form of the weights of affine maps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -29,6 +30,19 @@ impl WeightForm {
 pub(crate) trait Parameters {
     /// A tensor of exactly this shape, on the model's device and in its number type.
     fn take(&mut self, name: &str, shape: &[usize]) -> Result<Tensor, Error>;
+
+    /// What is learned in place of the weight `[output, input]` of the map of this name, where it has an adapter.
+    fn low_rank(&mut self, name: &str, output: usize, input: usize) -> Result<Option<LowRankMap>, Error> {
+        let _ = (name, output, input);
+        Ok(None)
+    }
+
+    /// A tensor that is never learned, in a number type of its own.
+    fn constant(&mut self, name: &str, shape: &[usize], kind: Kind) -> Result<Tensor, Error> {
+        self.take(name, shape)?
+            .f_to_kind(kind)
+            .map_err(torch("reading weights"))
+    }
 
     /// Form of the weights of maps.
     fn form(&self) -> WeightForm {

@@ -16,6 +16,7 @@ use super::TrainError;
 use crate::config::Tower;
 use crate::data::best_answers;
 use crate::error::Error;
+use crate::loss::Similarity;
 use crate::model::Model;
 use crate::tokenize::{ContextTokens, Tokenizer, Tokens, add_contexts};
 
@@ -31,6 +32,9 @@ pub const METRICS: [RankingMetric; 6] = [
 
 /// Hits of a question, as in the figures that are published for BEIR.
 pub const DEPTH: usize = 100;
+
+/// Below this length a vector counts as zero, as in `torch.nn.functional.normalize`.
+const SMALLEST_NORM: f64 = 1e-12;
 
 /// Questions that are reranked together, in batches of like length.
 const WINDOW: usize = 128;
@@ -59,6 +63,48 @@ pub struct Evaluator {
     /// The documents in which the passages of the corpus stand, and the weight of their tokens in these.
     late: Option<(ContextTokens, f32)>,
     qrels: Qrels,
+}
+
+/// The vectors of judged questions and of a corpus, row-major.
+#[derive(Debug, Clone)]
+pub struct EvaluatedVectors {
+    dim: usize,
+    questions: Vec<f32>,
+    documents: Vec<f32>,
+}
+
+impl EvaluatedVectors {
+    /// The first `dim` values of each vector, of unit length where `similarity` is the cosine; refuses more than there
+    /// are.
+    pub fn cut(&self, dim: usize, similarity: Similarity) -> Result<Self, Error> {
+        if dim == 0 || dim > self.dim {
+            return Err(Error::Setting {
+                setting: "dimensions",
+                expected: format!("from 1 to {}, the values of the model's vectors", self.dim),
+                got: dim.to_string(),
+            });
+        }
+        let cut = |rows: &[f32]| -> Vec<f32> {
+            let rows = rows.chunks_exact(self.dim);
+            rows.flat_map(|row| cut_row(row.get(..dim).unwrap_or_default(), similarity))
+                .collect()
+        };
+        Ok(Self {
+            dim,
+            questions: cut(&self.questions),
+            documents: cut(&self.documents),
+        })
+    }
+}
+
+/// The beginning of a vector as it is compared.
+fn cut_row(row: &[f32], similarity: Similarity) -> impl Iterator<Item = f32> {
+    let squares: f64 = row.iter().map(|value| f64::from(*value).powi(2)).sum();
+    let length = match similarity {
+        Similarity::Cosine => squares.sqrt().max(SMALLEST_NORM),
+        Similarity::InnerProduct => 1.0,
+    };
+    row.iter().map(move |value| (f64::from(*value) / length) as f32)
 }
 
 /// Questions, or documents.
@@ -184,6 +230,13 @@ impl Evaluator {
     /// The best documents of each question by inner product; nothing when embedding was told to stop. With a context
     /// that reads documents `embed` has to give vectors of unit length.
     pub fn search(&self, embed: &Embed<'_>, dim: usize, device: Device) -> Result<Option<TrecRun>, TrainError> {
+        let vectors = self.embed(embed, dim)?;
+        vectors.map(|vectors| self.search_vectors(&vectors, device)).transpose()
+    }
+
+    /// The vectors of questions and documents, of `dim` values, as [`Self::search`] compares them; nothing when
+    /// embedding was told to stop.
+    pub fn embed(&self, embed: &Embed<'_>, dim: usize) -> Result<Option<EvaluatedVectors>, TrainError> {
         let Some(questions) = embed(Tower::Question, &self.questions.tokens)? else {
             return Ok(None);
         };
@@ -196,14 +249,28 @@ impl Evaluator {
             };
             add_contexts(&mut documents, &late, &tokens.rows, dim, *weight);
         }
-        let best = best_answers(&questions, &documents, dim, DEPTH, device)?;
+        Ok(Some(EvaluatedVectors {
+            dim,
+            questions,
+            documents,
+        }))
+    }
+
+    /// The best documents of each question by inner product.
+    pub fn search_vectors(&self, vectors: &EvaluatedVectors, device: Device) -> Result<TrecRun, TrainError> {
+        let EvaluatedVectors {
+            dim,
+            questions,
+            documents,
+        } = vectors;
+        let best = best_answers(questions, documents, *dim, DEPTH, device)?;
         let hits = best.into_iter().map(|ranked| {
             let key = |row: u32| self.documents.keys.get(row as usize).cloned().unwrap_or_default();
             ranked.into_iter().map(|hit| (key(hit.answer), hit.score)).collect()
         });
         let mut run: TrecRun = self.questions.keys.iter().cloned().zip(hits).collect();
         drop_identical(&mut run);
-        Ok(Some(run))
+        Ok(run)
     }
 
     /// The best `depth` hits of each question in the order of the logits that a cross encoder gives them, the others

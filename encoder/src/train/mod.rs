@@ -12,7 +12,7 @@
 //! | `stages.rs` | what a stage needs before its first step |
 //! | `step.rs` | [`TrainingStep`]: forward, loss, gradients, optimizer |
 //! | `vectors.rs` | a batch through both towers and the cross-encoder branch |
-//! | `objective.rs` | the loss of a batch from its vectors |
+//! | `objective/` | the loss of a batch from its vectors |
 //! | `candidates.rs` | a batch through a cross encoder, and its loss |
 //! | `cache.rs` | gradients of a large batch in the memory of a part |
 //! | `state.rs`, `tensors.rs` | checkpoints, whole or not at all |
@@ -51,7 +51,7 @@ mod vectors;
 
 pub use config::Config;
 pub use error::TrainError;
-pub use evaluate::{DEPTH, Embed, EvaluatedContext, Evaluator, METRICS, Score};
+pub use evaluate::{DEPTH, Embed, EvaluatedContext, EvaluatedVectors, Evaluator, METRICS, Score};
 pub use memory::keep_freed_memory;
 pub use run::{TrainingOutcome, train};
 pub use step::{Length, StepReport, TrainingStep};

@@ -108,6 +108,9 @@ impl TrainingStep {
     ) -> Result<Self, Error> {
         let objective = Objective::new(&stage.loss, compute)?;
         let TrainedModel { model, cross } = trained;
+        if let Some(matryoshka) = &stage.loss.matryoshka {
+            matryoshka.check(model.info().dim)?;
+        }
         let cross = match (stage.loss.endx, cross) {
             (None, _) => None,
             (Some(endx), Some(cross)) if *cross.settings() == endx.cross => Some(cross),

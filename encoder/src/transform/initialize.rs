@@ -84,9 +84,9 @@ pub(super) fn transformer(
         _ => Err(file.wrong(field, "a number above 0, and at most 10")),
     };
     let range = match architecture {
-        Architecture::Bert(_) => scale("initializer_range", BERT_RANGE)?,
+        Architecture::Bert(_) | Architecture::Rotary(_) => scale("initializer_range", BERT_RANGE)?,
         Architecture::T5(_) => scale("initializer_factor", 1.0)?,
-        Architecture::Recurrent(_) => 1.0,
+        Architecture::Recurrent(_) | Architecture::Static(_) => 1.0,
     };
     if file.flag("sinusoidal_pos_embds")?.unwrap_or(false) {
         return Err(file.unsupported(
@@ -131,10 +131,13 @@ fn init(architecture: &Architecture, range: f64, name: &str, shape: &[usize]) ->
         Architecture::Recurrent(_) if name == architecture.token_table() => TensorInit::Normal(range),
         Architecture::Recurrent(config) => TensorInit::uniform(config.hidden_size),
         // Of one dimension are norms and biases.
-        Architecture::Bert(_) if shape.len() == 1 => {
+        Architecture::Rotary(config) if shape.len() == 1 && config.family.norm_offset() != 0.0 => {
+            TensorInit::Constant(0.0)
+        }
+        Architecture::Bert(_) | Architecture::Rotary(_) if shape.len() == 1 => {
             TensorInit::Constant(if name.ends_with(".weight") { 1.0 } else { 0.0 })
         }
-        Architecture::Bert(_) => TensorInit::Normal(range),
+        Architecture::Bert(_) | Architecture::Rotary(_) | Architecture::Static(_) => TensorInit::Normal(range),
         Architecture::T5(_) if shape.len() == 1 => TensorInit::Constant(range as f32),
         Architecture::T5(config) => TensorInit::Normal(range * t5_deviation(config, name)),
     }

@@ -65,6 +65,14 @@ pub(crate) fn new_encoder(
     seed: u64,
 ) -> Result<Checkpoint, Error> {
     let (at, placed, config) = from.layout.transformer(Tower::Question)?;
+    if config.static_table().is_some() {
+        return Err(Error::Unsupported {
+            path: placed.folder.clone(),
+            what: "a new encoder over a static model",
+            supported: "one over the token vectors of a transformer, whose tokenizer puts special tokens around a text",
+            got: "a static model: make towers of it as it is".to_owned(),
+        });
+    }
     let max_tokens = config.max_tokens();
     let mut files: BTreeMap<PathBuf, Content> = BTreeMap::new();
     for (path, content) in transformer_files(from, Path::new(&placed.id)) {

@@ -2,7 +2,7 @@
 
 use super::dpr;
 use crate::checkpoint::{Checkpoint, ModuleTensors};
-use crate::config::{Activation, DenseConfig, Module, Placed, Tower, TransformerConfig};
+use crate::config::{Activation, DenseConfig, Module, Placed, PoolingConfig, Tower, TransformerConfig};
 use crate::error::Error;
 
 /// One tower of the pretrained model.
@@ -37,6 +37,17 @@ impl<'a> TowerOrigin<'a> {
                 fix,
             });
         };
+        let mean = Module::Pooling(PoolingConfig::mean());
+        if config.static_table().is_some()
+            && let Some(other) = aggregator.filter(|other| **other != mean)
+        {
+            return Err(Error::Unsupported {
+                path: placed.folder.clone(),
+                what: "another pooling of a static model",
+                supported: "the mean",
+                got: other.class().to_owned(),
+            });
+        }
         let (mut aggregator, kept, own_projection) = match aggregator {
             Some(other) => (other.clone(), None, None),
             None => (known.module.clone(), Some(pooling), config.architecture.projection()),
@@ -68,6 +79,11 @@ impl<'a> TowerOrigin<'a> {
     /// Whether the transformer is kept in a new model without changes.
     pub(super) fn is_plain(&self) -> bool {
         !dpr::is_dpr(self.config)
+    }
+
+    /// Whether it is a table of token vectors, of which the mean is a part.
+    pub(super) fn is_static(&self) -> bool {
+        self.config.static_table().is_some()
     }
 
     /// Values that the aggregator gives.

@@ -92,30 +92,39 @@ impl Builder<'_> {
     }
 
     fn one_tower(&mut self) -> Result<(), Error> {
-        let aggregator = self.origins[0].aggregator.class();
-        let ids = [String::new(), format!("1_{aggregator}"), "2_Dense".to_owned()];
-        let [transformer, pooling, dense] = &ids;
+        let origin = &self.origins[0];
+        let mut classes = vec![origin.placed.module.class()];
+        classes.extend((!origin.is_static()).then(|| origin.aggregator.class()));
+        classes.extend(["Dense", "Normalize"]);
+        let id = |class: &str| module_id(&classes, class);
         let mut route = vec![
-            self.transformer(transformer, 0)?,
-            self.aggregator(pooling, 0)?,
-            self.dense(dense, 0)?,
+            self.transformer("", 0)?,
+            self.aggregator(&id(self.origins[0].aggregator.class()), 0)?,
+            self.dense(&id("Dense"), 0)?,
         ];
-        route.push(self.module("3_Normalize", Module::Normalize, Vec::new()));
+        route.push(self.module(&id("Normalize"), Module::Normalize, Vec::new()));
         self.made.layout.routes = [route.clone(), route];
-        self.modules_json(&["Transformer", aggregator, "Dense", "Normalize"]);
+        self.modules_json(&classes);
         Ok(())
     }
 
     /// Two towers by a `Router`; gives the tensors that two transformers have in common.
     fn router(&mut self) -> Result<Vec<SharedTensorRecord>, Error> {
         let sharing = self.creation.sharing;
-        let transformers = module_ids(sharing.has_one_transformer(), 0, ["Transformer"; 2]);
+        let classes = self.origins.each_ref().map(|origin| origin.placed.module.class());
+        let transformers = module_ids(sharing.has_one_transformer(), 0, classes);
         // What has values is held as the transformer is; a pooling has none.
         let one = match self.origins[0].aggregator {
             Module::MultiHop(_) => sharing.transformer == Tie::Shared,
             _ => sharing.has_one_transformer(),
         };
-        let poolings = module_ids(one, 1, self.origins.each_ref().map(|origin| origin.aggregator.class()));
+        let mut poolings = module_ids(one, 1, self.origins.each_ref().map(|origin| origin.aggregator.class()));
+        for (tower, pooling) in poolings.iter_mut().enumerate() {
+            let from = if one { 0 } else { tower };
+            if self.origins[from].is_static() {
+                pooling.clone_from(&transformers[tower]);
+            }
+        }
         let projections = module_ids(sharing.projection == Tie::Shared, 2, ["Dense"; 2]);
         let mut routes = [Vec::new(), Vec::new()];
         let kinds: [(&[String; 2], Make<'_>); 3] = [
@@ -145,10 +154,9 @@ impl Builder<'_> {
             .iter()
             .enumerate()
             .map(|(at, tower)| {
-                (
-                    (*tower).to_owned(),
-                    json!([transformers[at], poolings[at], projections[at]]),
-                )
+                let mut modules = vec![&transformers[at], &poolings[at], &projections[at]];
+                modules.dedup();
+                ((*tower).to_owned(), json!(modules))
             })
             .collect();
         let parameters = json!({"default_route": "document", "allow_empty_key": true});
@@ -191,6 +199,9 @@ impl Builder<'_> {
     fn transformer(&mut self, id: &str, tower: usize) -> Result<usize, Error> {
         let of = |tie: Tie| if tie == Tie::Shared { 0 } else { tower };
         let sharing = self.creation.sharing;
+        if self.origins[of(sharing.token)].is_static() {
+            return Ok(self.static_table(id, &self.origins[of(sharing.token)]));
+        }
         let [table, others] = [sharing.token, sharing.transformer].map(|tie| &self.origins[of(tie)]);
         let as_it_is = table.placed.folder == others.placed.folder && others.is_plain();
         let (folder, source) = (Path::new(id), Path::new(&table.placed.id));
@@ -231,8 +242,41 @@ impl Builder<'_> {
         Ok(at)
     }
 
+    /// A `StaticEmbedding`: its table and its tokenizer under the names that sentence-transformers gives them, and the
+    /// settings of Model2Vec.
+    fn static_table(&mut self, id: &str, origin: &TowerOrigin<'_>) -> usize {
+        let (from, folder, source) = (self.from, Path::new(id), Path::new(&origin.placed.id));
+        let table = origin.config.static_table().map(|table| table.weights_file.as_str());
+        let tokenizer = origin.config.tokenizer.of_static.as_ref();
+        let names = [
+            (table, WEIGHTS),
+            (tokenizer.map(|tokenizer| tokenizer.file.as_str()), "tokenizer.json"),
+            (
+                tokenizer
+                    .filter(|tokenizer| tokenizer.is_model2vec)
+                    .map(|_| "config.json"),
+                "config.json",
+            ),
+        ];
+        for (stored, name) in names {
+            let content = stored.and_then(|stored| from.files.get(&source.join(stored)));
+            if let Some(content) = content {
+                self.file(folder.join(name), content.clone());
+            }
+        }
+        let module = Module::Transformer(Box::new(origin.config.clone()));
+        let at = self.module(id, module, vec![folder.join(WEIGHTS)]);
+        if let Some(placed) = self.made.layout.modules.get_mut(at) {
+            placed.folder.clone_from(&origin.placed.folder);
+        }
+        at
+    }
+
     fn aggregator(&mut self, id: &str, tower: usize) -> Result<usize, Error> {
         let origin = &self.origins[tower];
+        if origin.is_static() {
+            return Ok(self.module(id, origin.aggregator.clone(), Vec::new()));
+        }
         let (settings, tensors) = match &origin.aggregator {
             Module::MultiHop(config) => {
                 let tensors = match origin.aggregator_tensors()? {
@@ -281,11 +325,7 @@ impl Builder<'_> {
     fn modules_json(&mut self, classes: &[&str]) {
         let mut entries = Vec::new();
         for (at, class) in classes.iter().enumerate() {
-            let path = if at == 0 {
-                String::new()
-            } else {
-                format!("{at}_{class}")
-            };
+            let path = module_id(classes, class);
             entries.push(json!({"idx": at, "name": at.to_string(), "path": path, "type": class_path(class)}));
         }
         self.json("modules.json", Value::Array(entries));
@@ -328,6 +368,15 @@ impl Builder<'_> {
 
 /// Adds one module of a tower.
 type Make<'a> = &'a dyn Fn(&mut Builder<'_>, &str, usize) -> Result<usize, Error>;
+
+/// The folder of a module of one tower, whose modules have these classes: the first lies in the model's own. A part of
+/// the first has no class of its own.
+fn module_id(classes: &[&str], class: &str) -> String {
+    match classes.iter().position(|known| *known == class) {
+        None | Some(0) => String::new(),
+        Some(at) => format!("{at}_{class}"),
+    }
+}
 
 /// The folders of a module of each tower, the `at`-th of its route.
 fn module_ids(is_shared: bool, at: usize, classes: [&str; 2]) -> [String; 2] {

@@ -1,21 +1,13 @@
 //! The list of settings: names are those that transformers 5 and sentence-transformers 6, or older versions of them,
 //! write.
 
+use super::rotary::ROTARY_CONFIG;
 use super::setting::SettingUse::{NoEffect, Only, Read};
-use super::setting::{KnownSettings, SettingUse, SettingsFile};
-
-const fn known(names: &'static str, used: SettingUse) -> KnownSettings {
-    KnownSettings { names, used }
-}
-
-const TRAINING: &str = "it is for training";
-const GENERATION: &str = "it is for generating text";
-const OUTPUTS: &str = "it says what else Python returns";
-const ORIGIN: &str = "it says where the model is from";
+use super::setting::{GENERATION, ORIGIN, OUTPUTS, SettingsFile, TRAINING, known};
 
 /// `config.json` of a transformer.
 pub(super) const CONFIG: SettingsFile = SettingsFile {
-    name: "`config.json` (transformer), `config_kwargs`",
+    name: "`config.json` (other transformers), `config_kwargs`",
     settings: &[
         known("model_type", Read("the architecture; another one is refused")),
         known(
@@ -85,6 +77,32 @@ pub(super) const CONFIG: SettingsFile = SettingsFile {
             "torch_dtype dtype torchscript use_bfloat16 tf_legacy_loss _attn_implementation attn_implementation _attn_implementation_autoset chunk_size_feed_forward sinusoidal_pos_embds head_dim",
             NoEffect("how it is computed is said by `--dtype`, or follows from other settings"),
         ),
+    ],
+};
+
+/// `config.json` of a Model2Vec model (`StaticModelConfig`).
+pub(super) const MODEL2VEC: SettingsFile = SettingsFile {
+    name: "`config.json` (Model2Vec)",
+    settings: &[
+        known("model_type", Read("whether it is one: the table's name says so too")),
+        known(
+            "normalize",
+            Read("whether vectors are normalised, where there is no `modules.json`"),
+        ),
+        known(
+            "max_length",
+            Read("the longest input; 512 where it is absent, none for `null`"),
+        ),
+        known("pooling", Only(&["\"mean\""])),
+        known(
+            "embedding_dtype vocabulary_quantization hidden_dim",
+            NoEffect("the file of weights says it"),
+        ),
+        known(
+            "architectures tokenizer_name apply_pca apply_zipf sif_coefficient seq_length",
+            NoEffect(ORIGIN),
+        ),
+        known("head_config", NoEffect("it is for a classifier")),
     ],
 };
 
@@ -295,13 +313,15 @@ pub(super) const PARAMETERS: SettingsFile = SettingsFile {
 };
 
 /// All of them.
-pub(super) const FILES: [&SettingsFile; 13] = [
+pub(super) const FILES: [&SettingsFile; 15] = [
     &MODULES,
     &ROUTER,
     &PARAMETERS,
     &SENTENCE,
     &TRANSFORMER,
     &CONFIG,
+    &ROTARY_CONFIG,
+    &MODEL2VEC,
     &TOKENIZER,
     &PROCESSOR,
     &FRAMED,

@@ -5,12 +5,14 @@
 //! `dyad-encoder inspect --settings` prints the list as a table.
 
 mod files;
+mod rotary;
 mod setting;
 
 use std::path::Path;
 
 use serde_json::Value;
 
+use super::architecture::Architecture;
 use super::json::JsonFile;
 use super::modules::{Module, Placed};
 use super::modules_json::{is_router, router_file};
@@ -18,9 +20,10 @@ use super::transformer::settings_file;
 use crate::error::Error;
 
 use files::{
-    CONFIG, DENSE, FILES, FRAMED, MODEL, MODULES, MULTIHOP, PARAMETERS, POOLING, PROCESSOR, ROUTER, SENTENCE,
-    TOKENIZER, TRANSFORMER,
+    CONFIG, DENSE, FILES, FRAMED, MODEL, MODEL2VEC, MODULES, MULTIHOP, PARAMETERS, POOLING, PROCESSOR, ROUTER,
+    SENTENCE, TOKENIZER, TRANSFORMER,
 };
+use rotary::ROTARY_CONFIG;
 use setting::{SettingUse, SettingsFile};
 
 /// Settings of a model that are in no list, by file.
@@ -64,8 +67,12 @@ pub(super) fn check(
     };
     for placed in modules {
         match &placed.module {
-            Module::Transformer(_) => {
-                whole(&placed.folder, "config.json", &CONFIG)?;
+            Module::Transformer(config) => {
+                whole(&placed.folder, "config.json", config_list(&config.architecture))?;
+                // Other files of a static model, if any, are of no consequence, as in Python.
+                if config.static_table().is_some() {
+                    continue;
+                }
                 whole(&placed.folder, "tokenizer_config.json", &TOKENIZER)?;
                 whole(&placed.folder, "special_tokens_map.json", &TOKENIZER)?;
             }
@@ -78,17 +85,20 @@ pub(super) fn check(
             Module::Pooling(_) | Module::Normalize => {}
         }
     }
-    for placed in modules
-        .iter()
-        .filter(|placed| has_modules_json && matches!(placed.module, Module::Transformer(_)))
-    {
+    for placed in modules.iter().filter(|_| has_modules_json) {
+        let Module::Transformer(config) = &placed.module else {
+            continue;
+        };
+        if config.static_table().is_some() {
+            continue;
+        }
         let Some(settings) = settings_file(&placed.folder)? else {
             continue;
         };
         let path = settings.path().to_owned();
         let inside = [
-            ("config_kwargs", &CONFIG),
-            ("config_args", &CONFIG),
+            ("config_kwargs", config_list(&config.architecture)),
+            ("config_args", config_list(&config.architecture)),
             ("model_kwargs", &MODEL),
             ("model_args", &MODEL),
         ];
@@ -112,6 +122,15 @@ pub(super) fn check(
         note(&path, &TRANSFORMER, Some(settings))?;
     }
     Ok(unknown)
+}
+
+/// The settings of the `config.json` of an architecture.
+fn config_list(architecture: &Architecture) -> &'static SettingsFile {
+    match architecture {
+        Architecture::Rotary(_) => &ROTARY_CONFIG,
+        Architecture::Static(_) => &MODEL2VEC,
+        Architecture::Bert(_) | Architecture::T5(_) | Architecture::Recurrent(_) => &CONFIG,
+    }
 }
 
 /// `modules.json`, and the settings of its `Router`.

@@ -5,10 +5,13 @@ use std::fmt::Display;
 
 use dyad_corpus::PassageContext;
 
-use super::{Config, EncoderInit, LossConfig, Stage, TrainedKind};
+use super::{Config, EncoderInit, LossConfig, MatryoshkaConfig, Stage, TrainedKind};
 use crate::config::Sharing;
 use crate::device::Dtype;
 use crate::loss::Similarity;
+
+/// The largest rank of an adapter: a weight of more than that many rows and columns learns as a whole for less.
+const MOST_RANK: usize = 4096;
 
 /// Refuses settings with what is expected of the first wrong one.
 pub(super) fn check(config: &Config) -> Result<(), String> {
@@ -23,6 +26,7 @@ pub(super) fn check(config: &Config) -> Result<(), String> {
             &"nothing",
         );
     }
+    check_lora(config, is_random)?;
     if config.model.sharing == Some(Sharing::SDE) && config.model.dim == 0 {
         return refuse("model.dim", "at least 1", &0);
     }
@@ -57,6 +61,9 @@ pub(super) fn check(config: &Config) -> Result<(), String> {
             );
         }
     }
+    if config.evaluation.dimensions.contains(&0) {
+        return refuse("evaluation.dimensions", "sizes of at least 1", &0);
+    }
     if config.model.kind == TrainedKind::CrossEncoder {
         check_cross_encoder(config)?;
     } else if config.evaluation.run.is_some() {
@@ -81,6 +88,24 @@ pub(super) fn check(config: &Config) -> Result<(), String> {
     Ok(())
 }
 
+/// Refuses adapters that adapt nothing, or what is random.
+fn check_lora(config: &Config, is_random: bool) -> Result<(), String> {
+    let Some(lora) = &config.model.lora else {
+        return Ok(());
+    };
+    if is_random {
+        let expected = "absent with a randomly initialised encoder, all of which has to learn";
+        return refuse("model.lora", expected, &"one");
+    }
+    if lora.rank == 0 || lora.rank > MOST_RANK {
+        return refuse("model.lora.rank", &format!("from 1 to {MOST_RANK}"), &lora.rank);
+    }
+    if !(lora.alpha.is_finite() && lora.alpha > 0.0) {
+        return refuse("model.lora.alpha", "a positive number", &lora.alpha);
+    }
+    Ok(())
+}
+
 /// Refuses what only two towers can have.
 fn check_cross_encoder(config: &Config) -> Result<(), String> {
     let with = "absent with type = \"cross-encoder\"";
@@ -92,6 +117,13 @@ fn check_cross_encoder(config: &Config) -> Result<(), String> {
     ];
     if let Some((setting, _)) = towers.iter().find(|(_, given)| *given) {
         return refuse(setting, &format!("{with}, which has no towers to make"), &"one");
+    }
+    if !config.evaluation.dimensions.is_empty() {
+        return refuse(
+            "evaluation.dimensions",
+            &format!("{with}, which has no vectors"),
+            &"some",
+        );
     }
     if config.evaluation.data.is_some() && config.evaluation.run.is_none() {
         let how = "`dyad-encoder evaluate --run FILE` writes one";
@@ -112,6 +144,7 @@ fn check_cross_encoder(config: &Config) -> Result<(), String> {
         let tables = [
             ("mine", stage.mine.is_some()),
             ("loss.endx", stage.loss.endx.is_some()),
+            ("loss.matryoshka", stage.loss.matryoshka.is_some()),
             ("loss.distillation", stage.loss.distillation.is_some()),
             ("loss.learned-temperature", stage.loss.learned_temperature),
         ];
@@ -184,10 +217,47 @@ fn check_stage(config: &Config, stage: &Stage) -> Result<(), String> {
         }
     }
     check_context(config, stage, &of)?;
+    if let Some(matryoshka) = &stage.loss.matryoshka {
+        check_matryoshka(matryoshka, &of)?;
+    }
     if stage.loss.endx.is_some() {
         check_endx(&stage.loss, &of)
     } else {
         Ok(())
+    }
+}
+
+/// Refuses sizes that no vector has, and weights that are not theirs.
+fn check_matryoshka(matryoshka: &MatryoshkaConfig, of: &dyn Fn(&str) -> String) -> Result<(), String> {
+    let MatryoshkaConfig {
+        dims,
+        weights,
+        dims_per_step,
+    } = matryoshka;
+    let given = BTreeSet::from_iter(dims);
+    if dims.is_empty() || given.len() < dims.len() || given.contains(&0) {
+        return refuse(
+            &of("loss.matryoshka.dims"),
+            "one size or more, each once and at least 1",
+            &format!("{dims:?}"),
+        );
+    }
+    let is_weight = |weight: &f64| weight.is_finite() && *weight >= 0.0;
+    let fits =
+        weights.len() == dims.len() && weights.iter().all(is_weight) && weights.iter().any(|weight| *weight > 0.0);
+    if !weights.is_empty() && !fits {
+        let expected = format!(
+            "absent, or {} numbers from 0, not all of them 0: one for each of dims",
+            dims.len()
+        );
+        return refuse(&of("loss.matryoshka.weights"), &expected, &format!("{weights:?}"));
+    }
+    match dims_per_step {
+        Some(count) if *count == 0 || *count > dims.len() => {
+            let expected = format!("absent, or from 1 to {}, the number of dims", dims.len());
+            refuse(&of("loss.matryoshka.dims-per-step"), &expected, count)
+        }
+        _ => Ok(()),
     }
 }
 

@@ -26,8 +26,8 @@ pub use read::DEFAULT;
 pub use run::{CheckpointConfig, Criterion, EvaluationConfig, LogConfig};
 pub(crate) use same::{RunProgress, first_difference};
 pub use stage::{
-    BatchConfig, ClippingConfig, DataConfig, DistillationConfig, DistillationKind, EndxConfig, LossConfig, MineConfig,
-    Stage, TrainingConfig,
+    BatchConfig, ClippingConfig, DataConfig, DistillationConfig, DistillationKind, EndxConfig, LossConfig,
+    MatryoshkaConfig, MineConfig, Stage, TrainingConfig,
 };
 
 use serde::{Deserialize, Serialize};

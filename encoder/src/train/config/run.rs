@@ -38,6 +38,9 @@ pub struct EvaluationConfig {
     /// File of the documents that passages were cut from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub documents: Option<PathBuf>,
+    /// Sizes to which vectors are cut, each measured as well.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub dimensions: Vec<usize>,
 }
 
 impl EvaluationConfig {

@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::cross::CrossSettings;
 use crate::data::{Last, Margin, MineOptions, PairOptions};
-use crate::loss::{Endx, GeometryLoss, Similarity};
+use crate::error::Error;
+use crate::loss::{Endx, GeometryLoss, Matryoshka, MatryoshkaSize, Similarity};
 use crate::optim::{Clipping, Group, Groups, NotFinite, OptimizerSettings, Schedule};
 
 /// One stage.
@@ -107,7 +108,7 @@ pub struct BatchConfig {
 }
 
 /// The objective.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct LossConfig {
     /// Similarity of a question and an answer.
@@ -126,6 +127,45 @@ pub struct LossConfig {
     /// Training with a cross-encoder branch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub endx: Option<EndxConfig>,
+    /// The same loss of vectors that are cut to several sizes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub matryoshka: Option<MatryoshkaConfig>,
+}
+
+/// Matryoshka representation learning (Kusupati et al. 2022).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct MatryoshkaConfig {
+    /// Sizes of vectors.
+    pub dims: Vec<usize>,
+    /// The weight of the loss of each size; absent for 1 each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub weights: Vec<f64>,
+    /// Sizes of a step, at random; absent for all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dims_per_step: Option<usize>,
+}
+
+impl MatryoshkaConfig {
+    /// The sizes with their weights.
+    pub(crate) fn sizes(&self) -> Matryoshka {
+        let weights = self.weights.iter().copied().chain(std::iter::repeat(one()));
+        let sizes = self.dims.iter().zip(weights);
+        let sizes = sizes.map(|(&dim, weight)| MatryoshkaSize { dim, weight });
+        Matryoshka::new(sizes.collect(), self.dims_per_step)
+    }
+
+    /// Refuses sizes that vectors of `dim` values do not have.
+    pub(crate) fn check(&self, dim: usize) -> Result<(), Error> {
+        match self.dims.iter().find(|size| **size > dim) {
+            Some(size) => Err(Error::Setting {
+                setting: "loss.matryoshka.dims",
+                expected: format!("sizes of at most {dim}, the values of the model's vectors"),
+                got: size.to_string(),
+            }),
+            None => Ok(()),
+        }
+    }
 }
 
 /// After a teacher's scores.

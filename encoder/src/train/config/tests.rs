@@ -58,7 +58,10 @@ fn what_is_printed_is_the_default() {
         OptimizerSettings::AdamW(crate::optim::AdamWSettings::default())
     );
     // Settings that are absent by default are in the text too, and are read as they stand there.
-    let all = Config::parse(&uncommented(&[&CONTEXT[..], &["loss.distillation"]].concat())).unwrap();
+    let all = Config::parse(&uncommented(
+        &[&CONTEXT[..], &["loss.distillation", "model.lora"]].concat(),
+    ))
+    .unwrap();
     assert_eq!(
         all.stages.iter().map(|stage| stage.name.as_str()).collect::<Vec<_>>(),
         ["pretrain", "fine-tune"]
@@ -89,7 +92,7 @@ fn what_is_printed_is_the_default() {
         temperature: 1.0,
         scale: 1.0,
     };
-    let distilled = Config::parse(&uncommented(&[&CONTEXT[..], &["mine"]].concat())).unwrap();
+    let distilled = Config::parse(&uncommented(&[&CONTEXT[..], &["mine", "model.lora"]].concat())).unwrap();
     assert!(
         distilled
             .stages
@@ -117,11 +120,12 @@ fn paths(value: &Value, path: &str, found: &mut Vec<String>) {
 #[test]
 fn every_setting_stands_in_the_text() {
     let mut found = Vec::new();
-    let without_context = |table| [&CONTEXT[..], &[table]].concat();
+    // Adapters are of a model that has learned something.
+    let without_context = |table| [&CONTEXT[..], &[table, "model.lora"]].concat();
     for but in [
         without_context("mine"),
         without_context("loss.distillation"),
-        vec!["loss.endx", "loss.distillation"],
+        vec!["loss.endx", "loss.distillation", "encoder"],
     ] {
         let all = Config::parse(&uncommented(&but)).unwrap();
         paths(&serde_json::from_str(&all.facts().unwrap()).unwrap(), "", &mut found);

@@ -7,7 +7,9 @@
 //! | `step.rs` | the gradient cache and accumulation against one large batch |
 //! | `context.rs` | answers that are read in their documents: against the formula, whole runs, what is refused |
 //! | `cross_encoder.rs` | a cross encoder: learned, killed, read by Python, refused |
+//! | `lora.rs` | low-rank adapters, merged at the end |
 //! | `endx.rs` | ENDX on a small real task, next to the dual encoder alone |
+//! | `matryoshka.rs` | vectors of several sizes |
 //! | `resume.rs` | killed, interrupted, without room: runs that go on |
 //! | `not_finite.rs` | gradients that are not finite |
 //! | `run.rs` | whole runs: evaluation, best model, early stop |
@@ -20,6 +22,8 @@ mod context;
 mod cross_encoder;
 mod endx;
 mod fixture;
+mod lora;
+mod matryoshka;
 mod not_finite;
 mod overfit;
 mod readers;

@@ -9,7 +9,7 @@ use dyad_encoder::train::{Length, TrainingStep};
 use dyad_encoder::transform::{Aggregation, Creation, NewEncoder};
 
 use super::fixture::{PAIRS, one_thread, pairs, precision, small, stage};
-use crate::fixture::{path_of, tiny};
+use crate::fixture::{golden, path_of, tiny};
 
 const STEPS: u64 = 1500;
 
@@ -84,7 +84,18 @@ fn all_families_learn_64_pairs() {
     let Some(all) = path_of("DYAD_ST_CHECKPOINTS", "all_families_learn_64_pairs") else {
         return;
     };
-    for name in ["bert", "distilbert", "mpnet", "t5-relu", "t5-gated"] {
+    for name in [
+        "bert",
+        "distilbert",
+        "mpnet",
+        "t5-relu",
+        "t5-gated",
+        "modernbert",
+        "gte",
+        "nomic-bert",
+        "qwen3",
+        "gemma3",
+    ] {
         let folder = tempfile::tempdir().unwrap();
         let directory = folder.path().join("model");
         create(
@@ -99,6 +110,19 @@ fn all_families_learn_64_pairs() {
         .unwrap();
         overfit(name, &directory, 0.004, "");
     }
+}
+
+#[test]
+fn a_static_model_learns_64_pairs() {
+    let folder = tempfile::tempdir().unwrap();
+    let directory = folder.path().join("model");
+    let creation = Creation {
+        sharing: "ade".parse().unwrap(),
+        dim: 16,
+        seed: 1,
+    };
+    create(&golden().join("static/embedding"), &directory, &creation).unwrap();
+    overfit("static", &directory, 0.02, "");
 }
 
 #[test]

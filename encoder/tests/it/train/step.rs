@@ -113,6 +113,16 @@ fn cached_gradients_are_those_of_the_whole_batch() {
             2,
         ),
         (
+            "several sizes",
+            "[batch]\nnegatives = 2\n[loss.distillation]\nkind = \"kl\"\n[loss.matryoshka]\ndims = [12, 6, 3]\nweights = [1.0, 0.5, 2.0]",
+            2,
+        ),
+        (
+            "some of several sizes",
+            "[loss]\nlearned-temperature = true\n[loss.matryoshka]\ndims = [12, 6, 3]\ndims-per-step = 1",
+            0,
+        ),
+        (
             "margins",
             "[batch]\nnegatives = 2\n[loss]\nweight = 0.0\n[loss.distillation]\nkind = \"margin-mse\"",
             2,

@@ -1,12 +1,20 @@
-//! The loss of a batch from its vectors: in-batch softmax, distillation, ENDX.
+//! The loss of a batch from its vectors: in-batch softmax, distillation, ENDX; of vectors of one size, or of several.
+
+mod teacher;
+#[cfg(test)]
+mod tests;
 
 use tch::{Kind, TchError, Tensor};
 
-use super::config::{DistillationConfig, DistillationKind, EndxConfig, LossConfig};
+use teacher::TeacherCandidates;
+
+use super::config::{DistillationConfig, DistillationKind, EndxConfig, LossConfig, MatryoshkaConfig};
 use crate::data::TrainBatch;
 use crate::device::Compute;
 use crate::error::{Error, torch};
-use crate::loss::{GeometryTerms, InBatch, MatchedPairs, Similarity, Temperature, kl_divergence, margin_mse};
+use crate::loss::{
+    GeometryTerms, InBatch, MatchedPairs, Matryoshka, Similarity, Temperature, kl_divergence, margin_mse,
+};
 use crate::model::VectorLength;
 
 /// Vectors of a batch.
@@ -29,6 +37,29 @@ pub(super) struct ObjectiveLoss {
     pub(super) measures: Vec<(&'static str, Tensor)>,
 }
 
+impl ObjectiveLoss {
+    /// All parts times a weight.
+    fn scaled(self, weight: f64) -> Result<Self, TchError> {
+        let scaled = |(name, part): (&'static str, Tensor)| Ok((name, part.f_mul_scalar(weight)?));
+        Ok(Self {
+            whole: self.whole.f_mul_scalar(weight)?,
+            parts: self.parts.into_iter().map(scaled).collect::<Result<_, TchError>>()?,
+            measures: self.measures,
+        })
+    }
+
+    /// The sum with another one of the same parts; measures are those of the first.
+    fn plus(self, other: Self) -> Result<Self, TchError> {
+        let parts = self.parts.into_iter().zip(other.parts);
+        let added = |((name, part), (_, other)): ((&'static str, Tensor), (_, Tensor))| Ok((name, part.f_add(&other)?));
+        Ok(Self {
+            whole: self.whole.f_add(&other.whole)?,
+            parts: parts.map(added).collect::<Result<_, TchError>>()?,
+            measures: self.measures,
+        })
+    }
+}
+
 /// The objective of a stage.
 #[derive(Debug)]
 pub(super) struct Objective {
@@ -36,6 +67,10 @@ pub(super) struct Objective {
     weight: f64,
     distillation: Option<DistillationConfig>,
     endx: Option<(EndxConfig, InBatch)>,
+    /// The sizes of vectors that learn, where they are several.
+    matryoshka: Option<Matryoshka>,
+    /// Of the vectors as the towers give them: cut ones are of unit length again.
+    similarity: Similarity,
     length: VectorLength,
 }
 
@@ -66,6 +101,8 @@ impl Objective {
             weight: config.weight,
             distillation: config.distillation,
             endx: config.endx.map(|endx| (endx, cross())),
+            matryoshka: config.matryoshka.as_ref().map(MatryoshkaConfig::sizes),
+            similarity: config.similarity,
             length,
         })
     }
@@ -96,8 +133,43 @@ impl Objective {
         } else {
             None
         };
+        let excluded = excluded.as_ref();
+        let Some(matryoshka) = &self.matryoshka else {
+            return self.of_vectors(vectors, batch, excluded, epoch);
+        };
+        let mut sum: Option<ObjectiveLoss> = None;
+        for size in matryoshka.sizes_at([batch.cursor.epoch, batch.cursor.position]) {
+            let [questions, answers] =
+                [&vectors.questions, &vectors.answers].map(|vectors| self.similarity.cut(vectors, size.dim));
+            let cross = vectors
+                .cross
+                .as_ref()
+                .map(|cross| cross.each_ref().map(Tensor::shallow_clone));
+            let cut = EmbeddedBatch {
+                questions: questions?,
+                answers: answers?,
+                cross,
+            };
+            let loss = self.of_vectors(&cut, batch, excluded, epoch)?.scaled(size.weight)?;
+            sum = Some(match sum {
+                Some(sum) => sum.plus(loss)?,
+                None => loss,
+            });
+        }
+        sum.ok_or_else(|| TchError::Shape("expected a size of vectors that learns, got: none".to_owned()))
+    }
+
+    /// The loss of vectors as they are. `excluded` is `[b, n]`.
+    fn of_vectors(
+        &self,
+        vectors: &EmbeddedBatch,
+        batch: &TrainBatch,
+        excluded: Option<&Tensor>,
+        epoch: f64,
+    ) -> Result<ObjectiveLoss, TchError> {
+        let b = batch.questions.len() as i64;
         let scores = self.in_batch.similarity.scores(&vectors.questions, &vectors.answers)?;
-        let softmax = self.in_batch.of_scores(&scores, excluded.as_ref())?;
+        let softmax = self.in_batch.of_scores(&scores, excluded)?;
         let mut parts = vec![("in-batch", softmax.shallow_clone())];
         let mut dual = if self.distillation.is_some() {
             softmax.f_mul_scalar(self.weight)?
@@ -190,187 +262,4 @@ fn precision_at_1(scores: &Tensor, left_out: Option<&Tensor>) -> Result<Tensor, 
         .f_logical_not()?
         .f_to_kind(Kind::Float)?
         .f_mean(Kind::Float)
-}
-
-/// The candidates that the teacher has scored, the positive first.
-#[derive(Debug, PartialEq)]
-struct TeacherCandidates {
-    /// Questions.
-    rows: Vec<i64>,
-    /// Candidates of a question at most.
-    width: usize,
-    /// Answers, `[rows, width]`; 0 where one is missing.
-    columns: Vec<i64>,
-    teacher: Vec<f32>,
-    missing: Vec<bool>,
-}
-
-impl TeacherCandidates {
-    fn from_batch(batch: &TrainBatch) -> Option<Self> {
-        let (scores, b, n) = (batch.teacher.as_ref()?, batch.questions.len(), batch.answers.len());
-        let score = |row: usize, column: usize| scores.get(row * n + column).copied().filter(|score| !score.is_nan());
-        let mut of_question: Vec<Vec<(usize, f32)>> = vec![Vec::new(); b];
-        let owned = (0..b).chain(batch.owners.iter().copied()).enumerate();
-        for (column, row) in owned {
-            let scored = of_question.get_mut(row).zip(score(row, column));
-            // Without a score of the positive no margin is known.
-            if let Some((candidates, score)) = scored
-                && (column < b || !candidates.is_empty())
-            {
-                candidates.push((column, score));
-            }
-        }
-        let width = of_question.iter().map(Vec::len).max().filter(|&width| width > 1)?;
-        let (mut rows, mut columns, mut teacher, mut missing) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        for (row, candidates) in of_question
-            .iter()
-            .enumerate()
-            .filter(|(_, candidates)| candidates.len() > 1)
-        {
-            rows.push(row as i64);
-            for place in 0..width {
-                let candidate = candidates.get(place);
-                columns.push(candidate.map_or(0, |(column, _)| *column as i64));
-                teacher.push(candidate.map_or(0.0, |(_, score)| *score));
-                missing.push(candidate.is_none());
-            }
-        }
-        Some(Self {
-            rows,
-            width,
-            columns,
-            teacher,
-            missing,
-        })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use tch::Device;
-
-    use super::*;
-    use crate::data::Cursor;
-    use crate::tokenize::Tokens;
-
-    #[test]
-    fn precision_at_1_counts_the_questions_that_no_other_answer_beats() {
-        let scores = Tensor::from_slice(&[2.0_f32, 1.0, 0.0, 3.0, 2.0, 0.0, 1.0, 1.0, 1.0]).view([3, 3]);
-        let value = |left_out: Option<&Tensor>| precision_at_1(&scores, left_out).unwrap().double_value(&[]);
-        assert!((value(None) - 2.0 / 3.0).abs() < 1e-6, "a tie is no loss");
-        let left_out = Tensor::from_slice(&[false, false, false, true, false, false, false, false, false]).view([3, 3]);
-        assert!((value(Some(&left_out)) - 1.0).abs() < 1e-6);
-    }
-
-    fn batch(owners: Vec<usize>, b: usize, teacher: Option<Vec<f32>>) -> TrainBatch {
-        let n = b + owners.len();
-        TrainBatch {
-            questions: vec![Tokens::default(); b],
-            answers: vec![Tokens::default(); n],
-            contexts: Vec::new(),
-            excluded: vec![false; b * n],
-            teacher,
-            examples: (0..b as u32).collect(),
-            cursor: Cursor::default(),
-            next: Cursor { epoch: 0, position: 1 },
-            owners,
-        }
-    }
-
-    #[test]
-    fn candidates_are_those_that_a_teacher_scored() {
-        let none = f32::NAN;
-        // Question 0 has two negatives, question 1 one, question 2 a negative without a score of its positive.
-        let scores = [
-            [5.0, none, none, 1.0, none, 2.0, none],
-            [none, 4.0, none, none, 3.0, none, none],
-            [none, none, none, none, none, none, 9.0],
-        ];
-        let batch = batch(vec![0, 1, 0, 2], 3, Some(scores.concat()));
-        let found = TeacherCandidates::from_batch(&batch).unwrap();
-        assert_eq!((found.rows.as_slice(), found.width), (&[0, 1][..], 3));
-        assert_eq!(found.columns, [0, 3, 5, 1, 4, 0]);
-        assert_eq!(found.teacher, [5.0, 1.0, 2.0, 4.0, 3.0, 0.0]);
-        assert_eq!(found.missing, [false, false, false, false, false, true]);
-    }
-
-    fn config() -> LossConfig {
-        LossConfig {
-            similarity: Similarity::InnerProduct,
-            temperature: 0.5,
-            learned_temperature: false,
-            symmetric: false,
-            weight: 0.5,
-            distillation: None,
-            endx: None,
-        }
-    }
-
-    fn random(rows: i64) -> Tensor {
-        Tensor::arange(rows * 4, (Kind::Float, Device::Cpu))
-            .sin()
-            .view([rows, 4])
-    }
-
-    #[test]
-    fn distillation_is_weighed_beside_the_softmax() {
-        let none = f32::NAN;
-        // Halved by the scale.
-        let teacher = [[10.0, none, 2.0], [none, 8.0, none]].concat();
-        let vectors = EmbeddedBatch {
-            questions: random(2),
-            answers: random(3) * 0.7,
-            cross: None,
-        };
-        let scores = vectors.questions.matmul(&vectors.answers.transpose(0, 1));
-        let score = |row: i64, column: i64| scores.double_value(&[row, column]);
-        for kind in [DistillationKind::MarginMse, DistillationKind::Kl] {
-            let distillation = Some(DistillationConfig {
-                kind,
-                weight: 2.0,
-                temperature: 1.0,
-                scale: 0.5,
-            });
-            let objective = Objective::new(
-                &LossConfig {
-                    distillation,
-                    ..config()
-                },
-                &Compute::default(),
-            )
-            .unwrap();
-            let loss = objective
-                .loss(&vectors, &batch(vec![0], 2, Some(teacher.clone())), 0.0)
-                .unwrap();
-            let value = |name: &str| {
-                loss.parts
-                    .iter()
-                    .find(|(part, _)| *part == name)
-                    .unwrap()
-                    .1
-                    .double_value(&[])
-            };
-            let expected = match kind {
-                DistillationKind::MarginMse => (score(0, 0) - score(0, 2) - 4.0).powi(2),
-                DistillationKind::Kl => {
-                    let p = 1.0 / (1.0 + (-4.0_f64).exp());
-                    let own = 1.0 / (1.0 + (-(score(0, 0) - score(0, 2)) / 0.5).exp());
-                    p * (p / own).ln() + (1.0 - p) * ((1.0 - p) / (1.0 - own)).ln()
-                }
-            };
-            assert!(
-                (value("distillation") - expected).abs() < 1e-4,
-                "{kind:?} {} {expected}",
-                value("distillation")
-            );
-            let whole = loss.whole.double_value(&[]);
-            assert!(
-                (whole - 0.5 * value("in-batch") - 2.0 * expected).abs() < 1e-4,
-                "{kind:?}"
-            );
-            // Where nothing was scored, the softmax is left.
-            let loss = objective.loss(&vectors, &batch(vec![0], 2, None), 0.0).unwrap();
-            assert_eq!(loss.parts.len(), 1);
-        }
-    }
 }
