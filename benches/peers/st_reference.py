@@ -11,7 +11,11 @@ documents of scifact, 250 candidates and 250 questions of reqa-squad, evenly spa
 
     .venv/bin/python benches/peers/st_reference.py --what golden --model MODEL --out encoder/tests/golden
 
-writes the committed vectors of a few short, long and odd texts, and
+writes the committed vectors of a few short, long and odd texts,
+
+    .venv/bin/python benches/peers/st_reference.py --what prompts --model MODEL --out encoder/tests/golden
+
+those of a few texts with several prompts, in every precision, and
 
     .venv/bin/python benches/peers/st_reference.py --what speed --model MODEL --data BEIR_FOLDER
 
@@ -27,6 +31,7 @@ import time
 import numpy as np
 import torch
 from sentence_transformers import SentenceTransformer
+from sentence_transformers.util.quantization import quantize_embeddings
 
 GOLDEN_TEXTS = [
     "a",
@@ -99,6 +104,36 @@ def golden(arguments: argparse.Namespace) -> None:
     stem.with_suffix(".jsonl").write_text("".join(json.dumps(text) + "\n" for text in GOLDEN_TEXTS), encoding="utf-8")
 
 
+def prompts(arguments: argparse.Namespace) -> None:
+    """Texts with prompts of requests, whole and cut, in every precision: a JSON file of one object."""
+    named = {"query": "query: ", "document": "passage: ", "clustering": "the king "}
+    weights = {"dtype": torch.float32}
+    model = SentenceTransformer(str(arguments.model), device="cpu", prompts=named, model_kwargs=weights)
+    texts = ["who was the queen in the city", "a mountain of light", "Marie Curie discovered polonium and radium."]
+    asked = [
+        {"prompt_name": "query"},
+        {"prompt_name": "clustering", "dimensions": 20},
+        {"prompt": "Instruct: find the river\nQuery: "},
+        {"prompt": "", "dimensions": 36},
+    ]
+    cases = []
+    for case in asked:
+        options = {key: value for key, value in case.items() if key != "dimensions"}
+        options |= {"truncate_dim": case.get("dimensions"), "normalize_embeddings": True}
+        vectors = model.encode(texts, **options)
+        # The range of each vector, and not those of all texts: see encoder/src/serve/precision.rs.
+        def bytes_of(row: np.ndarray, precision: str) -> list[int]:
+            most = np.full_like(row, np.abs(row).max())
+            return quantize_embeddings(row[None], precision, ranges=np.stack((-most, most)))[0].tolist()
+
+        case |= {name: model.encode(texts, precision=name, **options).tolist() for name in ("binary", "ubinary")}
+        case |= {name: [bytes_of(row, name) for row in vectors] for name in ("int8", "uint8")}
+        cases.append(case | {"float32": [[round(value, 8) for value in row] for row in vectors.tolist()]})
+    path = arguments.out / f"{arguments.model.resolve().name}-prompts.json"
+    value = {"prompts": named, "texts": texts, "cases": cases}
+    path.write_text(json.dumps(value, separators=(",", ":")).replace(',"', ',\n"') + "\n", encoding="utf-8")
+
+
 def speed(arguments: argparse.Namespace) -> None:
     if arguments.threads:
         torch.set_num_threads(arguments.threads)
@@ -115,18 +150,18 @@ def speed(arguments: argparse.Namespace) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--what", choices=["real", "golden", "speed"], default="real")
+    parser.add_argument("--what", choices=["real", "golden", "prompts", "speed"], default="real")
     parser.add_argument("--model", type=pathlib.Path, required=True)
     parser.add_argument("--data", type=pathlib.Path, help="$DYAD_DATA for real, a BEIR folder for speed")
-    parser.add_argument("--out", type=pathlib.Path, help="folder to write into, for real and golden")
+    parser.add_argument("--out", type=pathlib.Path, help="folder to write into, but for speed")
     parser.add_argument("--threads", type=int, help="for speed")
     parser.add_argument("--batch-size", type=int, default=32, help="for speed")
     parser.add_argument("--limit", type=int, help="texts at most, for speed")
     arguments = parser.parse_args()
-    for option, needed in [("data", arguments.what != "golden"), ("out", arguments.what != "speed")]:
+    for option, needed in [("data", arguments.what in ("real", "speed")), ("out", arguments.what != "speed")]:
         if needed and getattr(arguments, option) is None:
             parser.error(f"--what {arguments.what} needs --{option}")
-    {"real": real, "golden": golden, "speed": speed}[arguments.what](arguments)
+    {"real": real, "golden": golden, "prompts": prompts, "speed": speed}[arguments.what](arguments)
 
 
 if __name__ == "__main__":

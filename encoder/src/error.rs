@@ -56,6 +56,16 @@ pub enum Error {
         /// The value in the file.
         got: String,
     },
+    /// A name that the model has no prompt of.
+    #[error("the model `{}` has no prompt `{name}`. Its prompts are {known}; any other text is given by `--question-prompt` or `--answer-prompt`", path.display())]
+    UnknownPrompt {
+        /// The model's directory.
+        path: PathBuf,
+        /// The name that was asked for.
+        name: String,
+        /// The names that there are.
+        known: String,
+    },
     /// A valid configuration that this crate cannot run.
     #[error("`{}`: {what} is not supported, only {supported}: {got}", path.display())]
     Unsupported {

@@ -51,7 +51,7 @@ pub mod tokenize;
 pub mod train;
 pub mod transform;
 
-pub use config::{PromptOptions, PromptReading, Sharing, Tower};
+pub use config::{NamedPrompts, PromptOptions, PromptReading, Sharing, Tower, UnknownPrompt};
 pub use device::{Compute, Device, Dtype};
 pub use error::Error;
 pub use model::{CrossEncoder, Model, ModelInfo, ModelKind};

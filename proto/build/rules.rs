@@ -303,8 +303,11 @@ fn check(field: &FieldDescriptor, rules: Option<&FieldWithRules>) -> Option<Stri
     } else {
         format!("self.{name}")
     };
+    // A text is borrowed.
+    let borrow = if matches!(field.kind(), Kind::String) { "&" } else { "" };
     let checked = match field.kind() {
-        Kind::String => format!("check.text(at, {name:?}, &{value}, {rules});"),
+        Kind::String if is_optional => format!("check.text(at, {name:?}, value, {rules});"),
+        Kind::String => format!("check.text(at, {name:?}, &self.{name}, {rules});"),
         Kind::Uint32 => format!("check.integer(at, {name:?}, {value}.into(), {rules});"),
         Kind::Uint64 => format!("check.integer(at, {name:?}, {value}, {rules});"),
         Kind::Double => format!("check.number(at, {name:?}, {value}, {rules});"),
@@ -312,7 +315,7 @@ fn check(field: &FieldDescriptor, rules: Option<&FieldWithRules>) -> Option<Stri
         _ => return None,
     };
     Some(if is_optional {
-        format!("if let Some(value) = self.{name} {{ {checked} }}")
+        format!("if let Some(value) = {borrow}self.{name} {{ {checked} }}")
     } else {
         checked
     })

@@ -26,6 +26,8 @@ pub const MAX_TEXTS: usize = rules::ENCODE_REQUEST_TEXTS.most_items();
 pub const MAX_TEXT_BYTES: usize = rules::ENCODE_REQUEST_TEXTS.most_bytes();
 /// Bytes of one document of which texts to embed are passages.
 pub const MAX_DOCUMENT_BYTES: usize = rules::PASSAGE_DOCUMENT_TEXT.most_bytes();
+/// Bytes of the prompt of a request to embed.
+pub const MAX_PROMPT_BYTES: usize = rules::ENCODE_REQUEST_PROMPT.most_bytes();
 /// Bytes of one question.
 pub const MAX_QUERY_BYTES: usize = rules::SEARCH_REQUEST_QUERY.most_bytes();
 /// Values of a question's vector.

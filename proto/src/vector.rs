@@ -1,4 +1,7 @@
-//! Vectors as packed bytes: little-endian f32, one row after another. All packing and unpacking is done here.
+//! Vectors as packed bytes: little-endian f32, one row after another. All packing and unpacking is done here. Of
+//! vectors in fewer bits, how many bytes they have.
+
+use crate::v1;
 
 /// Bytes that are not the expected vectors.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -12,6 +15,22 @@ pub enum VectorError {
         rows: usize,
         /// Values per vector.
         dim: usize,
+        /// Bytes expected.
+        expected: usize,
+        /// Bytes received.
+        got: usize,
+    },
+    /// Not as many bytes as `rows` vectors take in a precision.
+    #[error("`{field}`: expected {expected} bytes ({rows} vectors of {dim} values as {precision}), got {got}")]
+    QuantizedLength {
+        /// Field of the message.
+        field: String,
+        /// Vectors expected.
+        rows: usize,
+        /// Values per vector.
+        dim: usize,
+        /// How they are written.
+        precision: &'static str,
         /// Bytes expected.
         expected: usize,
         /// Bytes received.
@@ -32,6 +51,34 @@ pub enum VectorError {
 /// Values to bytes.
 pub fn pack(values: &[f32]) -> Vec<u8> {
     values.iter().flat_map(|value| value.to_le_bytes()).collect()
+}
+
+/// Bytes of a vector of `dim` values.
+pub fn bytes_per_vector(precision: v1::Precision, dim: usize) -> usize {
+    match precision {
+        v1::Precision::Float32 => dim.saturating_mul(4),
+        v1::Precision::Int8 | v1::Precision::Uint8 => dim,
+        v1::Precision::Binary | v1::Precision::Ubinary => dim.div_ceil(8),
+    }
+}
+
+/// Checks that bytes are `rows` vectors of `dim` values in this precision; those of f32 are finite.
+pub fn check(bytes: &[u8], rows: usize, dim: usize, precision: v1::Precision, field: &str) -> Result<(), VectorError> {
+    if precision == v1::Precision::Float32 {
+        return unpack(bytes, rows, dim, field).map(drop);
+    }
+    let expected = rows.saturating_mul(bytes_per_vector(precision, dim));
+    if bytes.len() == expected && dim > 0 {
+        return Ok(());
+    }
+    Err(VectorError::QuantizedLength {
+        field: field.to_owned(),
+        rows,
+        dim,
+        precision: precision.as_str_name(),
+        expected,
+        got: bytes.len(),
+    })
 }
 
 /// Bytes to `rows * dim` finite values.
@@ -83,6 +130,24 @@ mod tests {
         );
         assert!(unpack(&[], 0, 0, "vectors").is_err());
         assert!(unpack(&[0; 4], usize::MAX, 8, "vectors").is_err());
+    }
+
+    #[test]
+    fn quantized_vectors_have_as_many_bytes_as_their_precision_takes() {
+        use v1::Precision::{Binary, Float32, Int8, Ubinary, Uint8};
+        for (precision, bytes) in [(Float32, 40), (Int8, 10), (Uint8, 10), (Binary, 2), (Ubinary, 2)] {
+            assert_eq!(bytes_per_vector(precision, 10), bytes, "{precision:?}");
+            let check = |bytes: usize| check(&vec![0; 3 * bytes], 3, 10, precision, "vectors");
+            assert_eq!(check(bytes), Ok(()), "{precision:?}");
+            assert!(check(bytes + 1).is_err() && check(bytes - 1).is_err(), "{precision:?}");
+        }
+        let error = check(&[0; 7], 2, 4, Int8, "vectors").unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "`vectors`: expected 8 bytes (2 vectors of 4 values as PRECISION_INT8), got 7"
+        );
+        assert!(check(&[], 0, 0, Int8, "vectors").is_err());
+        assert!(check(&pack(&[f32::NAN]), 1, 1, Float32, "vectors").is_err());
     }
 
     #[test]

@@ -15,9 +15,10 @@ use super::model::ModelOptions;
 use crate::config::{PromptOptions, Tower};
 use crate::data::DataError;
 use crate::device::Compute;
+use crate::loss::Similarity;
 use crate::model::{CrossEncoder, Model, VectorLength};
 use crate::tokenize::Tokens;
-use crate::train::{DEPTH, EvaluatedContext, Evaluator, METRICS};
+use crate::train::{DEPTH, EvaluatedContext, EvaluatedVectors, Evaluator, METRICS};
 
 #[derive(Debug, Args)]
 pub(crate) struct EvaluateOptions {
@@ -48,6 +49,10 @@ pub(crate) struct EvaluateOptions {
     /// then writes its
     #[arg(long, value_name = "DIR", conflicts_with = "compare")]
     reranker: Option<PathBuf>,
+    /// Cut vectors to this many leading values, normalised again; several separated by commas: a column for each next
+    /// to that of whole vectors
+    #[arg(long, value_name = "N", value_delimiter = ',', conflicts_with_all = ["compare", "reranker", "run"])]
+    dimensions: Vec<usize>,
     /// Hits of each question that it reorders
     #[arg(long, value_name = "N", default_value_t = 50, requires = "reranker",
         value_parser = clap::value_parser!(u8).range(1..=DEPTH as i64))]
@@ -56,6 +61,9 @@ pub(crate) struct EvaluateOptions {
 
 pub(crate) fn run(options: &EvaluateOptions) -> anyhow::Result<()> {
     let cancel = cancel_on_signal()?;
+    if !options.dimensions.is_empty() {
+        return show_dimensions(options, &cancel);
+    }
     let (evaluator, mut found) = search(&options.model.model, &options.prompts, options, &cancel)?;
     let first = evaluator.measure(&found);
     let mut name = "dyad-dense";
@@ -110,6 +118,30 @@ pub(crate) fn run(options: &EvaluateOptions) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Prints the metrics of whole vectors, and of vectors that are cut to each of the sizes.
+fn show_dimensions(options: &EvaluateOptions, cancel: &JobCancellation) -> anyhow::Result<()> {
+    let (evaluator, vectors, device) = embed(&options.model.model, &options.prompts, options, cancel)?;
+    let mut columns = vec![("all".to_owned(), vectors.clone())];
+    for dim in &options.dimensions {
+        columns.push((dim.to_string(), vectors.cut(*dim, Similarity::Cosine)?));
+    }
+    let mut table = vec![format!("{:<12}", "dimensions")];
+    table.extend(METRICS.iter().map(|metric| format!("{:<12}", metric.to_string())));
+    for (name, vectors) in &columns {
+        let measured = evaluator.measure(&evaluator.search_vectors(vectors, device)?);
+        let cells = std::iter::once(format!(" {name:>6}"));
+        let cells = cells.chain(measured.means.iter().map(|value| format!(" {value:.4}")));
+        for (line, cell) in table.iter_mut().zip(cells) {
+            line.push_str(&cell);
+        }
+    }
+    let mut output = std::io::stdout().lock();
+    for line in table {
+        writeln!(output, "{line}")?;
+    }
+    Ok(())
+}
+
 /// Judged questions and documents, and the best documents of each question.
 fn search(
     model: &Path,
@@ -117,6 +149,18 @@ fn search(
     options: &EvaluateOptions,
     cancel: &JobCancellation,
 ) -> anyhow::Result<(Evaluator, TrecRun)> {
+    let (evaluator, vectors, device) = embed(model, prompts, options, cancel)?;
+    let found = evaluator.search_vectors(&vectors, device)?;
+    Ok((evaluator, found))
+}
+
+/// Judged questions and documents, their vectors, and the device that compares them.
+fn embed(
+    model: &Path,
+    prompts: &PromptOptions,
+    options: &EvaluateOptions,
+    cancel: &JobCancellation,
+) -> anyhow::Result<(Evaluator, EvaluatedVectors, tch::Device)> {
     let compute = options.model.compute();
     let encoder = Model::open_with(model, &compute, prompts)?;
     let context = EvaluatedContext {
@@ -131,8 +175,8 @@ fn search(
         ..Compute::default()
     }
     .torch_device();
-    let found = evaluator
-        .search(&embed, encoder.info().dim, device)?
+    let vectors = evaluator
+        .embed(&embed, encoder.info().dim)?
         .ok_or(DataError::Interrupted)?;
-    Ok((evaluator, found))
+    Ok((evaluator, vectors, device))
 }

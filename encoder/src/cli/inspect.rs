@@ -1,5 +1,6 @@
 //! `dyad-encoder inspect`: what a model is made of.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::PathBuf;
 
@@ -69,6 +70,7 @@ fn print(options: &InspectOptions, info: &ModelInfo, contents: &Contents, golden
             "max_question_tokens": info.max_question_tokens, "normalizes": info.normalizes,
             "two_towers": info.has_two_towers,
             "prompts": {"question": info.prompts[0], "answer": info.prompts[1]},
+            "named_prompts": info.named_prompts.iter().collect::<BTreeMap<_, _>>(),
             "sharing": contents.sharing.map(|sharing| sharing.to_string()), "modules": modules, "shared_tensors": ties,
             "parameters": contents.parameters, "bytes": bytes, "golden_cosine": golden,
         });
@@ -98,6 +100,9 @@ fn print(options: &InspectOptions, info: &ModelInfo, contents: &Contents, golden
         .filter(|(_, prompt)| !prompt.is_empty())
     {
         writeln!(output, "prompt of the {tower} tower: {prompt:?}")?;
+    }
+    for (name, prompt) in info.named_prompts.iter().filter(|(_, prompt)| !prompt.is_empty()) {
+        writeln!(output, "prompt {name}: {prompt:?}")?;
     }
     if let Some(sharing) = contents.sharing {
         writeln!(output, "sharing {sharing}")?;

@@ -109,8 +109,6 @@ impl VectorPlaces {
 pub(crate) struct BatchRunner {
     pub(super) network: Network,
     pub(super) length: VectorLength,
-    /// Number of tokens of the prompts of the question tower and of the answer tower.
-    pub(super) prompt_tokens: [usize; 2],
 }
 
 impl BatchRunner {
@@ -129,18 +127,13 @@ impl BatchRunner {
         self.network.dim()
     }
 
-    /// Embeds, or scores, tokenized texts as one batch: row-major, in their order.
-    pub(crate) fn run(&self, tower: Tower, texts: &[&Tokens]) -> Result<Vec<f32>, Error> {
+    /// Embeds, or scores, tokenized texts as one batch: row-major, in their order. Each begins with as many tokens of
+    /// its prompt.
+    pub(crate) fn run(&self, tower: Tower, prompt_tokens: usize, texts: &[&Tokens]) -> Result<Vec<f32>, Error> {
         if texts.is_empty() {
             return Ok(Vec::new());
         }
-        embed_batch(
-            &self.network,
-            tower,
-            self.length,
-            texts,
-            self.prompt_tokens[tower.index()],
-        )
+        embed_batch(&self.network, tower, self.length, texts, prompt_tokens)
     }
 }
 

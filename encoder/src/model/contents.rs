@@ -8,7 +8,7 @@ use crate::config::{Layout, Sharing};
 pub struct ModuleContents {
     /// The folder of the module, below the model's; empty for the model's own.
     pub id: String,
-    /// `Transformer`, `Pooling`, `MultiHopAttention`, `Dense` or `Normalize`.
+    /// `Transformer`, `StaticEmbedding`, `Pooling`, `MultiHopAttention`, `Dense` or `Normalize`.
     pub class: &'static str,
     /// Which towers run it.
     pub towers: Vec<&'static str>,

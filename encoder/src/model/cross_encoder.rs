@@ -8,6 +8,7 @@ use super::batches::BatchRunner;
 use super::contents::Contents;
 use super::load::OpenMode;
 use super::open::{Model, ModelInfo};
+use super::prompted::PromptedModel;
 use crate::checkpoint::Checkpoint;
 use crate::config::{Layout, PromptOptions, ScoreActivation, Tower};
 use crate::device::Compute;
@@ -93,18 +94,22 @@ impl CrossEncoder {
         self.activation
     }
 
+    /// The model as far as its prompts decide it, of which it has none.
+    pub(crate) fn prompted(&self) -> &PromptedModel {
+        self.model.prompted()
+    }
+
     /// What scores pairs of one batch, on other threads too.
     pub(crate) fn runner(&self) -> BatchRunner {
         BatchRunner {
             network: self.model.network.clone(),
             length: VectorLength::Raw,
-            prompt_tokens: [0; 2],
         }
     }
 
     /// Logits of tokenized pairs as one batch, in their order.
     pub fn logits(&self, pairs: &[&Tokens]) -> Result<Vec<f32>, Error> {
-        self.runner().run(Tower::Answer, pairs)
+        self.runner().run(Tower::Answer, 0, pairs)
     }
 
     /// Logits of any number of tokenized pairs in length-sorted batches, several at a time; none where it was

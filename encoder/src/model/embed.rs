@@ -35,7 +35,7 @@ impl Model {
             tower,
             VectorLength::Unit,
             texts,
-            self.tokenizer.prompt(tower).tokens,
+            self.prompted.tokenizer().prompt(tower).tokens,
         )
     }
 
@@ -46,11 +46,9 @@ impl Model {
 
     /// What embeds texts of one batch, on other threads too.
     pub(crate) fn runner(&self) -> BatchRunner {
-        let prompt_tokens = Tower::BOTH.map(|tower| self.tokenizer.prompt(tower).tokens);
         BatchRunner {
             network: self.network.clone(),
             length: VectorLength::Unit,
-            prompt_tokens,
         }
     }
 
@@ -89,7 +87,7 @@ impl Model {
     }
 
     fn batch_encoder(&self, tower: Tower, length: VectorLength, budget: Budget) -> BatchEncoder {
-        let prompt_tokens = self.tokenizer.prompt(tower).tokens;
+        let prompt_tokens = self.prompted.tokenizer().prompt(tower).tokens;
         BatchEncoder {
             tower,
             prompt_tokens,
@@ -100,6 +98,6 @@ impl Model {
     }
 
     fn batch(&self, tower: Tower, texts: &[&Tokens]) -> TokenBatch {
-        TokenBatch::new(texts, self.tokenizer.prompt(tower).tokens)
+        TokenBatch::new(texts, self.prompted.tokenizer().prompt(tower).tokens)
     }
 }

@@ -75,7 +75,7 @@ impl Model {
         }
         for tower in Tower::BOTH {
             for text in TEXTS {
-                let vector = self.embed(tower, &[&self.tokenizer.encode(tower, text)?])?;
+                let vector = self.embed(tower, &[&self.prompted.tokenizer().encode(tower, text)?])?;
                 golden.push(Golden {
                     tower: tower.name().to_owned(),
                     text: text.to_owned(),
@@ -94,7 +94,7 @@ impl Model {
                 .tower
                 .parse()
                 .map_err(|reason: String| self.wrong_golden(golden, reason))?;
-            let vector = self.embed(tower, &[&self.tokenizer.encode(tower, &golden.text)?])?;
+            let vector = self.embed(tower, &[&self.prompted.tokenizer().encode(tower, &golden.text)?])?;
             if let Some(reason) = difference(golden, &vector, self.info.dtype) {
                 return Err(self.wrong_golden(golden, reason));
             }
@@ -107,7 +107,7 @@ impl Model {
     /// The logit of a question and a text with a tab between them.
     fn golden_logit(&self, pair: &str) -> Result<f32, Error> {
         let (question, text) = pair.split_once('\t').unwrap_or((pair, ""));
-        let tokens = self.tokenizer.encode_pair(question, text)?;
+        let tokens = self.prompted.tokenizer().encode_pair(question, text)?;
         let logits = self
             .network
             .embed(Tower::Answer, &TokenBatch::new(&[&tokens], 0), VectorLength::Raw)?;

@@ -5,14 +5,15 @@ use std::collections::HashMap;
 
 use tch::{Kind, Tensor};
 
+use super::adapters::{Adapter, AdapterInit};
 use super::tensors::to_torch;
 use crate::checkpoint::{Checkpoint, ModuleTensors, SharedTensorRecord};
 use crate::config::{Architecture, Module, Placed, Tie, TowerPart};
 use crate::device::{Compute, Device, Dtype};
 use crate::error::{Error, torch};
 use crate::nn::{
-    Dense, LoadedModule, MultiHop, Padding, Parameter, Parameters, PoolingLayer, RunCosts, Transformer, WeightForm,
-    by_kernels,
+    Dense, LoadedModule, LowRankMap, MultiHop, Padding, Parameter, Parameters, PoolingLayer, RunCosts, Transformer,
+    WeightForm, by_kernels,
 };
 
 /// The use that a model is opened for.
@@ -29,6 +30,8 @@ pub(super) struct LoadedModules {
     pub(super) modules: Vec<LoadedModule>,
     /// The trained and frozen tensors, each once; empty for inference.
     pub(super) parameters: Vec<Parameter>,
+    /// What is learned in place of weights.
+    pub(super) adapters: Vec<Adapter>,
     pub(super) padding: Padding,
     /// Whether products use our kernels.
     pub(super) by_kernels: bool,
@@ -43,11 +46,21 @@ pub(super) struct Loader<'a> {
     kind: Kind,
     /// The tensors that were read, by the number of their tie.
     tied: HashMap<usize, Tensor>,
+    /// The adapters of tied weights, by the number of their tie.
+    tied_adapters: HashMap<usize, LowRankMap>,
+    /// How adapters are made, where transformers learn by them alone.
+    adapter_init: Option<&'a AdapterInit<'a>>,
     parameters: Vec<Parameter>,
+    adapters: Vec<Adapter>,
 }
 
 impl<'a> Loader<'a> {
-    pub(super) fn new(checkpoint: &'a Checkpoint, compute: &'a Compute, mode: OpenMode) -> Self {
+    pub(super) fn new(
+        checkpoint: &'a Checkpoint,
+        compute: &'a Compute,
+        mode: OpenMode,
+        adapter_init: Option<&'a AdapterInit<'a>>,
+    ) -> Self {
         let (form, kind) = match (mode, compute.dtype) {
             // What learns in bfloat16 is kept in f32: a step is often smaller than what bfloat16 tells apart.
             (OpenMode::Training, Dtype::Bf16) => (WeightForm::Mixed, Kind::Float),
@@ -61,7 +74,10 @@ impl<'a> Loader<'a> {
             form,
             kind,
             tied: HashMap::new(),
+            tied_adapters: HashMap::new(),
+            adapter_init,
             parameters: Vec::new(),
+            adapters: Vec::new(),
         }
     }
 
@@ -71,10 +87,15 @@ impl<'a> Loader<'a> {
             Module::Transformer(config) => matches!(config.architecture, Architecture::Recurrent(_)),
             _ => false,
         });
+        // The mean of rows is no product.
+        let multiplies = placed.iter().any(|placed| match &placed.module {
+            Module::Transformer(config) => config.static_table().is_none(),
+            module => module.tensors().next().is_some(),
+        });
         let fixed = matches!(self.form, WeightForm::Fixed | WeightForm::Int8) && !recurrent;
         let on_cpu = self.compute.device == Device::Cpu;
         let by_kernels = match self.compute.dtype {
-            _ if !fixed || !on_cpu => false,
+            _ if !fixed || !on_cpu || !multiplies => false,
             Dtype::F32 => by_kernels(false),
             Dtype::Int8 => by_kernels(true),
             Dtype::Bf16 | Dtype::F16 => false,
@@ -87,9 +108,15 @@ impl<'a> Loader<'a> {
         };
         let modules = placed.iter().enumerate().map(|(at, placed)| self.module(at, placed));
         let modules = modules.collect::<Result<_, Error>>()?;
+        if let Some(init) = self.adapter_init
+            && self.adapters.is_empty()
+        {
+            return Err(init.matches_nothing(&self.checkpoint.layout.root));
+        }
         Ok(LoadedModules {
             modules,
             parameters: self.parameters,
+            adapters: self.adapters,
             padding,
             by_kernels,
         })
@@ -181,8 +208,21 @@ impl TensorSource<'_, '_> {
         sharing.is_some_and(|sharing| sharing.tie(part) == Tie::Frozen)
     }
 
+    /// Whether a tensor is part of a transformer, and not of a head in its file.
+    fn is_of_transformer(&self, tensor: &str) -> bool {
+        let Module::Transformer(config) = &self.placed.module else {
+            return false;
+        };
+        let in_head = |name: &str| {
+            tensor
+                .strip_prefix(name)
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        };
+        !config.architecture.head().iter().any(|(name, _)| in_head(name))
+    }
+
     /// Copies a tensor to the device.
-    fn read(&self, name: &str, shape: &[usize]) -> Result<Tensor, Error> {
+    fn read(&self, name: &str, shape: &[usize], kind: Kind) -> Result<Tensor, Error> {
         let stored = self.tensors.get(name)?;
         let path = || self.tensors.path.clone();
         if stored.shape() != shape {
@@ -201,7 +241,7 @@ impl TensorSource<'_, '_> {
         };
         let tensor = to_torch(stored).ok_or_else(unknown)??;
         tensor
-            .f_to_kind(self.loader.kind)
+            .f_to_kind(kind)
             .and_then(|tensor| tensor.f_to_device(self.loader.compute.torch_device()))
             .map_err(torch("reading weights"))
     }
@@ -213,9 +253,10 @@ impl Parameters for TensorSource<'_, '_> {
         if let Some(first) = tie.and_then(|tie| self.loader.tied.get(&tie)) {
             return Ok(first.shallow_clone());
         }
-        let mut tensor = self.read(name, shape)?;
+        let mut tensor = self.read(name, shape, self.loader.kind)?;
         if self.form().is_learned() {
-            let frozen = self.is_frozen(name);
+            let adapted = self.loader.adapter_init.is_some() && self.is_of_transformer(name);
+            let frozen = adapted || self.is_frozen(name);
             tensor = tensor.set_requires_grad(!frozen);
             let (name, tensor) = (format!("{}/{name}", self.placed.id), tensor.shallow_clone());
             self.loader.parameters.push(Parameter { name, tensor, frozen });
@@ -224,6 +265,41 @@ impl Parameters for TensorSource<'_, '_> {
             self.loader.tied.insert(tie, tensor.shallow_clone());
         }
         Ok(tensor)
+    }
+
+    fn low_rank(&mut self, name: &str, output: usize, input: usize) -> Result<Option<LowRankMap>, Error> {
+        let Some(init) = self.loader.adapter_init else {
+            return Ok(None);
+        };
+        if !self.is_of_transformer(name) || !init.settings.adapts(name) {
+            return Ok(None);
+        }
+        let tie = self.tie(&format!("{name}.weight"));
+        if let Some(known) = tie.and_then(|tie| self.loader.tied_adapters.get(&tie)) {
+            return Ok(Some(known.clone()));
+        }
+        let module = format!("{}/{name}", self.placed.id);
+        let map = init.map(
+            &module,
+            output,
+            input,
+            self.loader.kind,
+            self.loader.compute.torch_device(),
+        )?;
+        let adapter = Adapter {
+            weight: format!("{module}.weight"),
+            map: map.clone(),
+        };
+        self.loader.parameters.extend(adapter.parameters());
+        self.loader.adapters.push(adapter);
+        if let Some(tie) = tie {
+            self.loader.tied_adapters.insert(tie, map.clone());
+        }
+        Ok(Some(map))
+    }
+
+    fn constant(&mut self, name: &str, shape: &[usize], kind: Kind) -> Result<Tensor, Error> {
+        self.read(name, shape, kind)
     }
 
     fn form(&self) -> WeightForm {

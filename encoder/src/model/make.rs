@@ -8,6 +8,7 @@ use dyad_files::AtomicDir;
 use safetensors::Dtype as Stored;
 use tch::Kind;
 
+use super::adapters::{Adapter, is_of_adapter};
 #[cfg(feature = "train")]
 use super::cross_encoder::CrossEncoder;
 use super::golden::{difference, one_thread, validate};
@@ -19,7 +20,7 @@ use crate::checkpoint::MANIFEST;
 use crate::checkpoint::{Checkpoint, CheckpointManifest, Golden, TensorData};
 use crate::config::{Layout, Module, PromptOptions, Tower};
 use crate::device::{Dtype, OperatorThreads};
-use crate::error::Error;
+use crate::error::{Error, torch};
 use crate::nn::Parameter;
 use crate::transform::{
     Aggregation, Creation, NewEncoder, TokenVectors, cast, cross_encoder, new_encoder, towers, with_values,
@@ -265,11 +266,23 @@ impl Model {
         publish(&self.checkpoint(directory)?, AtomicDir::replace(to)?)
     }
 
-    /// The model in `directory`, which this one was opened from, with the values that its tensors have now.
+    /// The model in `directory`, which this one was opened from, with the values that its tensors have now; adapters
+    /// are merged into the weights that they adapt.
     pub(crate) fn checkpoint(&self, directory: &Path) -> Result<Checkpoint, Error> {
         let value =
             |parameter: &Parameter| Some((parameter.name.clone(), to_checkpoint(&parameter.tensor, Kind::Float)?));
-        let values: BTreeMap<String, TensorData> = self.parameters().iter().filter_map(value).collect();
+        let weights = self
+            .parameters()
+            .iter()
+            .filter(|parameter| !is_of_adapter(&parameter.name));
+        let mut values: BTreeMap<String, TensorData> = weights.filter_map(value).collect();
+        for Adapter { weight, map } in &self.adapters {
+            let base = self.parameters().iter().find(|parameter| parameter.name == *weight);
+            if let Some(base) = base {
+                let merged = map.merged(&base.tensor).map_err(torch("merging adapters"))?;
+                values.extend(to_checkpoint(&merged, Kind::Float).map(|merged| (weight.clone(), merged)));
+            }
+        }
         with_values(Checkpoint::read(directory)?, &values)
     }
 }

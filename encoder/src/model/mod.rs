@@ -2,14 +2,18 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `open.rs` | a [`Model`], from a checkpoint, for inference or for training |
+//! | `open.rs`, `open_for_training.rs` | a [`Model`], from a checkpoint, for inference or for training |
+//! | `supported.rs` | what a model cannot be opened for |
 //! | `load.rs`, `tensors.rs` | the network's tensors, out of a checkpoint |
+//! | `adapters.rs` | low-rank adapters (LoRA), in place of weights that learn |
 //! | `cross_encoder.rs` | a [`CrossEncoder`], which scores pairs of texts |
 //! | `embed.rs`, `batches.rs` | the forward pass; any number of texts in batches |
+//! | `prompted.rs` | a model with other prompts: its tokens and its fingerprint |
 //! | `golden.rs` | whether a model reproduces its golden vectors; validation before use |
 //! | `contents.rs` | what a model is made of |
 //! | `make.rs` | commands that write a model: create, export, export_with, and what training gives |
 
+mod adapters;
 mod batches;
 mod contents;
 mod cross_encoder;
@@ -18,10 +22,13 @@ mod golden;
 mod load;
 mod make;
 mod open;
+mod open_for_training;
+mod prompted;
+mod supported;
 mod tensors;
 
 pub use crate::config::ScoreActivation;
-pub use crate::nn::{Output, Parameter, VectorLength};
+pub use crate::nn::{LoraSettings, Output, Parameter, VectorLength};
 pub(crate) use batches::BatchRunner;
 pub use contents::{Contents, ModuleContents};
 pub use cross_encoder::CrossEncoder;
@@ -35,5 +42,6 @@ pub use make::{
 #[cfg(feature = "train")]
 pub(crate) use open::RUN_RECORD;
 pub use open::{Model, ModelInfo, ModelKind};
+pub(crate) use prompted::PromptedModel;
 #[cfg(feature = "train")]
 pub(crate) use tensors::{to_checkpoint, to_torch};

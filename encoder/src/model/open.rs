@@ -3,10 +3,13 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use super::adapters::{Adapter, AdapterInit};
 use super::contents::Contents;
 use super::load::{Loader, OpenMode};
-use crate::checkpoint::{Checkpoint, Golden, MANIFEST, fingerprint};
-use crate::config::{Architecture, Layout, Module, PromptOptions, Prompts, Sharing, Tower};
+use super::prompted::PromptedModel;
+use super::supported::{check_dtype, check_static};
+use crate::checkpoint::{Checkpoint, Golden, MANIFEST};
+use crate::config::{Layout, NamedPrompts, PromptOptions, Prompts, Sharing, Tower};
 use crate::device::{Compute, Device, Dtype};
 use crate::error::{Error, torch};
 use crate::nn::{Exec, KernelPool, Network, Parameter};
@@ -42,6 +45,8 @@ pub struct ModelInfo {
     pub dtype: Dtype,
     /// What stands before the texts of the question tower and of the answer tower; empty where nothing does.
     pub prompts: [String; 2],
+    /// All prompts that the model has names for; a cross encoder has none.
+    pub named_prompts: NamedPrompts,
     /// Whether questions are embedded otherwise than answers: by modules of their own, or with another prompt.
     pub has_two_towers: bool,
     /// Whether the model itself ends in a `Normalize` module. Vectors are always of unit length; where this is false,
@@ -53,13 +58,14 @@ pub struct ModelInfo {
 #[derive(Debug)]
 pub struct Model {
     pub(super) network: Network,
-    pub(super) tokenizer: Arc<Tokenizer>,
+    pub(super) prompted: PromptedModel,
     pub(super) info: ModelInfo,
     pub(super) golden: Vec<Golden>,
     /// Threads that may compute a batch each.
     pub(super) workers: usize,
     contents: Contents,
     parameters: Vec<Parameter>,
+    pub(super) adapters: Vec<Adapter>,
     sharing: Option<Sharing>,
     token_sizes: [usize; 2],
 }
@@ -80,7 +86,7 @@ impl Model {
         let mut model = Self::open_checked(&checkpoint, compute, OpenMode::Inference)?;
         model.reproduce_golden()?;
         if !prompts.is_default() {
-            model.set_prompts(&checkpoint, checkpoint.layout.prompts_by(prompts)?)?;
+            model.set_prompts(checkpoint.layout.prompts_by(prompts)?)?;
         }
         for remark in checkpoint.layout.remarks() {
             tracing::warn!(model = %directory.display(), "{remark}");
@@ -88,46 +94,23 @@ impl Model {
         Ok(model)
     }
 
-    /// Golden vectors are those of the files' prompts, and are not kept.
-    fn set_prompts(&mut self, checkpoint: &Checkpoint, prompts: Prompts) -> Result<(), Error> {
-        if checkpoint.layout.prompts == prompts {
-            return Ok(());
+    /// Golden vectors are those of the files' prompts, and are not kept where these are others.
+    fn set_prompts(&mut self, prompts: Prompts) -> Result<(), Error> {
+        self.info.named_prompts = prompts.named.clone();
+        if !self.prompted.prompts().are_as(&prompts) {
+            self.info.prompts = [prompts.question.clone(), prompts.answer.clone()];
+            let routes = &self.network.routes;
+            self.info.has_two_towers = routes[0] != routes[1] || prompts.question != prompts.answer;
+            self.golden.clear();
         }
-        let splitters = self.tokenizer.splitters();
-        let layout = Layout {
-            prompts,
-            ..checkpoint.layout.clone()
-        };
-        let records = checkpoint.records()?;
-        self.info.fingerprint = fingerprint(
-            &layout,
-            splitters.each_ref().map(|splitter| splitter.digest()),
-            &records,
-        );
-        self.tokenizer = Arc::new(Tokenizer::new(splitters, &layout.prompts)?);
-        self.info.prompts = [layout.prompts.question, layout.prompts.answer];
-        self.golden.clear();
+        self.prompted = self.prompted.with_prompts(prompts)?;
+        self.info.fingerprint = self.prompted.fingerprint().to_string();
         Ok(())
-    }
-
-    /// Opens the same directories to be trained; without `dyad.json` nothing is frozen.
-    ///
-    /// With [`Dtype::Bf16`] tensors are kept in f32, and products are in bfloat16 (mixed precision).
-    pub fn open_for_training(directory: &Path, compute: &Compute) -> Result<Self, Error> {
-        Self::open_checked(&Checkpoint::read(directory)?, compute, OpenMode::Training)
-    }
-
-    /// Opens a cross encoder to be trained, as [`Self::open_for_training`] does a dual encoder.
-    #[cfg(feature = "train")]
-    pub(crate) fn open_cross_encoder_for_training(directory: &Path, compute: &Compute) -> Result<Self, Error> {
-        Self::open_scoring(&Checkpoint::read(directory)?, compute, OpenMode::Training)
     }
 
     pub(super) fn open_scoring(checkpoint: &Checkpoint, compute: &Compute, mode: OpenMode) -> Result<Self, Error> {
         let model = Self::from_checkpoint(checkpoint, compute, mode)?;
-        if let Some(manifest) = &checkpoint.manifest {
-            manifest.check_fingerprint(&checkpoint.layout.root, &model.info.fingerprint)?;
-        }
+        model.check_manifest(checkpoint)?;
         Ok(model)
     }
 
@@ -142,33 +125,52 @@ impl Model {
             });
         }
         let model = Self::from_checkpoint(checkpoint, compute, mode)?;
-        if let Some(manifest) = &checkpoint.manifest {
-            manifest.check_fingerprint(root, &model.info.fingerprint)?;
-            if manifest.dim != model.info.dim {
-                let (expected, got) = (model.info.dim.to_string(), manifest.dim.to_string());
-                return Err(Error::Field {
-                    path: root.join(MANIFEST),
-                    field: "dim",
-                    expected,
-                    got,
-                });
-            }
-        }
+        model.check_manifest(checkpoint)?;
         Ok(model)
+    }
+
+    /// Refuses a model that is not what its `dyad.json` says.
+    pub(super) fn check_manifest(&self, checkpoint: &Checkpoint) -> Result<(), Error> {
+        let (root, Some(manifest)) = (&checkpoint.layout.root, &checkpoint.manifest) else {
+            return Ok(());
+        };
+        manifest.check_fingerprint(root, &self.info.fingerprint)?;
+        // Nothing is said of the dimension of a cross encoder.
+        if !checkpoint.layout.scores() && manifest.dim != self.info.dim {
+            let (expected, got) = (self.info.dim.to_string(), manifest.dim.to_string());
+            return Err(Error::Field {
+                path: root.join(MANIFEST),
+                field: "dim",
+                expected,
+                got,
+            });
+        }
+        Ok(())
     }
 
     /// A checkpoint as a model, with its ties; the rest of its `dyad.json` is believed.
     pub(crate) fn from_checkpoint(checkpoint: &Checkpoint, compute: &Compute, mode: OpenMode) -> Result<Self, Error> {
+        Self::load(checkpoint, compute, mode, None)
+    }
+
+    /// As [`Self::from_checkpoint`], with new adapters.
+    pub(super) fn load(
+        checkpoint: &Checkpoint,
+        compute: &Compute,
+        mode: OpenMode,
+        adapters: Option<&AdapterInit<'_>>,
+    ) -> Result<Self, Error> {
         compute.prepare()?;
         let layout = &checkpoint.layout;
         // Settings and tokenizers first: they are small, and refuse early.
         check_dtype(layout, compute.dtype)?;
+        check_static(layout, compute.dtype, mode)?;
         let splitters = splitters(layout)?;
         let routes = layout.towers()?;
         let records = checkpoint.records()?;
-        let fingerprint = fingerprint(layout, splitters.each_ref().map(|splitter| splitter.digest()), &records);
         let contents = Contents::new(layout, checkpoint.manifest.as_ref(), &records);
-        let loaded = Loader::new(checkpoint, compute, mode).load()?;
+        let prompted = PromptedModel::new(layout, splitters, records)?;
+        let loaded = Loader::new(checkpoint, compute, mode, adapters).load()?;
         let workers = compute.workers();
         let pool = if loaded.by_kernels && workers > 1 {
             Some(KernelPool::new(workers)?)
@@ -186,13 +188,18 @@ impl Model {
             } else {
                 ModelKind::DualEncoder
             },
-            fingerprint,
+            fingerprint: prompted.fingerprint().to_string(),
             dim: routes[1].dim,
             max_tokens: answer.max_tokens(),
             max_question_tokens: question.max_tokens(),
             device: compute.device,
             dtype: compute.dtype,
             prompts: [layout.prompts.question.clone(), layout.prompts.answer.clone()],
+            named_prompts: if layout.scores() {
+                NamedPrompts::none()
+            } else {
+                layout.prompts.named.clone()
+            },
             has_two_towers: routes[0] != routes[1] || layout.prompts.question != layout.prompts.answer,
             normalizes: layout.normalizes(),
         };
@@ -215,7 +222,7 @@ impl Model {
                 exec: Exec::on(workers),
                 pool,
             },
-            tokenizer: Arc::new(Tokenizer::new(splitters, &layout.prompts)?),
+            prompted,
             info,
             golden: checkpoint
                 .manifest
@@ -225,6 +232,7 @@ impl Model {
             workers,
             contents,
             parameters: loaded.parameters,
+            adapters: loaded.adapters,
             sharing: checkpoint.manifest.as_ref().and_then(|manifest| manifest.sharing),
             token_sizes: [question, answer].map(|config| config.architecture.hidden_size()),
         })
@@ -236,7 +244,7 @@ impl Model {
             self.contents
                 .modules
                 .iter()
-                .any(|module| module.class == "Transformer" && module.id == id)
+                .any(|module| ["Transformer", "StaticEmbedding"].contains(&module.class) && module.id == id)
         };
         let mut kept = Vec::new();
         for mut parameter in std::mem::take(&mut self.parameters) {
@@ -283,7 +291,12 @@ impl Model {
 
     /// The tokenizer, for other threads.
     pub fn tokenizer(&self) -> Arc<Tokenizer> {
-        Arc::clone(&self.tokenizer)
+        Arc::clone(self.prompted.tokenizer())
+    }
+
+    /// The model as far as its prompts decide it.
+    pub(crate) fn prompted(&self) -> &PromptedModel {
+        &self.prompted
     }
 
     /// Values of a token vector of a tower.
@@ -314,39 +327,6 @@ fn open_splitter(layout: &Layout, tower: Tower) -> Result<Arc<Splitter>, Error> 
         source: config.tokenizer.clone(),
     };
     Ok(Arc::new(Splitter::open(&placed.folder, &settings)?))
-}
-
-/// The number types that a module can run in, where `dtype` is none of them.
-fn supported_dtypes(module: &Module, dtype: Dtype) -> Option<&'static str> {
-    match (module, dtype) {
-        (Module::Transformer(config), Dtype::F16) if config.architecture.refuses_f16() => {
-            Some("`f32` and `bf16` for T5, whose activations exceed the range of f16")
-        }
-        (Module::Transformer(config), Dtype::Int8) if matches!(config.architecture, Architecture::Recurrent(_)) => {
-            Some("`f32`, `bf16` and `f16` for recurrent encoders; `int8` rounds the maps of transformers")
-        }
-        _ => None,
-    }
-}
-
-/// Refuses number types that an architecture cannot run in.
-fn check_dtype(layout: &Layout, dtype: Dtype) -> Result<(), Error> {
-    match layout
-        .modules
-        .iter()
-        .find_map(|placed| Some((placed, supported_dtypes(&placed.module, dtype)?)))
-    {
-        Some((placed, supported)) => {
-            let (path, got) = (placed.folder.join("config.json"), dtype.to_string());
-            Err(Error::Unsupported {
-                path,
-                what: "dtype",
-                supported,
-                got,
-            })
-        }
-        None => Ok(()),
-    }
 }
 
 /// The record of a training run, in the folder that contains its models.

@@ -9,12 +9,14 @@ use crate::checkpoint::TensorData;
 use crate::error::torch;
 
 /// Number types that both know.
-const KINDS: [(Kind, Dtype); 5] = [
+const KINDS: [(Kind, Dtype); 7] = [
     (Kind::Double, Dtype::F64),
     (Kind::Float, Dtype::F32),
     (Kind::Half, Dtype::F16),
     (Kind::BFloat16, Dtype::BF16),
     (Kind::Int64, Dtype::I64),
+    (Kind::Int, Dtype::I32),
+    (Kind::Int8, Dtype::I8),
 ];
 
 /// A tensor of libtorch as one of a checkpoint, in the type `kind`: copied from its device when it is read. `None` for

@@ -114,7 +114,7 @@ impl ModelBackend {
     pub(crate) fn run(&self, runner: &BatchRunner) {
         let one = || {
             let runner = runner.clone();
-            move |tower, texts: &[&Tokens]| runner.run(tower, texts)
+            move |tower, skipped, texts: &[&Tokens]| runner.run(tower, skipped, texts)
         };
         self.run_all((0..runner.at_once()).map(|_| one()).collect(), runner.dim());
     }
@@ -122,7 +122,7 @@ impl ModelBackend {
     /// As [`ModelBackend::run`] by functions that make rows of `dim` values.
     fn run_all<F>(&self, runners: Vec<F>, dim: usize)
     where
-        F: Fn(Tower, &[&Tokens]) -> Result<Vec<f32>, Error> + Send,
+        F: Fn(Tower, usize, &[&Tokens]) -> Result<Vec<f32>, Error> + Send,
     {
         self.lock().line.set_runners(runners.len());
         let work = |number: usize, run: F| {
@@ -185,7 +185,7 @@ impl Drop for StopOnExit<'_> {
 /// Embeds a batch by a function that makes rows of `dim` values. Whether it succeeded.
 fn embed<F>(run: &F, dim: usize, cut: &Cut<Arc<PendingReply>>, metrics: &EncoderMetrics) -> bool
 where
-    F: Fn(Tower, &[&Tokens]) -> Result<Vec<f32>, Error>,
+    F: Fn(Tower, usize, &[&Tokens]) -> Result<Vec<f32>, Error>,
 {
     let started = Instant::now();
     // Pieces of one request need not lie side by side.
@@ -196,7 +196,7 @@ where
         reply.begin(started);
     }
     let texts: Vec<&Tokens> = cut.pieces.iter().map(|piece| &piece.tokens).collect();
-    match run(cut.tower, &texts) {
+    match run(cut.tower, cut.skipped, &texts) {
         Ok(vectors) => {
             let spent = started.elapsed();
             metrics.batch(&texts, spent);
@@ -251,6 +251,7 @@ mod tests {
         (
             QueuedRequest {
                 tower: Tower::Question,
+                skipped: 0,
                 texts,
                 contexts: Vec::new(),
                 deadline: Instant::now() + deadline,
@@ -301,7 +302,7 @@ mod tests {
                 let (backend, work, texts) = (&backend, &work, &texts);
                 scope.spawn(move || then(backend, texts));
                 let runner = |number: usize| {
-                    move |_, batch: &[&Tokens]| {
+                    move |_, _, batch: &[&Tokens]| {
                         texts[number].fetch_add(batch.len(), Ordering::Relaxed);
                         work(number);
                         Ok(vec![0.5; 4 * batch.len()])
@@ -332,6 +333,7 @@ mod tests {
         (
             QueuedRequest {
                 tower: Tower::Question,
+                skipped: 0,
                 texts,
                 contexts: Vec::new(),
                 deadline,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::config::Tower;
+use crate::config::{Tower, UnknownPrompt};
 use crate::error::Error;
 use crate::model::ModelKind;
 
@@ -33,6 +33,22 @@ pub enum EncodeError {
         /// Its name.
         model: String,
     },
+    /// A name that the model has no prompt of.
+    #[error(transparent)]
+    UnknownPrompt(#[from] UnknownPrompt),
+    /// A prompt that leaves no room for a text.
+    #[error(
+        "`prompt` takes {tokens} tokens with those around a text, the model reads {limit}. Shorten it, so that a text has room after it"
+    )]
+    PromptTooLong {
+        /// Its tokens, and those that stand around every text.
+        tokens: usize,
+        /// The model's longest input.
+        limit: usize,
+    },
+    /// A prompt for pairs of texts.
+    #[error("pairs of texts have no prompt. Leave it out")]
+    PromptOfPairs,
     /// A text without a visible character.
     #[error("`texts[{position}]` is empty. Leave it out or send its title")]
     EmptyText {
@@ -155,6 +171,7 @@ impl EncodeError {
             Self::TooLong { .. } => "too_long",
             Self::UnknownToken { .. } | Self::SpecialToken { .. } => "token_id",
             Self::Dimensions { .. } => "dimensions",
+            Self::UnknownPrompt(_) | Self::PromptTooLong { .. } | Self::PromptOfPairs => "prompt",
             Self::QueueFull { .. } => "queue_full",
             Self::Overloaded { .. } => "overloaded",
             Self::TooLarge { .. } => "too_large",

@@ -164,7 +164,7 @@ impl Handle {
             let job = self.job(tower, input, options)?;
             let permit = self.running.admission.try_admit(job.cost)?;
             // Before it is tokenized: a text has one token at least.
-            self.running.backend.in_time(job.texts(), options.deadline)?;
+            self.running.backend.in_time(job.texts(), job.options.deadline)?;
             self.submit(job, permit, ModelBackend::offer).await
         };
         self.counted(tower, outcome.await)
@@ -202,7 +202,7 @@ impl Handle {
         let input = input.into();
         let outcome = async {
             let job = self.job(tower, input, options)?;
-            let permit = match self.running.admission.admit(job.cost, options.deadline).await {
+            let permit = match self.running.admission.admit(job.cost, job.options.deadline).await {
                 Err(EncodeError::QueueFull { .. }) => return Err(job.late()),
                 admitted => admitted?,
             };
@@ -221,7 +221,7 @@ impl Handle {
         let outcome = self.job(tower, input.into(), options).and_then(|job| {
             let permit = loop {
                 match self.running.admission.try_admit(job.cost) {
-                    Err(EncodeError::QueueFull { .. }) if Instant::now() < options.deadline => {
+                    Err(EncodeError::QueueFull { .. }) if Instant::now() < job.options.deadline => {
                         std::thread::sleep(RETRY);
                     }
                     Err(EncodeError::QueueFull { .. }) => return Err(job.late()),
@@ -342,6 +342,7 @@ mod tests {
         ));
         handle.running.backend.push(QueuedRequest {
             tower: Tower::Answer,
+            skipped: 0,
             texts: texts(),
             contexts: Vec::new(),
             deadline: Instant::now(),

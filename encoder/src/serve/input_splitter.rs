@@ -28,7 +28,7 @@ impl TokenizedInput {
 pub(super) struct InputSplitter<'a> {
     pub(super) tokenizer: &'a Tokenizer,
     pub(super) tower: Tower,
-    pub(super) options: EncodeOptions,
+    pub(super) options: &'a EncodeOptions,
     /// When the request came.
     pub(super) came: Instant,
 }

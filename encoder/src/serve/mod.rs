@@ -9,6 +9,8 @@
 //! | `handle.rs` | start a model, embed texts or score pairs with a deadline |
 //! | `request.rs` | texts or token ids, truncation, dimensions |
 //! | `passages.rs` | passages in their documents: late chunking |
+//! | `prompts.rs` | prompts of requests, kept as the model is prompted with them |
+//! | `precision.rs` | vectors in fewer bits |
 //! | `submit.rs` | from a request to the queue: checks, admission |
 //! | `input_splitter.rs` | from a request's input to tokens |
 //! | `admission.rs` | how much may wait, and who is refused |
@@ -32,6 +34,8 @@ mod input_splitter;
 mod line;
 mod metrics;
 mod passages;
+mod precision;
+mod prompts;
 mod queue;
 mod rate;
 mod ready;
@@ -44,8 +48,9 @@ mod submit;
 pub use error::{EncodeError, NotReady};
 pub use handle::{Handle, ServedModelOptions};
 pub use passages::{ReadDocument, ReadPassage};
+pub use precision::Precision;
 pub use reply::EncodedReply;
-pub use request::{EncodeOptions, Input, Truncation};
+pub use request::{EncodeOptions, Input, RequestPrompt, Truncation};
 pub use service::EncoderService;
 
 pub use crate::config::Tower;

@@ -63,7 +63,7 @@ impl Handle {
             .iter()
             .find(|golden| golden.tower == tower.name());
         let probe = golden.map_or(PROBE, |golden| golden.text.as_str());
-        let tokens = self.running.opened.tokenizer.encode(tower, probe);
+        let tokens = self.running.opened.tokenizer().encode(tower, probe);
         let encoded = self
             .probe(tower, tokens, deadline)
             .await
@@ -79,7 +79,7 @@ impl Handle {
     }
 
     async fn try_pair(&self, deadline: Instant) -> Result<(), NotReady> {
-        let (tower, tokens) = (Tower::Answer, self.running.opened.tokenizer.encode_pair(PROBE, PROBE));
+        let (tower, tokens) = (Tower::Answer, self.running.opened.tokenizer().encode_pair(PROBE, PROBE));
         let scored = self
             .probe(tower, tokens, deadline)
             .await
@@ -106,6 +106,7 @@ impl Handle {
         );
         self.running.backend.push_first(QueuedRequest {
             tower,
+            skipped: self.running.opened.prompts.own().skipped_tokens(tower),
             texts,
             contexts: Vec::new(),
             deadline,

@@ -1,7 +1,7 @@
 //! A request's vectors as they come together.
 
 use std::sync::mpsc::SyncSender;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use dyad_proto::admission::Admitted;
@@ -22,6 +22,8 @@ pub struct EncodedReply {
     pub tokens: Vec<u32>,
     /// Tokens of the windows of documents in which the texts were read.
     pub document_tokens: u64,
+    /// Fingerprint of the model that made the vectors, with the prompt of the request.
+    pub fingerprint: Arc<str>,
     /// Numbers of the texts that were truncated at the model's longest input, ascending.
     pub truncated: Vec<u32>,
     /// Waiting for admission, a tokenizer thread and the model, in microseconds.

@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use super::error::EncodeError;
 use super::passages::ReadDocument;
+use crate::config::NamedPrompts;
 use crate::model::ModelKind;
 
 /// Texts or token ids to embed, or pairs to score.
@@ -103,8 +104,20 @@ pub enum Truncation {
     Refuse,
 }
 
+/// What stands before each text of a request.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum RequestPrompt {
+    /// The prompt of the tower.
+    #[default]
+    OfTower,
+    /// One of the prompts that the model has names for.
+    Named(String),
+    /// A text, as it is; empty for none.
+    Text(String),
+}
+
 /// How a request is embedded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EncodeOptions {
     /// The reply is of no use after this.
     pub deadline: Instant,
@@ -113,6 +126,8 @@ pub struct EncodeOptions {
     /// Leading values of each vector to keep, brought to unit length again (Matryoshka, Kusupati et al. 2022); `None`
     /// keeps all.
     pub dimensions: Option<usize>,
+    /// What stands before each text. The reply has the fingerprint of the model with that prompt.
+    pub prompt: RequestPrompt,
 }
 
 impl EncodeOptions {
@@ -122,6 +137,17 @@ impl EncodeOptions {
             deadline,
             truncation: Truncation::default(),
             dimensions: None,
+            prompt: RequestPrompt::default(),
+        }
+    }
+
+    /// The text that stands before each text of the request, in place of the tower's prompt; `None` where that is to
+    /// stand there.
+    pub(crate) fn prompt<'a>(&'a self, named: &'a NamedPrompts) -> Result<Option<&'a str>, EncodeError> {
+        match &self.prompt {
+            RequestPrompt::OfTower => Ok(None),
+            RequestPrompt::Named(name) => Ok(Some(named.get(name)?)),
+            RequestPrompt::Text(text) => Ok(Some(text)),
         }
     }
 

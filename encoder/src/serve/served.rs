@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use super::prompts::PromptCache;
 use crate::checkpoint::Golden;
 use crate::config::{PromptOptions, Tower};
 use crate::device::Compute;
@@ -29,7 +30,7 @@ impl ServedModel {
             Self::DualEncoder(model) => model.tokenizer().encode(Tower::Answer, "warm up")?,
             Self::CrossEncoder(model) => model.tokenizer().encode_pair("warm", "up")?,
         };
-        served.runner().run(Tower::Answer, &[&text])?;
+        served.runner().run(Tower::Answer, 0, &[&text])?;
         Ok(served)
     }
 
@@ -46,14 +47,14 @@ impl ServedModel {
         match self {
             Self::DualEncoder(model) => OpenedModel {
                 info: model.info().clone(),
-                tokenizer: model.tokenizer(),
+                prompts: Arc::new(PromptCache::new(model.prompted().clone())),
                 golden: model.golden().to_vec(),
                 activation: ScoreActivation::Identity,
                 means: [Tower::Question, Tower::Answer].map(|tower| model.pools_means(tower)),
             },
             Self::CrossEncoder(model) => OpenedModel {
                 info: model.info().clone(),
-                tokenizer: model.tokenizer(),
+                prompts: Arc::new(PromptCache::new(model.prompted().clone())),
                 golden: Vec::new(),
                 activation: model.activation(),
                 means: [false; 2],
@@ -66,7 +67,8 @@ impl ServedModel {
 #[derive(Debug)]
 pub(super) struct OpenedModel {
     pub(super) info: ModelInfo,
-    pub(super) tokenizer: Arc<Tokenizer>,
+    /// How it makes tokens of texts, with its own prompts and with those of requests.
+    pub(super) prompts: Arc<PromptCache>,
     /// Vectors that the model must give.
     pub(super) golden: Vec<Golden>,
     pub(super) activation: ScoreActivation,
@@ -75,6 +77,11 @@ pub(super) struct OpenedModel {
 }
 
 impl OpenedModel {
+    /// With the model's own prompts.
+    pub(super) fn tokenizer(&self) -> &Tokenizer {
+        self.prompts.own().tokenizer()
+    }
+
     /// Whether the vectors of a tower are means of token vectors, of which passages have some.
     pub(super) fn pools_means(&self, tower: Tower) -> bool {
         self.means[tower.index()]

@@ -15,8 +15,9 @@ use tonic::{Code, Request, Response, Status, Streaming};
 use super::error::EncodeError;
 use super::handle::Handle;
 use super::passages::{ReadDocument, ReadPassage};
+use super::precision::{Precision, QuantizedVectors};
 use super::reply::EncodedReply;
-use super::request::{EncodeOptions, Input, Truncation};
+use super::request::{EncodeOptions, Input, RequestPrompt, Truncation};
 use crate::config::Tower;
 use crate::error::Error;
 use crate::model::{ModelInfo, ModelKind};
@@ -46,20 +47,21 @@ impl v1::encoder_server::Encoder for EncoderService {
             model: Some(model_info(self.handle.info())),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             revision: dyad_command::revision().to_owned(),
+            prompts: prompts(self.handle.info()),
         }))
     }
 
     async fn encode(&self, request: Request<v1::EncodeRequest>) -> Result<Response<v1::EncodeResponse>, Status> {
         let (came, deadline) = (Instant::now(), deadline(request.metadata()));
         let request = request.into_inner();
-        let id = request.id;
+        let asked = AskedReply::of(&request, came);
         let (tower, options) = checked(&request, deadline)?;
         let encoded = self
             .handle
             .encode(tower, input(request), options)
             .await
             .map_err(|error| status(&error))?;
-        Ok(Response::new(response(&self.handle, id, came, encoded)))
+        Ok(Response::new(asked.response(encoded)))
     }
 
     async fn score(&self, request: Request<v1::ScoreRequest>) -> Result<Response<v1::ScoreResponse>, Status> {
@@ -88,7 +90,7 @@ impl v1::encoder_server::Encoder for EncoderService {
             scores: scored.vectors,
             tokens: scored.tokens,
             truncated_texts: scored.truncated,
-            fingerprint: self.handle.info().fingerprint.clone(),
+            fingerprint: scored.fingerprint.to_string(),
         }))
     }
 
@@ -105,7 +107,8 @@ impl v1::encoder_server::Encoder for EncoderService {
             let (handle, caller) = (handle.clone(), caller.clone());
             async move {
                 let (came, request) = (Instant::now(), request?);
-                let (id, deadline) = (request.id, whole.unwrap_or_else(|| came + within_deadline(LONGEST)));
+                let asked = AskedReply::of(&request, came);
+                let deadline = whole.unwrap_or_else(|| came + within_deadline(LONGEST));
                 let answer = async {
                     caller.check_still()?;
                     let (tower, options) = checked(&request, deadline)?;
@@ -120,7 +123,7 @@ impl v1::encoder_server::Encoder for EncoderService {
                 handle
                     .metrics()
                     .answered(Some("/dyad.v1.Encoder/EncodeStream"), code, came.elapsed());
-                answer.map(|encoded| response(&handle, id, came, encoded))
+                answer.map(|encoded| asked.response(encoded))
             }
         });
         Ok(Response::new(Box::pin(replies.buffered(STREAM_WINDOW))))
@@ -146,7 +149,17 @@ pub(crate) fn model_info(info: &ModelInfo) -> v1::ModelInfo {
             ModelKind::CrossEncoder => v1::ModelKind::CrossEncoder.into(),
         },
         two_towers: Some(info.has_two_towers),
+        full_dim: 0,
     }
+}
+
+/// The prompts that a model has names for.
+fn prompts(info: &ModelInfo) -> Vec<v1::ModelPrompt> {
+    let prompt = |(name, text): (&str, &str)| v1::ModelPrompt {
+        name: name.to_owned(),
+        text: text.to_owned(),
+    };
+    info.named_prompts.iter().map(prompt).collect()
 }
 
 fn truncation(asked: v1::Truncation) -> Truncation {
@@ -179,12 +192,18 @@ fn checked(request: &v1::EncodeRequest, deadline: Instant) -> Result<(Tower, Enc
     };
     let truncation = truncation(request.truncation());
     let dimensions = (request.dimensions > 0).then_some(request.dimensions as usize);
+    let prompt = match &request.prompt {
+        Some(text) => RequestPrompt::Text(text.clone()),
+        None if request.prompt_name.is_empty() => RequestPrompt::OfTower,
+        None => RequestPrompt::Named(request.prompt_name.clone()),
+    };
     Ok((
         tower,
         EncodeOptions {
             deadline,
             truncation,
             dimensions,
+            prompt,
         },
     ))
 }
@@ -214,18 +233,42 @@ fn input(request: v1::EncodeRequest) -> Input {
     }
 }
 
-fn response(handle: &Handle, id: u64, came: Instant, encoded: EncodedReply) -> v1::EncodeResponse {
-    let timings = Some(timings(came, &encoded));
-    v1::EncodeResponse {
-        id,
-        dim: encoded.dim as u32,
-        vectors: vector::pack(&encoded.vectors),
-        tokens: encoded.tokens,
-        document_tokens: encoded.document_tokens,
-        truncated: encoded.truncated.len() as u32,
-        truncated_texts: encoded.truncated,
-        timings,
-        fingerprint: handle.info().fingerprint.clone(),
+/// What a request says of its reply.
+#[derive(Debug, Clone, Copy)]
+struct AskedReply {
+    id: u64,
+    precision: Precision,
+    came: Instant,
+}
+
+impl AskedReply {
+    fn of(request: &v1::EncodeRequest, came: Instant) -> Self {
+        Self {
+            id: request.id,
+            precision: Precision::of_wire(request.precision()),
+            came,
+        }
+    }
+
+    fn response(self, encoded: EncodedReply) -> v1::EncodeResponse {
+        let timings = Some(timings(self.came, &encoded));
+        let (vectors, ranges) = match self.precision.quantize(&encoded.vectors, encoded.dim) {
+            None => (vector::pack(&encoded.vectors), Vec::new()),
+            Some(QuantizedVectors { bytes, ranges }) => (bytes, vector::pack(ranges.as_flattened())),
+        };
+        v1::EncodeResponse {
+            id: self.id,
+            dim: encoded.dim as u32,
+            vectors,
+            precision: self.precision.wire().into(),
+            ranges,
+            tokens: encoded.tokens,
+            document_tokens: encoded.document_tokens,
+            truncated: encoded.truncated.len() as u32,
+            truncated_texts: encoded.truncated,
+            timings,
+            fingerprint: encoded.fingerprint.to_string(),
+        }
     }
 }
 
@@ -239,7 +282,10 @@ fn status(error: &EncodeError) -> Status {
         | EncodeError::TooLong { .. }
         | EncodeError::UnknownToken { .. }
         | EncodeError::SpecialToken { .. }
-        | EncodeError::Dimensions { .. } => Status::invalid_argument(message),
+        | EncodeError::Dimensions { .. }
+        | EncodeError::UnknownPrompt(_)
+        | EncodeError::PromptTooLong { .. }
+        | EncodeError::PromptOfPairs => Status::invalid_argument(message),
         EncodeError::QueueFull { .. } | EncodeError::Overloaded { .. } | EncodeError::TooLarge { .. } => {
             Status::with_metadata(Code::ResourceExhausted, message, pushback(error.retry_after()))
         }

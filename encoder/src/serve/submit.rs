@@ -11,10 +11,12 @@ use super::backend::ModelBackend;
 use super::error::{EncodeError, late};
 use super::handle::Handle;
 use super::input_splitter::{InputSplitter, TokenizedInput};
+use super::prompts::PromptCache;
 use super::queue::QueuedRequest;
 use super::reply::{EncodedReply, PendingReply, Receiver, ReplyOutcome, micros};
-use super::request::{EncodeOptions, Input};
+use super::request::{EncodeOptions, Input, RequestPrompt};
 use crate::config::Tower;
+use crate::model::PromptedModel;
 use crate::tokenize::Tokens;
 
 /// A request that is in order, and when it came.
@@ -23,6 +25,8 @@ pub(crate) struct SubmittedJob {
     pub(crate) tower: Tower,
     input: Input,
     pub(crate) options: EncodeOptions,
+    /// What stands before each text, where that is not the tower's prompt.
+    prompt: Option<String>,
     /// Values per vector that were asked for.
     dim: usize,
     /// Tokens that it can have at most.
@@ -40,6 +44,19 @@ impl SubmittedJob {
 
     pub(crate) fn texts(&self) -> usize {
         self.input.len()
+    }
+
+    /// The model with the prompt of the request, and the tokens of the request by it.
+    fn tokenized(&self, prompts: &PromptCache) -> Result<(Arc<PromptedModel>, TokenizedInput), EncodeError> {
+        let prompted = prompts.with(self.tower, self.prompt.as_deref())?;
+        let splitter = InputSplitter {
+            tokenizer: prompted.tokenizer(),
+            tower: self.tower,
+            options: &self.options,
+            came: self.came,
+        };
+        let tokenized = splitter.split(&self.input)?;
+        Ok((prompted, tokenized))
     }
 }
 
@@ -59,6 +76,9 @@ impl Handle {
                 model: info.name.clone(),
             });
         }
+        if matches!(input, Input::Pairs { .. }) && options.prompt != RequestPrompt::OfTower {
+            return Err(EncodeError::PromptOfPairs);
+        }
         if matches!(&input, Input::Pairs { query, .. } if query.trim().is_empty()) {
             return Err(EncodeError::EmptyQuery);
         }
@@ -69,7 +89,9 @@ impl Handle {
             return Err(EncodeError::EmptyText { position });
         }
         let dim = options.dim(info.dim)?;
-        let prompt_bytes = self.running.opened.tokenizer.prompt(tower).text.len();
+        let prompt = options.prompt(&info.named_prompts)?.map(ToOwned::to_owned);
+        let own_prompt = &info.prompts[tower.index()];
+        let prompt_bytes = prompt.as_ref().unwrap_or(own_prompt).len();
         let longest = match tower {
             Tower::Question => info.max_question_tokens,
             Tower::Answer => info.max_tokens,
@@ -79,6 +101,7 @@ impl Handle {
             tower,
             input,
             options,
+            prompt,
             dim,
             cost,
             came,
@@ -111,32 +134,25 @@ impl Handle {
 
     /// Tokenizes on the pool, then queues.
     fn enqueue(&self, job: SubmittedJob, receiver: Receiver, mut permit: Admitted, entry: QueueEntry) {
-        let (tokenizer, backend) = (
-            Arc::clone(&self.running.opened.tokenizer),
+        let (prompts, backend) = (
+            Arc::clone(&self.running.opened.prompts),
             Arc::clone(&self.running.backend),
         );
         let admission = self.running.admission.clone();
         self.running.splitters.spawn(move || {
             let started = Instant::now();
+            let tokenized = job.tokenized(&prompts).and_then(|(prompted, tokenized)| {
+                admission.fit(&mut permit, tokenized.tokens())?;
+                Ok((prompted, tokenized))
+            });
             let SubmittedJob {
                 tower,
-                input,
                 options,
                 dim,
                 came,
                 ..
             } = job;
-            let splitter = InputSplitter {
-                tokenizer: &tokenizer,
-                tower,
-                options,
-                came,
-            };
-            let tokenized = splitter.split(&input).and_then(|tokenized| {
-                admission.fit(&mut permit, tokenized.tokens())?;
-                Ok(tokenized)
-            });
-            let TokenizedInput { texts, contexts, late } = match tokenized {
+            let (prompted, TokenizedInput { texts, contexts, late }) = match tokenized {
                 Ok(tokenized) => tokenized,
                 Err(error) => {
                     drop(permit);
@@ -147,6 +163,7 @@ impl Handle {
             let encoded = EncodedReply {
                 queue_us: micros(started.saturating_duration_since(came)),
                 tokenize_us: micros(queued.saturating_duration_since(started)),
+                fingerprint: Arc::clone(prompted.fingerprint()),
                 ..blank(&texts, &contexts, dim)
             };
             let reply = Arc::new(PendingReply::new(encoded, late, queued, receiver, Some(permit)));
@@ -154,6 +171,7 @@ impl Handle {
                 &backend,
                 QueuedRequest {
                     tower,
+                    skipped: prompted.skipped_tokens(tower),
                     texts,
                     contexts,
                     deadline: options.deadline,
@@ -164,7 +182,7 @@ impl Handle {
     }
 }
 
-/// A reply without vectors yet: of the texts, then of the passages of documents.
+/// A reply without vectors and without a fingerprint yet: of the texts, then of the passages of documents.
 pub(crate) fn blank(texts: &[Tokens], contexts: &[Tokens], dim: usize) -> EncodedReply {
     let rows: usize = contexts.iter().map(Tokens::vectors).sum();
     EncodedReply {
@@ -172,6 +190,7 @@ pub(crate) fn blank(texts: &[Tokens], contexts: &[Tokens], dim: usize) -> Encode
         document_tokens: contexts.iter().map(|window| window.ids.len() as u64).sum(),
         dim,
         tokens: texts.iter().map(|text| text.ids.len() as u32).collect(),
+        fingerprint: Arc::default(),
         truncated: (0..)
             .zip(texts)
             .filter(|(_, text)| text.truncated)

@@ -55,7 +55,9 @@ impl Tokenizer {
         let room = longest.saturating_sub(around.before.len() + around.after.len());
         let truncated = room < content.len();
         Ok(Tokens {
-            ids: around.put(self.splitter(tower).kept(&content, room)),
+            ids: self
+                .splitter(tower)
+                .ids_of(&around.put(self.splitter(tower).kept(&content, room))),
             truncated,
             ..Tokens::default()
         })

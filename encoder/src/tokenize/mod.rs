@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `files/` | a tokenizer from the files of a directory |
 //! | `tokenizer.rs` | texts to tokens: prompts, special tokens, truncation |
+//! | `pairs.rs` | two texts as one input |
 //! | `given.rs` | texts that the caller has tokenized; lengths before the cut |
 //! | `cut.rs` | where a long text may be cut before it is tokenized |
 //! | `windows.rs` | documents as windows, and the tokens of their passages |
@@ -16,6 +17,7 @@ mod contexts;
 mod cut;
 mod files;
 mod given;
+mod pairs;
 mod prompt;
 mod tokenizer;
 mod windows;
@@ -24,7 +26,7 @@ pub(crate) use batch::plan;
 pub use batch::{Budget, TokenBatch};
 pub(crate) use contexts::{ContextTokens, PassageBytes, PassagesOfDocument, add_contexts};
 pub(crate) use given::GivenError;
-pub(crate) use prompt::Prompt;
+pub(crate) use prompt::{Prompt, PromptError};
 pub(crate) use tokenizer::{Splitter, SplitterSettings};
 pub use tokenizer::{Tokenizer, Tokens};
 pub use windows::DocumentWindow;

@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use tokenizers::{EncodeInput, Model, OffsetType, PostProcessor, PreTokenizer, TruncationDirection, TruncationParams};
 
-use super::Prompt;
 use super::cut::Cuts;
-use super::files::{self, OpenedTokenizer};
+use super::files::{self, OpenedTokenizer, StaticTexts};
+use super::{Prompt, PromptError};
 use crate::config::{Prompts, TokenizerSource, Tower, sha256, sorted};
 use crate::error::Error;
 
@@ -60,6 +60,8 @@ pub(crate) struct Splitter {
     pub(super) cuts: Option<Cuts>,
     /// Tokens that are put around every text.
     pub(super) special: usize,
+    /// Of a static model.
+    of_static: Option<StaticTexts>,
     path: PathBuf,
     digest: String,
 }
@@ -77,6 +79,7 @@ impl Splitter {
             path,
             truncates_left,
             gives_types,
+            of_static,
         } = opened;
         let refuse = |reason: String| Error::Tokenizer {
             path: path.clone(),
@@ -131,6 +134,7 @@ impl Splitter {
             gives_types,
             cuts,
             special,
+            of_static,
             path,
             digest,
         })
@@ -143,6 +147,27 @@ impl Splitter {
 
     /// Of a long text only the necessary part is tokenized.
     pub(super) fn split(&self, text: &str) -> Result<Tokens, Error> {
+        let (text, is_cut) = self.looked_at(text);
+        let mut tokens = self.split_looked_at(text)?;
+        tokens.truncated |= is_cut;
+        Ok(tokens)
+    }
+
+    /// The characters that are looked at at all, and whether there are more: Model2Vec's limit.
+    fn looked_at<'a>(&self, text: &'a str) -> (&'a str, bool) {
+        let characters = self.of_static.and_then(|of_static| of_static.characters);
+        let most = characters.map_or(usize::MAX, |median| median.saturating_mul(self.max_tokens));
+        // A character has a byte at least.
+        if text.len() <= most {
+            return (text, false);
+        }
+        match text.char_indices().nth(most) {
+            Some((end, _)) => (text.get(..end).unwrap_or(text), true),
+            None => (text, false),
+        }
+    }
+
+    fn split_looked_at(&self, text: &str) -> Result<Tokens, Error> {
         let beginnings = self.cuts.iter().flat_map(|cuts| cuts.beginnings(text, self.max_tokens));
         for beginning in beginnings {
             let tokens = self.split_whole(beginning)?;
@@ -182,30 +207,6 @@ impl Splitter {
         })
     }
 
-    /// Two texts as one input, the longer one cut first where both do not fit. Of a long text only the necessary part
-    /// is tokenized.
-    pub(super) fn pair_encoding(&self, [first, second]: [&str; 2]) -> Result<tokenizers::Encoding, Error> {
-        // Of a text that fills the longest input alone no more than that is kept next to another one. Where both do,
-        // the longer one keeps a token more, and only the whole texts tell which that is.
-        let parts = [self.enough(first)?, self.enough(second)?];
-        let [first, second] = match parts {
-            [Some(first), None] if !self.split_whole(second)?.truncated => [first, second],
-            [None, Some(second)] if !self.split_whole(first)?.truncated => [first, second],
-            _ => [first, second],
-        };
-        self.encoded((first, second))
-    }
-
-    /// The shortest beginning that is known to fill the longest input, where a long text has one.
-    fn enough<'a>(&self, text: &'a str) -> Result<Option<&'a str>, Error> {
-        for beginning in self.cuts.iter().flat_map(|cuts| cuts.beginnings(text, self.max_tokens)) {
-            if self.split_whole(beginning)?.truncated {
-                return Ok(Some(beginning));
-            }
-        }
-        Ok(None)
-    }
-
     /// Longest input.
     pub(super) fn max_tokens(&self) -> usize {
         self.max_tokens
@@ -216,7 +217,7 @@ impl Splitter {
         self.guarded(|| self.inner.encode(text, true))
     }
 
-    fn encoded<'a>(&self, input: impl Into<EncodeInput<'a>>) -> Result<tokenizers::Encoding, Error> {
+    pub(super) fn encoded<'a>(&self, input: impl Into<EncodeInput<'a>>) -> Result<tokenizers::Encoding, Error> {
         let input = input.into();
         self.guarded(|| self.inner.encode_fast(input, true))
     }
@@ -243,23 +244,40 @@ impl Splitter {
         kept.unwrap_or_default()
     }
 
+    /// Ids as the network reads them: of a static model without the dropped ones, and never none.
+    pub(super) fn ids_of(&self, ids: &[u32]) -> Vec<u32> {
+        let Some(of_static) = self.of_static else {
+            return ids.to_vec();
+        };
+        let mut kept: Vec<u32> = ids.iter().copied().filter(|id| !self.drops(*id)).collect();
+        if kept.is_empty() {
+            kept.push(of_static.no_token);
+        }
+        kept
+    }
+
+    /// Whether a token is dropped from a text.
+    pub(super) fn drops(&self, id: u32) -> bool {
+        self.of_static.is_some_and(|of_static| of_static.dropped == Some(id))
+    }
+
     /// As the network reads it.
     pub(super) fn tokens_of(&self, encoding: &tokenizers::Encoding) -> Tokens {
         let second = || encoding.get_type_ids().iter().position(|&of_token| of_token > 0);
         Tokens {
-            ids: encoding.get_ids().to_vec(),
+            ids: self.ids_of(encoding.get_ids()),
             truncated: !encoding.get_overflowing().is_empty(),
             second: if self.gives_types { second() } else { None },
             spans: Vec::new(),
         }
     }
 
-    /// The prompt of a tower, and how many tokens it takes.
-    fn measure(&self, tower: Tower, prompt: &str) -> Result<Prompt, Error> {
+    /// A prompt, and how many tokens it takes.
+    fn measure(&self, prompt: &str) -> Result<Prompt, PromptError> {
         if prompt.is_empty() {
             return Ok(Prompt::default());
         }
-        let tokens = self.split(prompt)?;
+        let tokens = self.split(prompt).map_err(PromptError::Failed)?;
         let is_special = |id: &u32| {
             let added = self.inner.get_added_vocabulary();
             self.inner
@@ -269,11 +287,10 @@ impl Splitter {
         let trailing = usize::from(tokens.ids.last().is_some_and(is_special));
         let tokens = tokens.ids.len() - trailing;
         if tokens + self.special > self.max_tokens {
-            let limit = self.max_tokens;
-            let reason = format!("the {tower} prompt fills the longest input of {limit} tokens");
-            return Err(Error::Tokenizer {
-                path: self.path.clone(),
-                reason,
+            let content = self.content(prompt).map_err(PromptError::Failed)?;
+            return Err(PromptError::TooLong {
+                tokens: content.len() + self.special,
+                limit: self.max_tokens,
             });
         }
         Ok(Prompt {
@@ -284,13 +301,13 @@ impl Splitter {
 }
 
 /// Splits texts of both towers. Shared between threads.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Tokenizer {
     question: TokenizerSide,
     answer: TokenizerSide,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct TokenizerSide {
     splitter: Arc<Splitter>,
     prompt: Prompt,
@@ -300,14 +317,32 @@ impl Tokenizer {
     /// From the splitters of the question tower and the answer tower, which may be one.
     pub(crate) fn new(splitters: [Arc<Splitter>; 2], prompts: &Prompts) -> Result<Self, Error> {
         let side = |tower: Tower, splitter: Arc<Splitter>| -> Result<TokenizerSide, Error> {
-            let prompt = splitter.measure(tower, prompts.of(tower))?;
-            Ok(TokenizerSide { splitter, prompt })
+            match splitter.measure(prompts.of(tower)) {
+                Ok(prompt) => Ok(TokenizerSide { splitter, prompt }),
+                Err(PromptError::TooLong { limit, .. }) => Err(Error::Tokenizer {
+                    path: splitter.path.clone(),
+                    reason: format!("the {tower} prompt fills the longest input of {limit} tokens"),
+                }),
+                Err(PromptError::Failed(error)) => Err(error),
+            }
         };
         let [question, answer] = splitters;
         Ok(Self {
             question: side(Tower::Question, question)?,
             answer: side(Tower::Answer, answer)?,
         })
+    }
+
+    /// The same with another prompt of one tower.
+    pub(crate) fn with_prompt(&self, tower: Tower, text: &str) -> Result<Self, PromptError> {
+        let prompt = self.splitter(tower).measure(text)?;
+        let mut changed = self.clone();
+        let side = match tower {
+            Tower::Question => &mut changed.question,
+            Tower::Answer => &mut changed.answer,
+        };
+        side.prompt = prompt;
+        Ok(changed)
     }
 
     /// Splits one text of a tower: prompt before it, special tokens around it, cut at the tower's longest input.
@@ -326,11 +361,6 @@ impl Tokenizer {
         splitter
             .pair_encoding([question, answer])
             .map(|encoding| splitter.tokens_of(&encoding))
-    }
-
-    /// Those of the question tower and the answer tower.
-    pub(crate) fn splitters(&self) -> [Arc<Splitter>; 2] {
-        [Arc::clone(&self.question.splitter), Arc::clone(&self.answer.splitter)]
     }
 
     pub(crate) fn prompt(&self, tower: Tower) -> &Prompt {

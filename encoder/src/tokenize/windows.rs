@@ -135,7 +135,7 @@ impl Splitter {
         let text = document.get(window.clone()).unwrap_or_default();
         let encoding = self.encoded_with_offsets(format!("{prompt}{text}"))?;
         let mut tokens = self.tokens_of(&encoding);
-        let places = places_of_text(&encoding);
+        let places = self.places_of_text(&encoding);
         let end_of_text = places.iter().map(|place| place.bytes.end).max().unwrap_or(0);
         // From bytes of the document to those of what was tokenized.
         let shifted = |byte: usize| byte.saturating_sub(window.start) + prompt.len();
@@ -149,27 +149,29 @@ impl Splitter {
         }
         Ok(tokens)
     }
+
+    /// The tokens that are no special ones, nor dropped.
+    fn places_of_text(&self, encoding: &tokenizers::Encoding) -> Vec<TokenPlace> {
+        let is_special = encoding.get_special_tokens_mask();
+        let mut places = Vec::with_capacity(is_special.len());
+        let kept = encoding.get_ids().iter().zip(encoding.get_offsets()).zip(is_special);
+        let kept = kept.filter(|((id, _), _)| !self.drops(**id));
+        for (token, ((_, (begin, end)), special)) in kept.enumerate() {
+            if *special != 1 {
+                places.push(TokenPlace {
+                    token,
+                    bytes: *begin..*end,
+                });
+            }
+        }
+        places
+    }
 }
 
 /// A token of a text, and its bytes in it.
 struct TokenPlace {
     token: usize,
     bytes: Range<usize>,
-}
-
-/// The tokens that are no special ones.
-fn places_of_text(encoding: &tokenizers::Encoding) -> Vec<TokenPlace> {
-    let is_special = encoding.get_special_tokens_mask();
-    let mut places = Vec::with_capacity(is_special.len());
-    for (token, (begin, end)) in encoding.get_offsets().iter().enumerate() {
-        if is_special.get(token) != Some(&1) {
-            places.push(TokenPlace {
-                token,
-                bytes: *begin..*end,
-            });
-        }
-    }
-    places
 }
 
 /// The tokens from the first to the last that has some of these bytes. Tokens of no bytes, such as a space whose place

@@ -11,6 +11,7 @@ use super::error::{ClientError, fits};
 use crate::limits::{MAX_ENCODE_BYTES, MAX_MESSAGE_BYTES};
 use crate::v1;
 use crate::v1::encoder_client::EncoderClient as Generated;
+use crate::vector;
 
 /// A connection to an encoder service. Clones share it.
 #[derive(Debug, Clone)]
@@ -53,7 +54,8 @@ impl EncoderClient {
         })
     }
 
-    /// Embeds one batch; the reply holds one finite vector per text.
+    /// Embeds one batch; the reply holds one vector per text in the precision that was asked for, finite where it is of
+    /// f32.
     pub async fn encode(&self, request: v1::EncodeRequest) -> Result<v1::EncodeResponse, ClientError> {
         self.encode_within(request, self.config.call_timeout).await
     }
@@ -64,9 +66,16 @@ impl EncoderClient {
         request: v1::EncodeRequest,
         deadline: Duration,
     ) -> Result<v1::EncodeResponse, ClientError> {
-        let texts = request.texts.len();
+        let (texts, asked) = (request.texts.len(), request.precision());
         let call = |mut inner: Generated<ClientConnection>, request| async move { inner.encode(request).await };
         let reply = self.call(request, deadline, call).await?;
+        if reply.precision() != asked {
+            let (asked, got) = (asked.as_str_name(), reply.precision().as_str_name());
+            return Err(ClientError::Contract {
+                url: self.url.clone(),
+                reason: format!("`precision`: expected {asked}, got {got}, which earlier releases make of all"),
+            });
+        }
         self.check(&reply, texts)?;
         Ok(reply)
     }
@@ -146,13 +155,19 @@ impl EncoderClient {
         ClientError::from_status(&self.url, 1, status)
     }
 
-    /// Checks that a reply holds `texts` finite vectors.
+    /// Checks that a reply holds `texts` vectors, with their ranges where their precision has some; finite ones.
     pub fn check(&self, reply: &v1::EncodeResponse, texts: usize) -> Result<(), ClientError> {
-        crate::vector::unpack(&reply.vectors, texts, reply.dim as usize, "vectors")
-            .map(drop)
-            .map_err(|error| ClientError::Contract {
-                url: self.url.clone(),
-                reason: error.to_string(),
-            })
+        let precision = reply.precision();
+        let vectors = vector::check(&reply.vectors, texts, reply.dim as usize, precision, "vectors");
+        let checked = match precision {
+            v1::Precision::Int8 | v1::Precision::Uint8 => {
+                vectors.and_then(|()| vector::unpack(&reply.ranges, texts, 2, "ranges").map(drop))
+            }
+            _ => vectors,
+        };
+        checked.map_err(|error| ClientError::Contract {
+            url: self.url.clone(),
+            reason: error.to_string(),
+        })
     }
 }

@@ -39,6 +39,9 @@ pub fn encode_request(request: &v1::EncodeRequest) -> Result<(), Violations> {
     let mut check = Check::default();
     request.check_fields(&mut check, "");
     passages::passages(&mut check, request);
+    if request.prompt.is_some() && !request.prompt_name.is_empty() {
+        check.fail("prompt", "expected `prompt` or `prompt_name`, got both");
+    }
     check.done()
 }
 
@@ -287,6 +290,28 @@ mod tests {
         assert!(message.contains("`truncation`: expected TRUNCATION_TRUNCATE (0)") && message.ends_with("got 2"));
         let status = tonic::Status::from(error);
         assert_eq!(status.code(), tonic::Code::InvalidArgument);
+    }
+
+    #[test]
+    fn a_prompt_is_a_name_or_a_text() {
+        let told = |change: fn(&mut v1::EncodeRequest)| {
+            let mut request = v1::EncodeRequest {
+                tower: 2,
+                texts: vec!["a".into()],
+                ..Default::default()
+            };
+            change(&mut request);
+            encode_request(&request).map_or_else(|violations| violations.to_string(), |()| "fine".into())
+        };
+        assert_eq!(told(|r| r.prompt = Some(String::new())), "fine");
+        assert_eq!(told(|r| r.prompt = Some("a".repeat(limits::MAX_PROMPT_BYTES))), "fine");
+        assert_eq!(told(|r| r.prompt_name = "query".into()), "fine");
+        let long = told(|r| r.prompt = Some("a".repeat(limits::MAX_PROMPT_BYTES + 1)));
+        assert!(long.contains("`prompt`: ") && long.contains("16384"), "{long}");
+        assert!(told(|r| r.prompt_name = "a".repeat(1025)).contains("`prompt_name`: "));
+        let both = |r: &mut v1::EncodeRequest| (r.prompt_name, r.prompt) = ("query".into(), Some(String::new()));
+        assert!(told(both).contains("`prompt`: expected `prompt` or `prompt_name`, got both"));
+        assert!(told(|r| r.precision = 5).contains("PRECISION_UBINARY (4), got 5"));
     }
 
     #[test]

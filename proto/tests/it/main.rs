@@ -149,6 +149,16 @@ async fn calls_streams_and_refusals() {
         error.to_string().contains("`texts[1]`: expected text, got none"),
         "{error}"
     );
+    // As a server that knows no other vectors than those of f32.
+    let int8 = v1::EncodeRequest {
+        precision: v1::Precision::Int8.into(),
+        ..texts(&["a"])
+    };
+    let error = client.encode(int8).await.unwrap_err().to_string();
+    assert!(
+        error.contains("expected PRECISION_INT8, got PRECISION_FLOAT32"),
+        "{error}"
+    );
 }
 
 /// The one connection that this server takes is another client's, until it is old.

@@ -122,7 +122,7 @@ impl TowerOptions {
         if self.prompts == dyad_encoder::PromptOptions::default() {
             return Ok(());
         }
-        let reason = "--question-prompt, --answer-prompt and --prompts are for a model directory: give them to `dyad-encoder serve`";
+        let reason = "--question-prompt, --answer-prompt, their names (--question-prompt-name, --answer-prompt-name) and --prompts are for a model directory: give them to `dyad-encoder serve`";
         Err(crate::Error::Tower {
             reason: reason.to_owned(),
             transient: false,

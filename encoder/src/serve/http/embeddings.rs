@@ -26,12 +26,15 @@ pub(super) async fn embeddings(
         tower,
         truncation,
         dimensions,
+        prompt,
         format,
+        precision,
     } = parsed;
     let options = EncodeOptions {
         deadline,
         truncation,
         dimensions,
+        prompt,
     };
     let encoded = app.handle.encode(tower, input, options).await?;
     drop(room);
@@ -39,8 +42,8 @@ pub(super) async fn embeddings(
     // Nor is the reply written on the runtime's threads.
     let written = move || {
         (
-            response::headers(&encoded, &model),
-            response::body(&encoded, format, &model),
+            response::headers(&encoded),
+            response::body(&encoded, format, precision, &model),
         )
     };
     let (headers, body) = app.handle.compute(deadline, written).await?;

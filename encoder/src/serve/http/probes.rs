@@ -1,5 +1,6 @@
 //! Models, health and metrics: `/v1/models`, `/livez`, `/readyz`, `/metrics`.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -107,6 +108,7 @@ fn describe(app: &EncoderApp) -> Value {
         },
         "dimensions": if info.kind == ModelKind::DualEncoder { Some(info.dim) } else { None },
         "max_tokens": info.max_tokens,
+        "prompts": info.named_prompts.iter().collect::<BTreeMap<_, _>>(),
         "device": info.device.to_string(),
         "dtype": info.dtype.to_string(),
     })

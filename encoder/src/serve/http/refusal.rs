@@ -206,6 +206,11 @@ impl EncoderRefusal {
                     "`{field}[{position}][{place}]` is the special token `{token}` ({id}), which is added automatically. Tokenize with `add_special_tokens=False`"
                 ),
             ),
+            EncodeError::UnknownPrompt(_) => Self::invalid(bad, "unknown_prompt", error.to_string()).at("prompt_name"),
+            EncodeError::PromptTooLong { .. } => {
+                Self::invalid(StatusCode::UNPROCESSABLE_ENTITY, "prompt_too_long", error.to_string()).at("prompt")
+            }
+            EncodeError::PromptOfPairs => Self::invalid(bad, "prompt_of_pairs", error.to_string()).at("prompt"),
             EncodeError::Dimensions { .. } => Self::invalid(bad, "dimensions", error.to_string()).at("dimensions"),
             EncodeError::TooLarge { .. } => input(StatusCode::PAYLOAD_TOO_LARGE, "too_many_tokens", error.to_string()),
             EncodeError::QueueFull { .. } | EncodeError::Overloaded { .. } => {

@@ -3,14 +3,17 @@
 use std::fmt;
 
 use axum::http::StatusCode;
-use dyad_proto::limits::{MAX_TEXT_BYTES, MAX_TEXTS};
+use dyad_proto::limits::{MAX_PROMPT_BYTES, MAX_TEXT_BYTES, MAX_TEXTS};
 use serde::Deserialize;
 use serde::de::{self, Deserializer, SeqAccess, Visitor};
 
 use super::json::{self, bounded, room};
 use super::refusal::EncoderRefusal;
 use crate::model::ModelInfo;
-use crate::serve::{Input, Tower, Truncation};
+use crate::serve::{Input, Precision, RequestPrompt, Tower, Truncation};
+
+/// The prompt's name of questions, in sentence-transformers and in TEI.
+const QUERY_PROMPT: &str = "query";
 
 /// Token ids of one text.
 const MAX_TEXT_TOKENS: usize = MAX_TEXT_BYTES / 4;
@@ -22,10 +25,12 @@ pub(super) struct ParsedEmbeddings {
     pub(super) tower: Tower,
     pub(super) truncation: Truncation,
     pub(super) dimensions: Option<usize>,
+    pub(super) prompt: RequestPrompt,
     pub(super) format: Format,
+    pub(super) precision: Precision,
 }
 
-/// How a vector is written.
+/// How a vector of f32 is written.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Format {
@@ -46,6 +51,11 @@ struct EmbeddingsBody {
     dimensions: Option<usize>,
     input_type: Option<InputType>,
     truncate: Option<bool>,
+    prompt_name: Option<String>,
+    prompt: Option<String>,
+    /// Voyage's name for it is the other one.
+    #[serde(alias = "output_dtype")]
+    precision: Option<Precision>,
 }
 
 #[derive(Debug, Clone, Copy, Deserialize)]
@@ -57,25 +67,52 @@ enum InputType {
     Answer,
 }
 
-/// Reads and checks a body. Texts are documents' (the answer tower's) where `input_type` is absent.
+/// Reads and checks a body. Texts are documents' (the answer tower's) where neither `input_type` nor a `prompt_name` of
+/// `query` says otherwise.
 pub(super) fn parse(bytes: &[u8], model: &ModelInfo) -> Result<ParsedEmbeddings, EncoderRefusal> {
     let wire: EmbeddingsBody = json::read(bytes, "input")?;
     json::check_model(wire.model.as_deref(), model)?;
     check_tokenizer(&wire, model)?;
+    let tower = match wire.input_type {
+        Some(InputType::Question) => Tower::Question,
+        // The reply's fingerprint is then that of the model's questions.
+        None if wire.prompt_name.as_deref() == Some(QUERY_PROMPT) => Tower::Question,
+        Some(InputType::Answer) | None => Tower::Answer,
+    };
     Ok(ParsedEmbeddings {
         input: wire.input.0,
-        tower: match wire.input_type {
-            Some(InputType::Question) => Tower::Question,
-            Some(InputType::Answer) | None => Tower::Answer,
-        },
+        tower,
         truncation: if wire.truncate.unwrap_or(true) {
             Truncation::Truncate
         } else {
             Truncation::Refuse
         },
         dimensions: wire.dimensions,
+        prompt: prompt(wire.prompt_name, wire.prompt)?,
         format: wire.encoding_format.unwrap_or_default(),
+        precision: wire.precision.unwrap_or_default(),
     })
+}
+
+/// A prompt is one of the model's by name, or a text.
+fn prompt(name: Option<String>, text: Option<String>) -> Result<RequestPrompt, EncoderRefusal> {
+    let refused = |status, code, message: String| Err(EncoderRefusal::invalid(status, code, message).at("prompt"));
+    match (name, text) {
+        (None, None) => Ok(RequestPrompt::OfTower),
+        (Some(name), None) => Ok(RequestPrompt::Named(name)),
+        (None, Some(text)) if text.len() <= MAX_PROMPT_BYTES => Ok(RequestPrompt::Text(text)),
+        (None, Some(text)) => {
+            let message = format!(
+                "`prompt`: expected at most {MAX_PROMPT_BYTES} bytes, got {}. Shorten it",
+                text.len()
+            );
+            refused(StatusCode::PAYLOAD_TOO_LARGE, "input_too_large", message)
+        }
+        (Some(_), Some(_)) => {
+            let message = "expected `prompt` or `prompt_name`, got both. Leave one of them out".to_owned();
+            refused(StatusCode::BAD_REQUEST, "invalid_value", message)
+        }
+    }
 }
 
 /// Ids mean nothing without the tokenizer that made them: those of another one are words of this one's vocabulary too.

@@ -243,7 +243,7 @@ async fn answer(app: &EncoderApp, request: Request, write: Write) -> Result<Resp
             }
         });
         let body = write(ranked.collect(), &scored, &model);
-        (response::headers(&scored, &model), body)
+        (response::headers(&scored), body)
     };
     let (headers, body) = app.handle.compute(deadline, written).await?;
     drop(room);

@@ -18,6 +18,7 @@ fn request(reply: usize, length: usize, texts: usize, deadline: Instant) -> Queu
     ];
     QueuedRequest {
         tower: Tower::Question,
+        skipped: 0,
         texts,
         contexts: Vec::new(),
         deadline,

@@ -1,7 +1,7 @@
 //! Waiting requests and the batch that is cut next. Pure data: no clock, no thread, no channel.
 //!
 //! The request at the front gives the batch its width: the longest of its texts that still wait. The batch is filled,
-//! within the budget, with the longest texts of the same tower that are not longer than that and at least half as long,
+//! within the budget, with the longest texts of the same kind that are not longer than that and at least half as long,
 //! whichever request they belong to. On the CPU nothing is padded; texts of one batch are near in length so that
 //! attention, which runs on texts of equal length together, is cut into few runs, and so that rows times the longest
 //! row is a fair measure of the work. Where the front's are short, as questions are, all short texts may go with it, in
@@ -25,6 +25,8 @@ const SHORT: usize = 64;
 #[derive(Debug)]
 pub(crate) struct QueuedRequest<R> {
     pub(crate) tower: Tower,
+    /// Tokens at the beginning of each text that the pooling leaves out: those of its prompt.
+    pub(crate) skipped: usize,
     pub(crate) texts: Vec<Tokens>,
     /// Windows of the documents in which the texts stand, with a span for each vector. Their vectors come after those
     /// of the texts.
@@ -54,6 +56,8 @@ pub(crate) struct QueuedPiece<R> {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Cut<R> {
     pub(crate) tower: Tower,
+    /// Tokens at the beginning of each text that the pooling leaves out.
+    pub(crate) skipped: usize,
     pub(crate) pieces: Vec<QueuedPiece<R>>,
 }
 
@@ -64,11 +68,19 @@ impl<R> Cut<R> {
     }
 }
 
+/// What all texts of a batch have in common.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct BatchKind {
+    tower: Tower,
+    /// Prompts may differ where the pooling reads them, or where it leaves out as many tokens of each.
+    skipped: usize,
+    /// Whether these are windows of documents, which have vectors of their spans.
+    has_spans: bool,
+}
+
 #[derive(Debug)]
 struct WaitingRequest<R> {
-    tower: Tower,
-    /// Whether these are windows of documents, which have vectors of their spans: batches are of one kind.
-    has_spans: bool,
+    kind: BatchKind,
     /// Tokens of `pending`.
     tokens: usize,
     /// Shortest first; of equal ones the later text first, so that texts leave from the end in order.
@@ -79,9 +91,10 @@ struct WaitingRequest<R> {
 
 impl<R> WaitingRequest<R> {
     /// Texts whose first vector is number `first` of the reply; nothing where there are none.
-    fn of(texts: Vec<Tokens>, first: usize, tower: Tower, deadline: Instant, reply: R) -> Option<Self> {
+    fn of(texts: Vec<Tokens>, first: usize, kind: BatchKind, deadline: Instant, reply: R) -> Option<Self> {
         let tokens = texts.iter().map(|text| text.ids.len()).sum();
         let has_spans = texts.iter().any(|text| !text.spans.is_empty());
+        let kind = BatchKind { has_spans, ..kind };
         let mut next = first;
         let mut pending = Vec::with_capacity(texts.len());
         for text in texts {
@@ -91,8 +104,7 @@ impl<R> WaitingRequest<R> {
         }
         pending.sort_by_key(|(position, tokens)| (tokens.ids.len(), std::cmp::Reverse(*position)));
         (!pending.is_empty()).then_some(Self {
-            tower,
-            has_spans,
+            kind,
             tokens,
             pending,
             deadline,
@@ -106,16 +118,22 @@ impl<R: Clone> WaitingRequest<R> {
     fn all_of(request: QueuedRequest<R>) -> impl DoubleEndedIterator<Item = Self> {
         let QueuedRequest {
             tower,
+            skipped,
             texts,
             contexts,
             deadline,
             reply,
         } = request;
+        let kind = BatchKind {
+            tower,
+            skipped,
+            has_spans: false,
+        };
         let after = texts.len();
-        let texts = Self::of(texts, 0, tower, deadline, reply.clone());
+        let texts = Self::of(texts, 0, kind, deadline, reply.clone());
         texts
             .into_iter()
-            .chain(Self::of(contexts, after, tower, deadline, reply))
+            .chain(Self::of(contexts, after, kind, deadline, reply))
     }
 }
 
@@ -189,7 +207,7 @@ impl<R: Clone> RequestQueue<R> {
     /// Cuts the next batch, or nothing where nothing waits.
     pub(crate) fn cut(&mut self, budget: Budget) -> Option<Cut<R>> {
         let front = self.waiting.front()?;
-        let kind = (front.tower, front.has_spans);
+        let kind = front.kind;
         let width = front.pending.last().map_or(0, |(_, tokens)| tokens.ids.len());
         let shares = self.shares(kind, width, budget);
 
@@ -212,11 +230,12 @@ impl<R: Clone> RequestQueue<R> {
             self.waiting.push_back(front);
         }
         self.waiting.retain(|request| !request.pending.is_empty());
-        Some(Cut { tower: kind.0, pieces })
+        let BatchKind { tower, skipped, .. } = kind;
+        Some(Cut { tower, skipped, pieces })
     }
 
     /// Which texts of each request go into a batch of this width: ranges of `pending`, one per request from the front.
-    fn shares(&self, kind: (Tower, bool), width: usize, budget: Budget) -> Vec<std::ops::Range<usize>> {
+    fn shares(&self, kind: BatchKind, width: usize, budget: Budget) -> Vec<std::ops::Range<usize>> {
         let is_short = width <= SHORT;
         let (width, shortest) = if is_short {
             (SHORT, 0)
@@ -231,7 +250,7 @@ impl<R: Clone> RequestQueue<R> {
             }
             let longer = request.pending.partition_point(|(_, tokens)| tokens.ids.len() <= width);
             shares.push(longer..longer);
-            if (request.tower, request.has_spans) == kind {
+            if request.kind == kind {
                 let lengths = request
                     .pending
                     .iter()

@@ -18,6 +18,7 @@ fn request(name: &'static str, tower: Tower, lengths: &[usize], deadline: Instan
         .collect();
     QueuedRequest {
         tower,
+        skipped: 0,
         texts,
         contexts: Vec::new(),
         deadline,
@@ -43,6 +44,31 @@ fn an_empty_queue_has_no_batch() {
     assert_eq!(queue.cut(BUDGET), None);
     queue.push(request("a", Tower::Answer, &[], far()));
     assert_eq!(queue.cut(BUDGET), None);
+}
+
+/// A batch leaves out as many tokens of each of its texts.
+#[test]
+fn texts_whose_prompts_are_left_out_wait_for_those_with_prompts_of_as_many_tokens() {
+    let mut queue = RequestQueue::new();
+    let push = |queue: &mut RequestQueue<&'static str>, name, skipped| {
+        queue.push(QueuedRequest {
+            skipped,
+            ..request(name, Tower::Answer, &[5, 4], far())
+        });
+    };
+    for (name, skipped) in [("a", 3), ("b", 0), ("c", 3), ("d", 2)] {
+        push(&mut queue, name, skipped);
+    }
+    let mut batches = Vec::new();
+    while let Some(cut) = queue.cut(BUDGET) {
+        let mut names: Vec<&str> = cut.pieces.iter().map(|piece| piece.reply).collect();
+        names.sort_unstable();
+        batches.push((cut.skipped, names));
+    }
+    assert_eq!(
+        batches,
+        [(3, vec!["a", "a", "c", "c"]), (0, vec!["b", "b"]), (2, vec!["d", "d"])]
+    );
 }
 
 #[test]

@@ -2,26 +2,32 @@
 //!
 //! | file | what |
 //! |---|---|
+//! | `opened.rs` | what is made of the files |
 //! | `class.rs` | which tokenizer class, and what it brings along |
 //! | `settings.rs` | `tokenizer_config.json` and its older companions |
 //! | `pipeline.rs` | the steps that a class builds |
 //! | `added.rs` | the tokens that are added to the vocabulary |
+//! | `as_written.rs` | that of a static model, which is one file |
 //! | `vocabulary.rs` | `vocab.txt` in place of `tokenizer.json` |
 
 mod added;
+mod as_written;
 mod class;
+mod opened;
 mod pipeline;
 mod settings;
 mod vocabulary;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use tokenizers::normalizers::{Lowercase, Sequence};
 use tokenizers::{NormalizerWrapper, PostProcessorWrapper, Tokenizer};
 
 use added::AddedTokens;
 use class::TokenizerClass;
+pub(super) use opened::{OpenedTokenizer, StaticTexts};
+use opened::{kind_of_model, parse, truncates_left};
 use pipeline::{TokenFrame, post_processor, rebuild, same_frame};
 use settings::TokenizerSettings;
 use vocabulary::TokenizerFile;
@@ -29,22 +35,11 @@ use vocabulary::TokenizerFile;
 use crate::config::{TokenizerSource, read_value, registered_class};
 use crate::error::Error;
 
-/// A tokenizer as its files say.
-#[derive(Debug)]
-pub(super) struct OpenedTokenizer {
-    pub(super) inner: Tokenizer,
-    /// What decides the tokens: the content of `tokenizer.json` with what other files change of it.
-    pub(super) facts: Value,
-    /// The file of the vocabulary, for errors.
-    pub(super) path: PathBuf,
-    /// Whether the beginning of a long text is cut off, and not the end.
-    pub(super) truncates_left: bool,
-    /// Whether the tokens of a pair of texts have types.
-    pub(super) gives_types: bool,
-}
-
 /// Opens the tokenizer in `folder`, for a network whose table has `table_rows` rows.
 pub(super) fn open(folder: &Path, source: &TokenizerSource, table_rows: usize) -> Result<OpenedTokenizer, Error> {
+    if let Some(tokenizer) = &source.of_static {
+        return as_written::open(folder, tokenizer, table_rows);
+    }
     let json_path = folder.join("tokenizer.json");
     let written = read_value(&json_path)?;
     let settings = TokenizerSettings::read(folder, &source.processor_kwargs, written.as_ref())?;
@@ -140,6 +135,7 @@ pub(super) fn open(folder: &Path, source: &TokenizerSource, table_rows: usize) -
         path,
         truncates_left,
         gives_types,
+        of_static: None,
     })
 }
 
@@ -149,6 +145,10 @@ fn stated_class(
     source: &TokenizerSource,
     settings: &TokenizerSettings,
 ) -> Result<Option<TokenizerClass>, Error> {
+    // transformers does not believe what these models say (`MODELS_WITH_INCORRECT_HUB_TOKENIZER_CLASS`).
+    if source.model_type == "modernbert" {
+        return Ok(Some(TokenizerClass::AsWritten));
+    }
     let (config, kwargs) = (folder.join("config.json"), folder.join("sentence_bert_config.json"));
     let of_settings = settings
         .text("tokenizer_class")?
@@ -190,47 +190,12 @@ pub(super) fn lower_case_first(inner: &mut Tokenizer) -> bool {
     !lowers_anyway
 }
 
-fn kind_of_model(fields: &Map<String, Value>) -> Option<&str> {
-    fields.get("model")?.get("type")?.as_str()
-}
-
 fn without_vocabulary(step: &Value) -> Value {
     let mut step = step.clone();
     if let Some(fields) = step.as_object_mut() {
         fields.shift_remove("vocab");
     }
     step
-}
-
-fn parse(path: &Path, fields: &Map<String, Value>) -> Result<Tokenizer, Error> {
-    // Through a string: the tokenizer's own reader borrows from its input.
-    let text = serde_json::to_string(fields).map_err(|source| Error::Json {
-        path: path.to_owned(),
-        source,
-    })?;
-    let refused = |reason: String| Error::Tokenizer {
-        path: path.to_owned(),
-        reason,
-    };
-    // The library trusts the tables in its files, and panics where they are damaged.
-    let parsed = std::panic::catch_unwind(|| Tokenizer::from_bytes(text));
-    let parsed = parsed.map_err(|_| refused("it is damaged. Fetch it again".to_owned()))?;
-    parsed.map_err(|error| refused(error.to_string()))
-}
-
-/// `truncation_side`, or what the last user of `tokenizer.json` left in it.
-fn truncates_left(settings: &TokenizerSettings, file: &Map<String, Value>) -> Result<bool, Error> {
-    match settings.text("truncation_side")? {
-        Some("left") => Ok(true),
-        Some("right") => Ok(false),
-        Some(other) => Err(settings.wrong("truncation_side", "`left` or `right`", &json!(other))),
-        None => {
-            let side = file
-                .get("truncation")
-                .and_then(|truncation| truncation.get("direction"));
-            Ok(side.and_then(Value::as_str) == Some("Left"))
-        }
-    }
 }
 
 /// The tokens that the class's post-processor puts around a text, which have to be in the vocabulary; nothing where
@@ -242,7 +207,7 @@ fn frame(
     class: TokenizerClass,
 ) -> Result<Option<TokenFrame>, Error> {
     let [begin, end] = match class {
-        TokenizerClass::AsWritten => return Ok(None),
+        class if class.keeps_frame() => return Ok(None),
         TokenizerClass::XlmRoberta | TokenizerClass::Camembert => ["bos_token", "eos_token"],
         TokenizerClass::T5 => ["eos_token", "eos_token"],
         _ => ["cls_token", "sep_token"],

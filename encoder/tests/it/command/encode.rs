@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{command, corpus, embed_corpus, text};
-use crate::fixture::{copy, cosine, embed, open, tiny};
+use crate::fixture::{copy, cosine, edit, embed, open, tiny};
 
 #[test]
 fn the_version_has_a_revision() {
@@ -77,6 +77,74 @@ fn encode_prints_one_object_per_text() {
         let vector: Vec<f32> = serde_json::from_value(line["vector"].clone()).unwrap();
         assert!(cosine(&vector, expected) > 0.999_999);
     }
+}
+
+/// Models for several tasks have prompts by name.
+#[test]
+fn prompts_are_picked_by_their_names_and_stay_in_an_exported_model() {
+    let folder = copy("classic-mean");
+    edit(&folder.path().join("config_sentence_transformers.json"), |settings| {
+        settings["prompts"] = json!({"query": "who: ", "clustering": "the king "});
+    });
+    let (model, root) = (folder.path().display().to_string(), tempfile::tempdir().unwrap());
+    let out = root.path().join("out").display().to_string();
+    let inspected = |model: &str, more: &[&str]| -> Value {
+        let output = command(&[&["inspect", model, "--json"], more].concat())
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    let by_name = inspected(
+        &model,
+        &["--question-prompt-name", "clustering", "--answer-prompt-name", "query"],
+    );
+    let by_text = inspected(&model, &["--question-prompt", "the king ", "--answer-prompt", "who: "]);
+    assert_eq!(by_name["prompts"], json!({"question": "the king ", "answer": "who: "}));
+    assert_eq!(by_name["fingerprint"], by_text["fingerprint"]);
+    assert_eq!(by_name["two_towers"], json!(true));
+    let named = json!({"clustering": "the king ", "document": "", "query": "who: "});
+    assert_eq!(by_name["named_prompts"], named);
+
+    let arguments = [
+        "export",
+        "--model",
+        &model,
+        "--dtype",
+        "f32",
+        "--out",
+        &out,
+        "--question-prompt-name",
+        "clustering",
+    ];
+    assert!(command(&arguments).output().unwrap().status.success());
+    let exported = inspected(&out, &[]);
+    let named = json!({"clustering": "the king ", "document": "", "query": "the king "});
+    assert_eq!(exported["named_prompts"], named);
+    assert_eq!(
+        exported["fingerprint"],
+        inspected(&model, &["--question-prompt-name", "clustering"])["fingerprint"]
+    );
+
+    let unknown = command(&["inspect", &model, "--answer-prompt-name", "passage"])
+        .output()
+        .unwrap();
+    let told = text(&unknown.stderr);
+    assert!(
+        unknown.status.code() == Some(1)
+            && told.contains("no prompt `passage`")
+            && told.contains("`clustering`, `document`, `query`"),
+        "{told}"
+    );
+    let both = [
+        "inspect",
+        &model,
+        "--question-prompt",
+        "a",
+        "--question-prompt-name",
+        "query",
+    ];
+    assert_eq!(command(&both).output().unwrap().status.code(), Some(2));
 }
 
 /// Models like E5 need prompts that none of their files has.

@@ -3,16 +3,19 @@
 //! | file | what |
 //! |---|---|
 //! | `embeddings.rs` | vectors: those of gRPC bit for bit, whatever the form |
+//! | `precision.rs` | prompts, dimensions and precisions, against sentence-transformers |
 //! | `refusals.rs` | everything that is refused, with status and reason |
 //! | `rerank.rs` | texts in the order of a cross encoder's scores |
 //! | `operation.rs` | probes, metrics, a full queue, the end |
 
 mod embeddings;
 mod operation;
+mod precision;
 mod refusals;
 mod rerank;
 
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -60,7 +63,11 @@ async fn serve(options: ServedModelOptions) -> Server {
 }
 
 async fn serve_model(model: &str, options: ServedModelOptions) -> Server {
-    let handle = Handle::start(&tiny(model), options).unwrap();
+    serve_directory(&tiny(model), options).await
+}
+
+async fn serve_directory(model: &Path, options: ServedModelOptions) -> Server {
+    let handle = Handle::start(model, options).unwrap();
     let listener = service::bind_for("127.0.0.1:0", "--http").await.unwrap();
     let address = listener.local_addr().unwrap();
     let (stop, stopped) = oneshot::channel::<()>();
