@@ -189,7 +189,10 @@ fn ask(index: &Path, asked: &GenerationQuestions, depth: usize, control: JobCont
     if reader.tower() != "question" {
         return Err(refuse("tower", "question".to_owned(), reader.tower().to_owned()));
     }
-    let rows = reader.collect::<Result<Vec<(String, Vec<f32>)>, _>>()?;
+    let mut rows = reader.collect::<Result<Vec<(String, Vec<f32>)>, _>>()?;
+    for (_, row) in &mut rows {
+        model.cut(row)?;
+    }
     let params = DenseParams {
         k: depth,
         mode: SearchMode::Exact,

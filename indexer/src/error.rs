@@ -155,11 +155,11 @@ pub enum Error {
     },
     /// Vectors of another model than the index's.
     #[error(
-        "generation {generation} of `{}` is of model `{}` (fingerprint {}, {} values, {}), and these vectors are of `{}` \
-         (fingerprint {}, {} values, {}): a searcher that serves the one cannot serve the other. Use vectors of the index's model, build into \
+        "generation {generation} of `{}` is of model `{}` (fingerprint {}, {}, {}), and these vectors are of `{}` \
+         (fingerprint {}, {}, {}): a searcher that serves the one cannot serve the other. Use vectors of the index's model, build into \
          another directory, or give this index the new model: `dyad-indexer reembed` from its own texts, or `dyad-indexer build --new-model` from a corpus",
-        index.display(), expected.name, expected.fingerprint, expected.dim, expected.metric,
-        got.name, got.fingerprint, got.dim, got.metric
+        index.display(), expected.name, expected.fingerprint, expected.values(), expected.metric,
+        got.name, got.fingerprint, got.values(), got.metric
     )]
     OtherModel {
         /// The index's directory.

@@ -99,9 +99,9 @@ pub enum BulkJobError {
     },
     /// Vectors of another model than a job was planned with.
     #[error(
-        "the job was planned with model `{}` (fingerprint {}, {} values, {}), and these vectors are of `{}` (fingerprint {}, {} values, {}). Use that model, or plan again at another place",
-        expected.name, expected.fingerprint, expected.dim, expected.metric,
-        got.name, got.fingerprint, got.dim, got.metric
+        "the job was planned with model `{}` (fingerprint {}, {}, {}), and these vectors are of `{}` (fingerprint {}, {}, {}). Use that model, or plan again at another place",
+        expected.name, expected.fingerprint, expected.values(), expected.metric,
+        got.name, got.fingerprint, got.values(), got.metric
     )]
     PlannedModel {
         /// The model of the plan.

@@ -60,7 +60,7 @@
 //!     corpus: Corpus::File { path: corpus, read: ReadOptions::default() },
 //!     index: folder.path().join("index"),
 //!     shards: 1, builder: BuilderKind::Native, params: BuildParams { m: 8, ef_construction: 40, seed: 1, threads: 1 },
-//!     row_type: RowType::F32, language: None, queries: None, target: None, new_model: false, allow_empty: false,
+//!     row_type: RowType::F32, dimensions: None, language: None, queries: None, target: None, new_model: false, allow_empty: false,
 //!     memory: None, free_space: dyad_files::space::boundless,
 //! };
 //! build_index(&config, &mut FileSource::open(&embeddings)?, JobControl::silent())?;

@@ -159,7 +159,7 @@ fn move_and_point(
         .logit_scale
         .or_else(|| current.and_then(|current| current.logit_scale));
     let manifest = Manifest {
-        format_version: Manifest::version(draft.context.as_deref()),
+        format_version: Manifest::version(&draft.model, draft.context.as_deref()),
         generation,
         parent: manifest::current_generation(index).ok().flatten(),
         created_unix_s: SystemTime::now()
@@ -247,6 +247,7 @@ mod tests {
             name: "m".into(),
             fingerprint: "f".into(),
             dim: 2,
+            full_dim: None,
             metric: Metric::Cosine,
             max_tokens: 8,
         }

@@ -20,10 +20,10 @@ pub enum Error {
     Index(#[from] dyad_index::Error),
     /// The question tower is not of the model that made the index.
     #[error(
-        "the question tower does not match the index: the index was built with `{}` (fingerprint {}, {} values), the tower is \
+        "the question tower does not match the index: the index was built with `{}` (fingerprint {}, {}), the tower is \
          `{}` (fingerprint {}, {} values). Start with the model of the index, make a generation of this model current \
          (`dyad-indexer rollback`), or embed the corpus again with this one",
-        index.name, index.fingerprint, index.dim, tower.name, tower.fingerprint, tower.dim
+        index.name, index.fingerprint, index.values(), tower.name, tower.fingerprint, tower.dim
     )]
     Model {
         /// The index's model.
@@ -33,9 +33,9 @@ pub enum Error {
     },
     /// None of several question towers is of the model that made the index.
     #[error(
-        "no question tower matches the index: the index was built with `{}` (fingerprint {}, {} values), the towers are {towers}. Give the tower \
+        "no question tower matches the index: the index was built with `{}` (fingerprint {}, {}), the towers are {towers}. Give the tower \
          of that model too, or `--question-tower none` for indexes that are asked with vectors or by BM25 alone",
-        index.name, index.fingerprint, index.dim
+        index.name, index.fingerprint, index.values()
     )]
     NoModel {
         /// The index's model.
@@ -270,10 +270,18 @@ pub enum Error {
     Dimension {
         /// Path of the request in its call.
         at: String,
-        /// Values of the index's vectors.
-        expected: usize,
+        /// Values of the index's vectors, and of its model's own.
+        expected: String,
         /// Values of the request's.
         got: usize,
+    },
+    /// Of the question's vector, nothing is left where the index keeps its first values.
+    #[error("`{at}vector`: expected a direction in the first {kept} values, which the index keeps, got zeros alone")]
+    NoDirection {
+        /// Path of the request in its call.
+        at: String,
+        /// Values that the index keeps.
+        kept: usize,
     },
     /// The time for the question tower is over.
     #[error("question tower: no vector within {0:.1?}")]

@@ -146,7 +146,9 @@ impl From<Error> for Status {
             | Error::NoLogitScale { .. }
             | Error::RerankWeight { .. }
             | Error::OtherModel { .. } => Self::failed_precondition(text),
-            Error::Dimension { .. } | Error::NoDefault { .. } | Error::NoNode { .. } => Self::invalid_argument(text),
+            Error::Dimension { .. } | Error::NoDirection { .. } | Error::NoDefault { .. } | Error::NoNode { .. } => {
+                Self::invalid_argument(text)
+            }
             Error::OfIndex { error, .. } => Self::new(Self::from(*error).code(), text),
             Error::Index(error) => index_status(&error, text),
             Error::Store { error, .. } => store_status(&error, text),

@@ -233,6 +233,7 @@ fn write_index(folder: &Path) {
             threads: 1,
         },
         row_type: RowType::F32,
+        dimensions: None,
         language: None,
         queries: None,
         target: None,

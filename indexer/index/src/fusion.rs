@@ -57,7 +57,7 @@ impl FusionMethod {
 pub struct FusionRecord {
     /// 2 of [`FusionMethod::LogOdds`], which earlier releases do not know, else 1.
     pub format_version: u32,
-    /// Fingerprint of the model whose vectors were ranked.
+    /// The space of the vectors that were ranked: see [`ModelRecord::space`](crate::ModelRecord::space).
     pub fingerprint: String,
     /// The method that won.
     pub method: FusionMethod,
@@ -108,7 +108,7 @@ impl FusionRecord {
         }
     }
 
-    /// What was learned for vectors of the model with this fingerprint; none without the file.
+    /// What was learned for vectors of the space with this name; none without the file.
     pub fn load(index: &Path, fingerprint: &str) -> Result<Option<Self>> {
         let record = FILE.read(index, Self::parse)?;
         Ok(record.filter(|record| record.fingerprint == fingerprint))

@@ -8,6 +8,7 @@
 //! | [`storage`] | mapping files, the writer's lock |
 //! | [`kernels`] | inner products, chosen once for the machine |
 //! | [`model`], [`certificate`] | records of the model, the build and the measured quality |
+//! | [`matryoshka`] | the first values of a model's vectors in place of all |
 //! | [`language`] | the languages of texts |
 //! | [`rows`] | rows of vectors in memory |
 //! | [`quant`] | codes: sketches of one bit per value, int8 rows |
@@ -63,6 +64,7 @@ mod learned;
 mod learned_file;
 pub mod lexical;
 pub mod manifest;
+pub mod matryoshka;
 pub mod model;
 pub mod quant;
 pub mod reranking;

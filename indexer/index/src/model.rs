@@ -50,6 +50,10 @@ pub struct ModelRecord {
     pub fingerprint: String,
     /// Values per vector.
     pub dim: usize,
+    /// Values of the model's own vectors, where only the first `dim` of them are kept (see [`crate::matryoshka`]).
+    /// Absent where all are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub full_dim: Option<usize>,
     /// How vectors are compared.
     pub metric: Metric,
     /// Longest input in tokens.
@@ -76,15 +80,21 @@ impl ModelRecord {
             name,
             fingerprint,
             dim,
+            full_dim: None,
             metric: Metric::Cosine,
             max_tokens,
         })
     }
 
-    /// Whether vectors of both may be compared: the fingerprint, the dimension and the metric say so. The name is for
-    /// people, and depends on the folder of the model.
+    /// Whether vectors of both may be compared: it is one model, of whose values both keep as many.
     pub fn same_space(&self, other: &Self) -> bool {
-        (&self.fingerprint, self.dim, self.metric) == (&other.fingerprint, other.dim, other.metric)
+        self.dim == other.dim && self.same_model(other)
+    }
+
+    /// Whether it is one model, however many of its values are kept: the fingerprint, the dimension of its own vectors
+    /// and the metric say so. The name is for people, and depends on the folder of the model.
+    pub fn same_model(&self, other: &Self) -> bool {
+        (&self.fingerprint, self.own_dim(), self.metric) == (&other.fingerprint, other.own_dim(), other.metric)
     }
 }
 

@@ -24,7 +24,7 @@ const FILE: LearnedFile = LearnedFile {
 pub struct RerankRecord {
     /// 1.
     pub format_version: u32,
-    /// Fingerprint of the model whose vectors were ranked.
+    /// The space of the vectors that were ranked: see [`ModelRecord::space`](crate::ModelRecord::space).
     pub fingerprint: String,
     /// Fingerprint of the cross encoder.
     pub reranker_fingerprint: String,
@@ -68,7 +68,7 @@ impl RerankRecord {
     /// Version of the records that this build writes.
     pub const VERSION: u32 = FILE.version;
 
-    /// What was measured with vectors of the model with this fingerprint; none without the file.
+    /// What was measured with vectors of the space with this name; none without the file.
     pub fn load(index: &Path, fingerprint: &str) -> Result<Option<Self>> {
         let record = FILE.read(index, Self::parse)?;
         Ok(record.filter(|record| record.fingerprint == fingerprint))

@@ -1,11 +1,6 @@
-//! Rows of vectors, from which codes are made and which searches compare.
+//! Rows of vectors, from which codes are made.
 
 use std::ops::Range;
-
-use zerocopy::IntoBytes as _;
-
-use crate::kernels;
-use crate::model::Metric;
 
 /// Rows of vectors, all of one length.
 pub trait VectorRows: Sync {
@@ -21,38 +16,6 @@ pub trait VectorRows: Sync {
     }
     /// Says that rows will be read soon, in order, so that those of a file come from the disk in long reads.
     fn read_ahead(&self, _rows: Range<usize>) {}
-}
-
-/// Rows that can be compared with a question exactly, whatever their type in memory.
-pub trait ExactRows: Sync {
-    /// Rows.
-    fn count(&self) -> usize;
-    /// Score of a row: see [`Metric::score`].
-    /// NaN where there is no such row.
-    fn score(&self, node: u32, query: &[f32], metric: Metric) -> f32;
-    /// Whether there is such a row, of finite values.
-    fn is_valid(&self, node: u32) -> bool;
-    /// Prefetches a row.
-    fn prefetch(&self, node: u32);
-}
-
-impl<T: VectorRows + ?Sized> ExactRows for T {
-    fn count(&self) -> usize {
-        self.len()
-    }
-
-    fn score(&self, node: u32, query: &[f32], metric: Metric) -> f32 {
-        metric.score(query, self.row(node))
-    }
-
-    fn is_valid(&self, node: u32) -> bool {
-        let row = self.row(node);
-        !row.is_empty() && row.iter().all(|value| value.is_finite())
-    }
-
-    fn prefetch(&self, node: u32) {
-        kernels::prefetch(self.row(node).as_bytes());
-    }
 }
 
 /// Rows that are contiguous in memory.

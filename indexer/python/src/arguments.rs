@@ -31,7 +31,8 @@ pub(crate) fn row_type_of(name: &str) -> PyResult<RowType> {
     match name {
         "float32" => Ok(RowType::F32),
         "float16" => Ok(RowType::F16),
-        other => Err(refused("dtype", "`float32` or `float16`", format!("`{other}`"))),
+        "int8" => Ok(RowType::Int8),
+        other => Err(refused("dtype", "`float32`, `float16` or `int8`", format!("`{other}`"))),
     }
 }
 

@@ -42,7 +42,7 @@ impl NativeIndex {
     ) -> PyResult<Bound<'py, PyDict>> {
         let current = self.current();
         let model = current.snapshot.manifest().model.clone();
-        vectors.check("vectors", model.dim)?;
+        vectors.check("vectors", &model)?;
         let config = UpsertConfig {
             index: self.opened.whole_index()?.to_owned(),
             operation,
@@ -53,10 +53,10 @@ impl NativeIndex {
             dry_run: false,
             free_space,
         };
-        let values = vectors.values()?;
+        let (dim, values) = (vectors.dim, vectors.values()?);
         let outcome = interruptible(py, None, |control| {
             let mut batch = Corpus::Given(documents).open(false)?;
-            upsert(&config, &mut *batch, &mut row_source(model, values), control)
+            upsert(&config, &mut *batch, &mut row_source(model, dim, values), control)
         })?;
         self.changed(py, &outcome)
     }

@@ -61,7 +61,7 @@ impl NativeIndex {
     /// Builds an index of vectors, and opens it.
     #[staticmethod]
     #[pyo3(signature = (
-        vectors, *, metric, dtype, m, ef_construction, keys, texts, titles, metadata, model, threads,
+        vectors, *, metric, dtype, dimensions, m, ef_construction, keys, texts, titles, metadata, model, threads,
         path, seed, progress
     ))]
     #[expect(
@@ -73,6 +73,7 @@ impl NativeIndex {
         vectors: &Bound<'_, PyAny>,
         metric: &str,
         dtype: &str,
+        dimensions: Option<usize>,
         m: usize,
         ef_construction: usize,
         keys: Option<&Bound<'_, PyAny>>,
@@ -93,7 +94,7 @@ impl NativeIndex {
                 "one row, or rows of none",
             ));
         }
-        given.check("vectors", given.dim)?;
+        given.check_finite("vectors")?;
         let described = GivenDocuments {
             keys: texts_of("keys", keys)?,
             texts: texts_of("texts", texts)?,
@@ -115,6 +116,7 @@ impl NativeIndex {
             name: model.to_owned(),
             fingerprint: format!("declared:{model}"),
             dim: given.dim,
+            full_dim: None,
             metric: metric_of(metric)?,
             max_tokens: 0,
         };
@@ -130,6 +132,7 @@ impl NativeIndex {
                 threads: threads_of(threads),
             },
             row_type: row_type_of(dtype)?,
+            dimensions,
             language: None,
             queries: None,
             target: None,
@@ -138,9 +141,9 @@ impl NativeIndex {
             memory: None,
             free_space,
         };
-        let values = given.values()?;
+        let (given_dim, values) = (given.dim, given.values()?);
         interruptible(py, progress, |control| {
-            build_index(&config, &mut row_source(model, values), control).map(drop)
+            build_index(&config, &mut row_source(model, given_dim, values), control).map(drop)
         })?;
         Self::at(path, temporary)
     }

@@ -24,12 +24,24 @@ fn check_k(k: usize) -> PyResult<()> {
     Ok(())
 }
 
-/// The rows as the index compares them, where they have to be scaled for it.
-fn scaled_rows(snapshot: &Snapshot, given: &PythonVectors<'_>) -> PyResult<Option<Vec<f32>>> {
-    Ok(match snapshot.manifest().model.metric {
-        Metric::Cosine => Some(unit_rows(given.values()?, given.dim)),
-        Metric::Dot | Metric::L2 => None,
-    })
+/// The rows as the index compares them, where they have to be cut or scaled for it.
+fn compared_rows(snapshot: &Snapshot, given: &PythonVectors<'_>) -> PyResult<Option<Vec<f32>>> {
+    let model = &snapshot.manifest().model;
+    let mut cut = None;
+    if given.dim != model.dim {
+        let mut rows = Vec::with_capacity(given.count * model.dim);
+        for row in given.values()?.chunks_exact(given.dim.max(1)) {
+            let mut row = row.to_vec();
+            model.cut(&mut row).map_err(of_index)?;
+            rows.extend(row);
+        }
+        cut = Some(rows);
+    }
+    if model.metric != Metric::Cosine {
+        return Ok(cut);
+    }
+    let rows = cut.as_deref().map_or_else(|| given.values(), Ok)?;
+    Ok(Some(unit_rows(rows, model.dim)))
 }
 
 /// A fusion with another weight of the dense ranking, where one is given.
@@ -64,7 +76,7 @@ impl NativeIndex {
         let current = self.current();
         let snapshot = &current.snapshot;
         let given = PythonVectors::new("vectors", vectors)?;
-        given.check("vectors", snapshot.manifest().model.dim)?;
+        given.check("vectors", &snapshot.manifest().model)?;
         let filter = filter.map(GivenFilter::new).transpose()?;
         let beam = AskedBeam { ef, recall, exact };
         let mode = beam.mode(snapshot, k, filter.is_some())?;
@@ -74,10 +86,10 @@ impl NativeIndex {
             allowed: allowed.as_deref(),
             threads: threads_of(threads),
         };
-        let scaled = scaled_rows(snapshot, &given)?;
-        let questions: Vec<&[f32]> = match &scaled {
-            Some(scaled) => scaled.chunks_exact(given.dim).collect(),
-            None => given.values()?.chunks_exact(given.dim).collect(),
+        let (dim, compared) = (snapshot.manifest().model.dim, compared_rows(snapshot, &given)?);
+        let questions: Vec<&[f32]> = match &compared {
+            Some(compared) => compared.chunks_exact(dim.max(1)).collect(),
+            None => given.values()?.chunks_exact(dim.max(1)).collect(),
         };
         let found = py
             .detach(|| search_all(snapshot, &questions, &asked))
@@ -122,7 +134,7 @@ impl NativeIndex {
             .map(|vectors| PythonVectors::new("vectors", vectors))
             .transpose()?;
         if let Some(given) = &given {
-            given.check("vectors", snapshot.manifest().model.dim)?;
+            given.check("vectors", &snapshot.manifest().model)?;
             if given.count != texts.len() {
                 let expected = format!("{}, one for each text", texts.len());
                 return Err(refused("vectors", &expected, given.count));
@@ -146,8 +158,8 @@ impl NativeIndex {
             fusion,
         };
         let rows = match &given {
-            Some(given) => match scaled_rows(snapshot, given)? {
-                Some(scaled) => scaled,
+            Some(given) => match compared_rows(snapshot, given)? {
+                Some(compared) => compared,
                 None => given.values()?.to_vec(),
             },
             None => Vec::new(),

@@ -95,15 +95,18 @@ impl<'py> PythonVectors<'py> {
         })
     }
 
-    /// Refuses vectors of another dimension, and values that are not finite.
-    pub(crate) fn check(&self, field: &str, dim: usize) -> PyResult<()> {
-        if self.dim != dim {
-            return Err(refused(
-                field,
-                &format!("vectors of {dim} values, as those of the index"),
-                self.dim,
-            ));
+    /// Refuses vectors of other dimensions than the model's, and values that are not finite.
+    pub(crate) fn check(&self, field: &str, model: &ModelRecord) -> PyResult<()> {
+        if !model.takes(self.dim) {
+            let expected = format!("vectors of {} values, as those of the index", model.lengths());
+            return Err(refused(field, &expected, self.dim));
         }
+        self.check_finite(field)
+    }
+
+    /// Refuses values that are not finite.
+    pub(crate) fn check_finite(&self, field: &str) -> PyResult<()> {
+        let dim = self.dim;
         if let Some(at) = self.values()?.iter().position(|value| !value.is_finite()) {
             let got = self.values()?.get(at).copied().unwrap_or_default();
             return Err(refused(
@@ -116,8 +119,15 @@ impl<'py> PythonVectors<'py> {
     }
 }
 
-/// The rows of a matrix, each copied when it is asked for, as vectors of a model, whose dimension is not 0.
-pub(crate) fn row_source(model: ModelRecord, values: &[f32]) -> RowSource<impl ExactSizeIterator<Item = Vec<f32>>> {
-    let rows = values.chunks_exact(model.dim.max(1)).map(<[f32]>::to_vec);
+/// The rows of a matrix, each copied when it is asked for, as vectors of a model that has as many values, or whose own
+/// vectors have.
+pub(crate) fn row_source(
+    model: ModelRecord,
+    dim: usize,
+    values: &[f32],
+) -> RowSource<impl ExactSizeIterator<Item = Vec<f32>>> {
+    let rows = values.chunks_exact(dim.max(1)).map(<[f32]>::to_vec);
+    let full_dim = model.full_dim.filter(|full| *full != dim);
+    let model = ModelRecord { dim, full_dim, ..model };
     RowSource::new(model, PassageContext::default(), rows)
 }

@@ -259,8 +259,31 @@ class Changes(unittest.TestCase):
         whole, half = Index.build(vectors), Index.build(vectors, dtype="float16")
         self.assertLess(half.memory()["cold"], whole.memory()["cold"])
         self.assertEqual(half.search(vectors[9], k=1, exact=True)[0].tolist(), [9])
-        with self.assertRaisesRegex(ValueError, "`dtype`: expected `float32` or `float16`, got `int8`"):
-            Index.build(vectors, dtype="int8")
+        codes = Index.build(vectors, dtype="int8")
+        self.assertLess(codes.memory()["cold"] + 500 * 32, half.memory()["cold"])
+        self.assertEqual(codes.search(vectors[9], k=1, exact=True)[0].tolist(), [9])
+        with self.assertRaisesRegex(ValueError, "`dtype`: expected `float32`, `float16` or `int8`, got `int4`"):
+            Index.build(vectors, dtype="int4")
+
+    def test_the_first_values_may_be_kept_alone(self):
+        vectors, questions = rows(600), rows(20, seed=2)
+        index = Index.build(vectors[:500], dimensions=8)
+        self.assertEqual(index.dim, 8)
+        index.upsert(vectors[500:], keys=range(500, 600))
+        index.merge()
+
+        def cut(many):
+            first = many[:, :8]
+            return first / numpy.linalg.norm(first, axis=1, keepdims=True)
+
+        for given in (questions, cut(questions)):
+            ids, _ = index.search(given, k=3, exact=True)
+            for found, question in zip(ids, cut(questions)):
+                self.assertEqual(found.tolist(), exact(cut(vectors), question, 3).tolist())
+        with self.assertRaisesRegex(ValueError, "`vectors`: expected vectors of 32 or 8 values, as those of the index, got 9"):
+            index.search(questions[:, :9], k=3)
+        with self.assertRaisesRegex(ValueError, "`dimensions`: expected 1 to 32, .* got 33"):
+            Index.build(vectors, dimensions=33)
 
     def test_an_index_may_begin_empty(self):
         index = Index.build(numpy.zeros((0, 32), numpy.float32))

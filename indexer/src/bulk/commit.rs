@@ -109,7 +109,7 @@ fn manifest_of(plan: &BulkPlan, shards: impl Iterator<Item = ShardDone>, partiti
         ..Change::default()
     };
     Manifest {
-        format_version: Manifest::version(None),
+        format_version: Manifest::version(&plan.job.model, None),
         generation: plan.generation,
         parent: plan
             .base

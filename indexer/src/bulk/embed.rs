@@ -24,7 +24,9 @@ use crate::graph_build::validate::RowCheck;
 use crate::job::Workspace;
 use crate::job_error::BulkJobError;
 use crate::shard_names::content_hash;
-use crate::source::{ArraySource, DeclaredModel, KeptSource, LongTexts, OnLong, VectorSource, header_of};
+use crate::source::{
+    ArraySource, DeclaredModel, KeptSource, LeadingSource, LongTexts, OnLong, VectorSource, header_of,
+};
 
 /// File of the documents, in the form of a corpus.
 pub(super) const DOCUMENTS: &str = "documents.jsonl";
@@ -123,8 +125,8 @@ pub fn embed(
             passages,
         ))
     };
-    if let Some(source) = &source {
-        check_model(&plan, source.model())?;
+    if let Some(source) = &mut source {
+        check_model(&plan, LeadingSource::like(source, &plan.job.model).model())?;
     }
     control
         .progress
@@ -271,11 +273,12 @@ impl<'a> PartitionTask<'a> {
                 return Ok(fs_err::remove_dir_all(folder)?);
             }
             let source = declared.insert(ArraySource::open(&path, &of)?);
-            check_model(self.plan, source.model())?;
             // Row i of a file is its record i: no record is skipped.
             source.ignore_keys();
             source
         };
+        let mut source = LeadingSource::like(source, &self.plan.job.model);
+        check_model(self.plan, source.model())?;
         loop {
             match source.pull(&mut corpus, control.cancel) {
                 Ok(Some(mut embedded)) => {

@@ -50,9 +50,7 @@ impl GraphSettings {
     /// As a build takes it, with this many threads; a vector type that this release does not know is the usual one of
     /// the metric.
     pub(super) fn config(&self, metric: Metric, threads: usize) -> GraphConfig {
-        let row_type = [RowType::F32, RowType::F16]
-            .into_iter()
-            .find(|row_type| row_type.name() == self.vector_type);
+        let row_type = RowType::named(&self.vector_type);
         GraphConfig {
             builder: BuilderKind::named(&self.builder).unwrap_or_default(),
             params: self.params(threads),

@@ -49,6 +49,9 @@ pub struct PlanConfig {
     pub out: String,
     /// How shards are built.
     pub graph: GraphSettings,
+    /// How many of the first values of each vector are kept; by default as in the index, where that is of the same
+    /// model, or else all. See [`dyad_index::matryoshka`].
+    pub dimensions: Option<usize>,
     /// The language by which BM25 analyses texts; by default that of a sample.
     pub language: Option<TextLanguage>,
     /// Directory for files that are in use.
@@ -94,6 +97,12 @@ pub fn plan(config: &PlanConfig, mut vectors: VectorOrigin<'_>, control: JobCont
         VectorOrigin::Encoder(source) => source.model().clone(),
         VectorOrigin::Input(declared) => declared_model(&place, &input, &objects, declared, workspace.path())?,
     };
+    let base = place.wait(index.current())?;
+    let model = match (config.dimensions, &base) {
+        (Some(dimensions), _) => model.leading(dimensions)?,
+        (None, Some(base)) => model.like(&base.manifest.model),
+        (None, None) => model,
+    };
     let slices = slices(&place, &input, &objects, config, sample.bytes_per_document)?;
     let partitions = group_partitions(slices, config.partition_documents, sample.bytes_per_document);
     let shards = group_shards(&partitions, config.shard_documents);
@@ -120,10 +129,9 @@ pub fn plan(config: &PlanConfig, mut vectors: VectorOrigin<'_>, control: JobCont
     }
     let estimate = estimate(&job, &sample, &mut vectors, control)?;
     let logit_scale = match &mut vectors {
-        VectorOrigin::Encoder(source) => source.logit_scale(control.cancel)?,
+        VectorOrigin::Encoder(source) => source.logit_scale(job.model.dim, control.cancel)?,
         VectorOrigin::Input(_) => None,
     };
-    let base = place.wait(index.current())?;
     let before = base
         .as_ref()
         .map(|base| &base.manifest)

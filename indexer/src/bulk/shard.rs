@@ -75,6 +75,7 @@ pub fn shard(
     let builder = ShardBuilder {
         model: &plan.job.model,
         graph: plan.job.graph.config(plan.job.model.metric, threads),
+        codec: None,
         language: plan.job.language,
         gate: RecallGate::new(None, plan.job.graph.min_recall.map(RecallTarget::from)),
         control,

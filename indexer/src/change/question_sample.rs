@@ -10,7 +10,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::error::Error;
 use crate::graph_build::{HELD_OUT, QuestionVectors};
-use crate::source::{LocatedDocuments, VectorSource};
+use crate::source::{LeadingSource, LocatedDocuments, VectorSource};
 
 /// A sample of at most [`HELD_OUT`] of these texts, by `seed`, as vectors of `source`, whose model must be `model`.
 /// What is asked more often is in it more often. Takes memory for the sample.
@@ -21,6 +21,8 @@ pub fn embed_questions(
     seed: u64,
     cancel: &JobCancellation,
 ) -> Result<QuestionVectors, Error> {
+    let mut source = LeadingSource::like(source, model);
+    let source: &mut dyn VectorSource = &mut source;
     if !source.model().same_space(model) {
         let (expected, got) = (model.fingerprint.clone(), source.model().fingerprint.clone());
         return Err(Error::ModelOfQuestions {

@@ -27,7 +27,7 @@ use crate::error::Error;
 use crate::graph_build::{GraphConfig, QuestionVectors, RecallGate, RecallTarget};
 use crate::job::{ShardBuilder, ShardJob, SpoolConfig, thread_pool};
 use crate::plan::BuildPlan;
-use crate::source::VectorSource;
+use crate::source::{LeadingSource, VectorSource};
 
 /// Most shards.
 const MOST_SHARDS: usize = 256;
@@ -43,6 +43,9 @@ pub struct ReembedConfig {
     pub max_documents: u64,
     /// Threads of the graphs' build.
     pub threads: usize,
+    /// How many of the first values of each vector are kept; by default as many as the index keeps, where it does not
+    /// keep all. See [`dyad_index::matryoshka`].
+    pub dimensions: Option<usize>,
     /// Questions by which recall is measured, embedded by the new model, see [`QuestionVectors::open`]; by default
     /// documents.
     pub queries: Option<PathBuf>,
@@ -87,6 +90,8 @@ pub fn reembed(
 ) -> Result<ChangeOutcome, Error> {
     let transaction = Transaction::begin(&config.index, None, Publication::AnyModel)?;
     let base = transaction.base();
+    let mut source = LeadingSource::of_new_model(source, config.dimensions, &base.manifest().model)?;
+    let source: &mut dyn VectorSource = &mut source;
     let model = source.model().clone();
     check_source(base, source)?;
     let graph = graph_of(base, &model, config.threads);
@@ -99,6 +104,7 @@ pub fn reembed(
     let builder = ShardBuilder {
         model: &model,
         graph,
+        codec: None,
         language: base.manifest().language,
         gate: RecallGate::new(questions.as_ref(), min_recall.map(RecallTarget::from)),
         control,
@@ -116,7 +122,7 @@ pub fn reembed(
     )?;
     let mut job = ReembedJob {
         target: config.target,
-        logit_scale: source.logit_scale(control.cancel)?,
+        logit_scale: source.logit_scale(model.dim, control.cancel)?,
         source,
         spooling: SpoolConfig {
             shards: plan.shards,
@@ -141,6 +147,8 @@ pub fn estimate(
     control: JobControl<'_>,
 ) -> Result<ReembedEstimate, Error> {
     let base = Snapshot::open(&config.index)?;
+    let mut source = LeadingSource::of_new_model(source, config.dimensions, &base.manifest().model)?;
+    let source: &mut dyn VectorSource = &mut source;
     let model = source.model().clone();
     check_source(&base, source)?;
     let documents = base.manifest().documents();

@@ -61,6 +61,7 @@ impl RewriteJob<'_> {
         let builder = ShardBuilder {
             model: &model,
             graph: GraphConfig::like_index(base, config.threads),
+            codec: None,
             language,
             gate: RecallGate::default(),
             control,
@@ -129,7 +130,9 @@ impl RewriteJob<'_> {
         }
         let questions = held_out(members.iter().map(|member| member.shard))?;
         let graph = job.builder.graph;
+        let codec = members.first().and_then(|member| GraphConfig::codec_of(member.shard));
         let builder = ShardBuilder {
+            codec: codec.as_ref(),
             gate: RecallGate::new(questions.as_ref(), base.manifest().min_recall.map(RecallTarget::from))
                 .with_sample(config.sample),
             ..job.builder

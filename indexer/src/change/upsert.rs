@@ -18,7 +18,7 @@ use crate::graph_build::{GraphConfig, QuestionVectors, RecallGate, RecallTarget}
 use crate::job::{ShardBuilder, ShardJob, thread_pool};
 use crate::plan::BuildPlan;
 use crate::publish::check_model;
-use crate::source::{DocumentBatch, VectorSource};
+use crate::source::{DocumentBatch, LeadingSource, VectorSource};
 
 /// The held-out questions by which the first of these shards that has any was measured.
 pub(super) fn held_out<'a>(shards: impl IntoIterator<Item = &'a Shard>) -> Result<Option<QuestionVectors>, Error> {
@@ -64,11 +64,14 @@ pub fn upsert_after(
     // Before anything is embedded.
     start.conditions.check_expected(base)?;
     start.conditions.check_replaced(base)?;
+    let mut source = LeadingSource::like(source, &base.manifest().model);
+    let source: &mut dyn VectorSource = &mut source;
     let model = source.model().clone();
     check_model(&config.index, &model)?;
     check_context(base.manifest(), source)?;
     let graph = GraphConfig::like_index(base, config.threads);
     graph.params.validate()?;
+    let codec = GraphConfig::codec_of_index(base);
     let questions = match &config.queries {
         Some(path) => Some(QuestionVectors::open(path, &model, graph.params.seed)?),
         None => held_out(base.shards())?,
@@ -76,6 +79,7 @@ pub fn upsert_after(
     let builder = ShardBuilder {
         model: &model,
         graph,
+        codec: codec.as_ref(),
         language: base.manifest().language,
         gate: RecallGate::new(questions.as_ref(), base.manifest().min_recall.map(RecallTarget::from))
             .with_sample(config.sample),

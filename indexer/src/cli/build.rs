@@ -17,6 +17,7 @@ use dyad_indexer::source::Corpus;
 use serde::Serialize;
 
 use super::bar::ProgressReporter;
+use super::dimensions::DimensionArguments;
 use super::documents;
 use super::graph::GraphArguments;
 use super::language::LanguageArguments;
@@ -37,6 +38,8 @@ pub(super) struct BuildArguments {
     /// Graph builder: our own, or the `hnsw_rs` crate over vectors or over int8 codes
     #[arg(long, value_enum, default_value_t = Choice::Native)]
     builder: Choice,
+    #[command(flatten)]
+    dimensions: DimensionArguments,
     #[command(flatten)]
     graph: GraphArguments,
     #[command(flatten)]
@@ -94,6 +97,7 @@ pub(super) fn run(arguments: BuildArguments) -> anyhow::Result<ExitCode> {
         builder: arguments.builder.into(),
         params: arguments.graph.params(documents.threads()?),
         row_type: arguments.graph.row_type(source.model().metric),
+        dimensions: arguments.dimensions.dimensions,
         language: arguments.language.language(),
         target,
         new_model: arguments.new_model,

@@ -5,6 +5,7 @@
 //! | `build.rs` | `dyad-indexer build` |
 //! | `documents.rs` | the arguments of commands that read documents |
 //! | `graph.rs` | the arguments of commands that build graphs |
+//! | `dimensions.rs` | how many values of each vector are kept |
 //! | `change.rs` | `dyad-indexer append`, `upsert`, `delete`, `merge`, `purge`, `gc` |
 //! | `maintain.rs` | `dyad-indexer maintain` |
 //! | `reembed.rs` | `dyad-indexer reembed` |
@@ -31,6 +32,7 @@ mod calibrate;
 mod change;
 mod compare;
 mod delete;
+mod dimensions;
 mod documents;
 mod export;
 mod graph;

@@ -17,6 +17,7 @@ use dyad_proto::v1;
 use serde::Serialize;
 
 use super::bar::ProgressReporter;
+use super::dimensions::DimensionArguments;
 use super::documents::thread_count;
 use super::model::ModelArguments;
 use super::report::{ChangeReport, OutputArguments};
@@ -35,6 +36,8 @@ pub(super) struct ReembedArguments {
     model: ModelArguments,
     #[command(flatten)]
     context: ContextArguments,
+    #[command(flatten)]
+    dimensions: DimensionArguments,
     /// Most documents of a new shard, about
     #[arg(long, value_name = "N", default_value_t = 10_000_000, value_parser = clap::value_parser!(u64).range(1..))]
     max_documents: u64,
@@ -82,6 +85,7 @@ pub(super) fn run(arguments: ReembedArguments) -> anyhow::Result<ExitCode> {
         .transpose()?;
     let config = ReembedConfig {
         max_documents: arguments.max_documents,
+        dimensions: arguments.dimensions.dimensions,
         threads: thread_count(arguments.threads)?,
         queries: arguments.queries,
         target,

@@ -11,6 +11,7 @@
 
 use dyad_index::format::graph::LinksView;
 use dyad_index::ground_truth::{CertificateQuestions, GroundTruth};
+use dyad_index::quant::CodeRows;
 use dyad_index::search::{
     ExactRows as _, PlannedQuestion, PlannedSearch, SearchHits, SearchParams, SearchScratch, ShardView, VectorRows,
     exact_scan,
@@ -84,10 +85,9 @@ pub fn certify(
         ..Certificate::default()
     };
     let links = arranged.layout.view();
-    let served = ServedRows {
-        rows: given,
-        row_type: rows.served_as,
-    };
+    let slots = invert_order(links.order());
+    let codes = CodeRows::new(&slots, arranged.codes.view());
+    let served = ServedRows::new(given, rows.served_as, codes);
     let view = ShardView {
         codes: arranged.codes.view(),
         links: &links,
@@ -95,7 +95,6 @@ pub fn certify(
         rows: &served,
         metric,
     };
-    let slots = invert_order(links.order());
     let asked_with = |kind| MeasuredQuestions {
         answered: &answered,
         slots: &slots,

@@ -7,7 +7,7 @@
 use std::path::Path;
 
 use dyad_index::ground_truth::CertificateQuestions;
-use dyad_index::search::{ExactRows as _, NodeSet, SCAN_BATCH, SearchHits, SearchParams, SearchScratch};
+use dyad_index::search::{NodeSet, RowQuestion, SCAN_BATCH, SearchHits, SearchParams, SearchScratch};
 use dyad_index::shard::DenseShard;
 use dyad_index::{Certificate, ExpansionPoint, FilteredRecall, GroundTruth, QuerySource, RecallPoint, Scored};
 use rayon::prelude::*;
@@ -247,12 +247,13 @@ fn lists(
     // The lists of a small shard hold all of its nodes.
     let is_whole = depth + own >= shard.len();
     let known = |(at, asked): (usize, &LiveQuestion)| {
+        let question = RowQuestion::new(&rows, &asked.row, metric);
         let nodes = truth.neighbours.get(at * depth..(at + 1) * depth).unwrap_or_default();
         let left = nodes.iter().filter(|node| live.contains(**node));
         let mut left: Vec<Scored> = left
             .map(|&node| Scored {
                 node,
-                score: rows.score(node, &asked.row, metric),
+                score: question.score(node),
             })
             .collect();
         // Vectors that are stored in f16 may rank in another order than those that were given.

@@ -1,6 +1,8 @@
 //! How the graphs of an index are built and its vectors are stored, as one value.
 
 use dyad_index::format::RowType;
+use dyad_index::quant::Codec;
+use dyad_index::snapshot::Shard;
 use dyad_index::{BuildRecord, Snapshot};
 
 use super::{BuildParams, BuilderKind};
@@ -49,5 +51,19 @@ impl GraphConfig {
             },
             row_type: largest.dense.header().row_type,
         }
+    }
+
+    /// The quantiser with which rows of a shard are to be encoded again that were decoded from its codes, so that they
+    /// get the same ones and lose nothing more; none where it has the rows themselves.
+    pub(crate) fn codec_of(shard: &Shard) -> Option<Codec> {
+        let is_int8 = shard.dense.header().row_type == RowType::Int8;
+        is_int8.then(|| shard.dense.codes().codec().clone())
+    }
+
+    /// The same of the largest shard of an index, by which its later shards are encoded too: a merge of several then
+    /// loses nothing either.
+    pub(crate) fn codec_of_index(base: &Snapshot) -> Option<Codec> {
+        let largest = base.shards().iter().max_by_key(|shard| shard.dense.len())?;
+        Self::codec_of(largest)
     }
 }

@@ -26,6 +26,8 @@ pub struct GraphBuild<'a> {
     pub metric: Metric,
     /// Type in which they will be stored: the certificate measures with vectors of this type.
     pub row_type: RowType,
+    /// The quantiser of the codes; one that is fitted to the rows where absent. See `GraphConfig::codec_of`.
+    pub codec: Option<&'a Codec>,
     /// The builder of the graph.
     pub builder: &'a dyn GraphBuilder,
     /// Parameters of the graph.
@@ -109,7 +111,8 @@ impl GraphBuild<'_> {
     /// Graph and codes of vectors that all differ, not yet certified, and what the repair did.
     fn arrange(&self, initial: Option<&InitialGraph<'_>>) -> Result<(Arranged, repair::Repaired), Error> {
         let n = self.rows.len() as u64;
-        let codec = Codec::fit(self.rows, self.metric, self.params.seed);
+        let fitted = || Codec::fit(self.rows, self.metric, self.params.seed);
+        let codec = self.codec.cloned().unwrap_or_else(fitted);
         let encode = |codec| {
             self.step("codes", Unit::Documents, Some(n), || {
                 encode(self.rows, codec, self.control)

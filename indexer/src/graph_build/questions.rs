@@ -54,7 +54,8 @@ impl QuestionVectors {
     }
 
     /// Reads questions for an index of `model`: a directory that `dyad-encoder embed --tower question` has made with
-    /// the same model, or a `.npy` file of shape `[questions, dim]`, type `<f4` or `<f2`. At most [`HELD_OUT`] rows are
+    /// the same model, or a `.npy` file of shape `[questions, dim]`, type `<f4` or `<f2`, where `dim` may be that of
+    /// the model's own vectors. At most [`HELD_OUT`] rows are
     /// kept, sampled by `seed`, and normalised to length 1 for [`Metric::Cosine`]; of a `.npy` file no others are read.
     pub fn open(path: &Path, model: &ModelRecord, seed: u64) -> Result<Self, Error> {
         let refuse = Refuse(path);
@@ -63,10 +64,17 @@ impl QuestionVectors {
         } else {
             read_npy(path, seed)?
         };
-        let SampledRows { dim, numbers, values } = read;
-        if dim != model.dim {
+        let SampledRows {
+            dim,
+            numbers,
+            mut values,
+        } = read;
+        if !model.takes(dim) {
             let fix = "Embed the questions with the model of the documents";
-            return refuse.because("values per row", &model.dim.to_string(), &dim.to_string(), fix);
+            return refuse.because("values per row", &model.lengths(), &dim.to_string(), fix);
+        }
+        if dim != model.dim {
+            values = cut_rows(&values, dim, model)?;
         }
         Self::checked(path, numbers, values, model)
     }
@@ -114,6 +122,17 @@ struct SampledRows {
     dim: usize,
     numbers: Vec<u32>,
     values: Vec<f32>,
+}
+
+/// The values of each row that `model` keeps.
+fn cut_rows(values: &[f32], dim: usize, model: &ModelRecord) -> Result<Vec<f32>, Error> {
+    let mut kept = Vec::with_capacity(values.len() / dim.max(1) * model.dim);
+    for row in values.chunks_exact(dim.max(1)) {
+        let mut row = row.to_vec();
+        model.cut(&mut row)?;
+        kept.extend(row);
+    }
+    Ok(kept)
 }
 
 /// Refuses a file: every error names its path.
@@ -214,6 +233,7 @@ mod tests {
                 name,
                 fingerprint,
                 dim,
+                full_dim: None,
                 metric: Metric::Cosine,
                 max_tokens: 1,
             },

@@ -73,7 +73,7 @@ impl RowCheck {
                     "stored in float16",
                     ", or store them in float32 (`--vector-type f32`)",
                 ),
-                RowType::F32 => (LONGEST_F32, "compared in float32", ""),
+                RowType::F32 | RowType::Int8 => (LONGEST_F32, "compared in float32", ""),
             };
             // False for a length that is no number as well.
             return if length < limit {

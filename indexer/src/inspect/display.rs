@@ -43,12 +43,15 @@ impl fmt::Display for IndexReport {
         writeln!(f, "created       {}, by {}", moment(self.created_unix_s), self.tool)?;
         let ModelRecord {
             name,
-            dim,
             metric,
             max_tokens,
             ..
         } = &self.model;
-        writeln!(f, "model         {name}, {dim} values, {metric}, {max_tokens} tokens")?;
+        writeln!(
+            f,
+            "model         {name}, {}, {metric}, {max_tokens} tokens",
+            self.model.values()
+        )?;
         writeln!(f, "fingerprint   {}", self.model.fingerprint)?;
         if let Some(scale) = self.logit_scale {
             writeln!(f, "logit scale   {scale:.1}, of the model's cosines")?;

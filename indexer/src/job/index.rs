@@ -19,7 +19,7 @@ use crate::error::Error;
 use crate::graph_build::{BuildParams, BuilderKind, GraphConfig, QuestionVectors, RecallGate, RecallTarget};
 use crate::plan::BuildPlan;
 use crate::publish::{check_model, publish};
-use crate::source::{Corpus, DocumentBatch, VectorSource};
+use crate::source::{Corpus, DocumentBatch, LeadingSource, VectorSource};
 
 /// Most shards of a build: each holds a file and a text index open during the pass.
 const SHARDS: std::ops::RangeInclusive<usize> = 1..=256;
@@ -42,6 +42,9 @@ pub struct BuildConfig {
     pub params: BuildParams,
     /// Type of the stored vectors.
     pub row_type: RowType,
+    /// How many of the first values of each vector are kept; by default as in the current generation, where that is of
+    /// the same model, or else all. See [`dyad_index::matryoshka`].
+    pub dimensions: Option<usize>,
     /// The language by which BM25 analyses texts; by default that of the first documents.
     pub language: Option<TextLanguage>,
     /// Questions by which recall is measured, see [`QuestionVectors::open`]; by default documents serve as questions.
@@ -128,6 +131,9 @@ pub fn build_index(
     refuse_inside_index(&config.index)?;
     let mut corpus = config.corpus.open(false)?;
     check_beginning(config, corpus.as_ref())?;
+    let current = manifest::current(&config.index).ok().map(|current| current.model);
+    let mut source = LeadingSource::of_build(source, config.dimensions, current.as_ref())?;
+    let source: &mut dyn VectorSource = &mut source;
     let model = source.model().clone();
     if !config.new_model {
         check_model(&config.index, &model)?;
@@ -143,6 +149,7 @@ pub fn build_index(
     let builder = ShardBuilder {
         model: &model,
         graph: config.graph(),
+        codec: None,
         language: config.language.unwrap_or_default(),
         gate,
         control,
@@ -157,7 +164,7 @@ pub fn build_index(
     check_space(&config.index, needed, config.free_space)?;
 
     // Before hours of embedding, which would be lost with a service that is away at their end.
-    let logit_scale = source.logit_scale(control.cancel)?;
+    let logit_scale = source.logit_scale(model.dim, control.cancel)?;
     let spooling = SpoolConfig {
         shards: plan.shards,
         language: config.language,

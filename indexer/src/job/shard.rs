@@ -6,6 +6,7 @@ use dyad_files::{crc32c_of_file, sync_paths};
 use dyad_index::TextLanguage;
 use dyad_index::format::MappedRows;
 use dyad_index::manifest::FileEntry;
+use dyad_index::quant::Codec;
 use dyad_index::shard::{self, DENSE_FILE, DOCUMENTS_DIR, ShardInput, ShardMeta, TEXT_DIR};
 use dyad_index::{BuildRecord, GROUND_TRUTH_FILE, ModelRecord};
 use dyad_proto::vector;
@@ -23,6 +24,8 @@ use crate::graph_build::{BuiltGraph, GraphBuild, GraphConfig, InitialGraph, Reca
 pub(crate) struct ShardBuilder<'a> {
     pub(crate) model: &'a ModelRecord,
     pub(crate) graph: GraphConfig,
+    /// The quantiser of the codes; one that is fitted to each shard where absent.
+    pub(crate) codec: Option<&'a Codec>,
     /// By which their texts were analysed.
     pub(crate) language: TextLanguage,
     pub(crate) gate: RecallGate<'a>,
@@ -53,6 +56,7 @@ impl ShardBuilder<'_> {
             rows: &rows,
             metric: self.model.metric,
             row_type: self.graph.row_type,
+            codec: self.codec,
             builder: self.graph.builder.get(),
             params: &self.graph.params,
             initial,

@@ -19,7 +19,7 @@ pub(super) struct GivenOrigin {
 /// another model, context or dimension.
 pub(super) fn given_rows(
     origin: &GivenOrigin,
-    vectors: Vec<Vec<f32>>,
+    mut vectors: Vec<Vec<f32>>,
     current: &Manifest,
 ) -> Result<RowSource<std::vec::IntoIter<Vec<f32>>>, Status> {
     let model = current.model.clone();
@@ -32,11 +32,16 @@ pub(super) fn given_rows(
     let context = Some(origin.context.as_str()).filter(|context| !context.is_empty());
     let context =
         PassageContext::of_stored(context).map_err(|error| Status::invalid_argument(format!("`context`: {error}")))?;
-    if let Some(number) = vectors.iter().position(|vector| vector.len() != model.dim) {
-        let (expected, got) = (model.dim, vectors.get(number).map_or(0, Vec::len));
-        return Err(Status::invalid_argument(format!(
-            "the vector of document {number}: expected {expected} values, as those of the index have, got {got}"
-        )));
+    for (number, vector) in vectors.iter_mut().enumerate() {
+        if !model.takes(vector.len()) {
+            let (expected, got) = (model.lengths(), vector.len());
+            return Err(Status::invalid_argument(format!(
+                "the vector of document {number}: expected {expected} values, as those of the index have, got {got}"
+            )));
+        }
+        model
+            .cut(vector)
+            .map_err(|error| Status::invalid_argument(error.to_string()))?;
     }
     Ok(RowSource::new(model, context, vectors.into_iter()))
 }

@@ -27,7 +27,7 @@ use crate::control::{JobControl, Silent};
 use crate::error::Error;
 use crate::memory::keep_freed_memory;
 use crate::publish::check_model;
-use crate::source::{RemoteSource, VectorSource as _};
+use crate::source::{LeadingSource, RemoteSource, VectorSource as _};
 
 /// Calls that may wait for their turn.
 const WAITING: usize = 1_024;
@@ -60,8 +60,9 @@ impl ChangeWorker {
         keep_freed_memory();
         drop(Snapshot::open(&config.index)?);
         if let Some(url) = &config.encoder {
-            let source = RemoteSource::connect(url, config.remote.clone(), &JobCancellation::new())?;
-            check_model(&config.index, source.model())?;
+            let mut source = RemoteSource::connect(url, config.remote.clone(), &JobCancellation::new())?;
+            let current = manifest::current(&config.index)?;
+            check_model(&config.index, LeadingSource::like(&mut source, &current.model).model())?;
         }
         let remembered = RememberedCalls::of_index(&config.index)?;
         let metrics = Arc::new(IndexerMetrics::new());

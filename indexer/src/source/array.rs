@@ -112,6 +112,7 @@ impl ArraySource {
             name: name.to_owned(),
             fingerprint,
             dim,
+            full_dim: None,
             metric,
             max_tokens: 0,
         };

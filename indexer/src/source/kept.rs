@@ -277,8 +277,8 @@ impl<S: VectorSource> VectorSource for KeptSource<S> {
         self.inner.known_logit_scale()
     }
 
-    fn logit_scale(&mut self, cancel: &JobCancellation) -> Result<Option<f64>, Error> {
-        self.inner.logit_scale(cancel)
+    fn logit_scale(&mut self, dimensions: usize, cancel: &JobCancellation) -> Result<Option<f64>, Error> {
+        self.inner.logit_scale(dimensions, cancel)
     }
 
     fn context(&self) -> PassageContext {

@@ -55,6 +55,7 @@ mod tests {
             name: "m".into(),
             fingerprint: "f00d".into(),
             dim: 2,
+            full_dim: None,
             metric: Metric::Cosine,
             max_tokens: 8,
         };

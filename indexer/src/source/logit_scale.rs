@@ -8,7 +8,8 @@ use tonic::Code;
 
 use super::call::{CalledService, contract, encode};
 
-/// Has both towers embed the pairs that come with the program, in batches as those of documents are.
+/// Has both towers embed the pairs that come with the program, in batches as those of documents are, and keeps as many
+/// values as `model` says.
 pub(super) async fn measure(
     services: &[CalledService],
     client: &ClientConfig,
@@ -16,7 +17,7 @@ pub(super) async fn measure(
     model: &ModelRecord,
 ) -> Result<Option<f64>, ClientError> {
     let embed = async |tower: v1::Tower, texts: Vec<String>| {
-        let mut rows = Vec::with_capacity(texts.len() * model.dim);
+        let (own, mut rows) = (model.own_dim(), Vec::with_capacity(texts.len() * model.dim));
         for texts in texts.chunks(batch_texts) {
             let request = v1::EncodeRequest {
                 tower: tower.into(),
@@ -25,15 +26,22 @@ pub(super) async fn measure(
             };
             let (client, fingerprint) = (client.clone(), model.fingerprint.clone());
             let (url, reply) = encode(services.to_vec(), request, client, fingerprint).await?;
-            if (&reply.fingerprint, reply.dim as usize) != (&model.fingerprint, model.dim) {
+            if (&reply.fingerprint, reply.dim as usize) != (&model.fingerprint, own) {
                 let (expected, got) = (&model.fingerprint, &reply.fingerprint);
                 return Err(contract(
                     url,
                     format!("expected vectors of the model {expected}, got those of {got}"),
                 ));
             }
-            let unpacked = vector::unpack(&reply.vectors, texts.len(), model.dim, "vectors");
-            rows.extend(unpacked.map_err(|error| contract(url, error.to_string()))?);
+            let unpacked = vector::unpack(&reply.vectors, texts.len(), own, "vectors");
+            let unpacked = unpacked.map_err(|error| contract(url.clone(), error.to_string()))?;
+            for row in unpacked.chunks_exact(own.max(1)) {
+                let mut row = row.to_vec();
+                model
+                    .cut(&mut row)
+                    .map_err(|error| contract(url.clone(), error.to_string()))?;
+                rows.extend(row);
+            }
         }
         Ok(rows)
     };

@@ -11,6 +11,7 @@
 //! | `remote.rs` | from encoder services, several batches in flight |
 //! | `remote_config.rs` | how these are called |
 //! | `call.rs` | one batch to one of several services |
+//! | `leading.rs` | the first values of vectors in place of all |
 //! | `late.rs` | passages in their documents, as services get them |
 //! | `logit_scale.rs` | how much a difference of the model's cosines says, measured through services |
 //! | `absence.rs` | a service that is away |
@@ -26,6 +27,7 @@ mod file;
 mod kept;
 mod kept_folders;
 mod late;
+mod leading;
 mod logit_scale;
 mod long;
 mod parquet;
@@ -45,6 +47,7 @@ pub use file::FileSource;
 pub use kept::KeptSource;
 pub(crate) use kept::header_of;
 pub(crate) use kept_folders::left_in;
+pub use leading::LeadingSource;
 pub(crate) use long::ever_shorter;
 pub use long::{LongTexts, OnLong};
 pub use remote::RemoteSource;
@@ -99,9 +102,9 @@ pub trait VectorSource {
         None
     }
 
-    /// The same, measured where the source embeds.
-    fn logit_scale(&mut self, _cancel: &JobCancellation) -> Result<Option<f64>, Error> {
-        Ok(self.known_logit_scale())
+    /// The same of vectors of which the first `dimensions` values are kept, measured where the source embeds.
+    fn logit_scale(&mut self, dimensions: usize, _cancel: &JobCancellation) -> Result<Option<f64>, Error> {
+        Ok(self.known_logit_scale().filter(|_| dimensions == self.model().dim))
     }
 
     /// What of its document has reached a passage's vector.
@@ -150,8 +153,8 @@ impl VectorSource for Box<dyn VectorSource> {
         (**self).known_logit_scale()
     }
 
-    fn logit_scale(&mut self, cancel: &JobCancellation) -> Result<Option<f64>, Error> {
-        (**self).logit_scale(cancel)
+    fn logit_scale(&mut self, dimensions: usize, cancel: &JobCancellation) -> Result<Option<f64>, Error> {
+        (**self).logit_scale(dimensions, cancel)
     }
 
     fn context(&self) -> PassageContext {

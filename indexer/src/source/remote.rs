@@ -325,11 +325,12 @@ impl VectorSource for RemoteSource {
     }
 
     /// None where the service has no question tower.
-    fn logit_scale(&mut self, cancel: &JobCancellation) -> Result<Option<f64>, Error> {
+    fn logit_scale(&mut self, dimensions: usize, cancel: &JobCancellation) -> Result<Option<f64>, Error> {
         let RemoteConfig {
             client, batch_texts, ..
         } = &self.config;
-        let measured = measure(&self.services, client, *batch_texts, &self.model);
+        let model = self.model.leading(dimensions)?;
+        let measured = measure(&self.services, client, *batch_texts, &model);
         match wait(&self.runtime, cancel, measured)? {
             Ok(None) => {
                 tracing::info!("{NO_LOGIT_SCALE}");

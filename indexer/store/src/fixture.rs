@@ -37,6 +37,7 @@ impl Pushing {
             name,
             fingerprint,
             dim: 1,
+            full_dim: None,
             metric: Metric::Cosine,
             max_tokens: 1,
         };

@@ -61,6 +61,7 @@ impl Job {
                 vector_type: "f32".to_owned(),
                 ..GraphSettings::default()
             },
+            dimensions: None,
             language: None,
             scratch: self.fixture.path("scratch"),
         }

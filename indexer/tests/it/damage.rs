@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use dyad_index::format::VERSION;
 use dyad_index::shard::DenseShard;
 use dyad_index::verify::verify_current as verify;
 use dyad_indexer::change::merge;
@@ -148,17 +149,12 @@ fn a_shard_of_a_newer_release_is_named() {
     let fixture = Fixture::new(20);
     fixture.build().unwrap();
     let path = dense_files(&fixture).remove(0);
-    change(&path, |bytes| bytes[8] = 4);
-    assert_named(
-        &problems(&fixture),
-        &["format version 4", "reads up to 3", "Upgrade dyad"],
-    );
-    assert!(
-        inspect(&fixture.index())
-            .unwrap_err()
-            .to_string()
-            .contains("format version 4")
-    );
+    let (newest, newer) = (VERSION, VERSION + 1);
+    change(&path, |bytes| bytes[8] = newer as u8);
+    let [version, reads] = [format!("format version {newer}"), format!("reads up to {newest}")];
+    assert_named(&problems(&fixture), &[&version, &reads, "Upgrade dyad"]);
+    let message = inspect(&fixture.index()).unwrap_err().to_string();
+    assert!(message.contains(&version), "{message}");
 }
 
 #[test]

@@ -43,6 +43,7 @@ fn built(values: &[f32], dim: usize, params: &BuildParams) -> (tempfile::TempDir
         rows: &rows,
         metric: Metric::Cosine,
         row_type: RowType::F32,
+        codec: None,
         builder: &Native,
         params,
         initial: None,
@@ -55,6 +56,7 @@ fn built(values: &[f32], dim: usize, params: &BuildParams) -> (tempfile::TempDir
         name: "m".into(),
         fingerprint: "f00d".into(),
         dim,
+        full_dim: None,
         metric: Metric::Cosine,
         max_tokens: 64,
     };

@@ -171,6 +171,7 @@ impl Fixture {
                 threads: 1,
             },
             row_type: RowType::F32,
+            dimensions: None,
             language: None,
             queries: None,
             target: None,

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use dyad_corpus::embeddings::EmbeddingsHeader;
 use dyad_corpus::{Document, ReadOptions, Split};
-use dyad_index::format::{VERSION, VERSION_WITHOUT_COPIES};
+use dyad_index::format::{OLDEST_VERSION, VERSION};
 use dyad_index::lexical::{DocumentFilter, ExactNumber, FieldValue};
 use dyad_index::snapshot::{DenseParams, DocumentHit, SearchMode};
 use dyad_index::storage::WriteLock;
@@ -288,10 +288,10 @@ fn the_page_on_upgrades_names_the_versions_of_this_release() {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/UPGRADE.md");
     let page = fs_err::read_to_string(page).unwrap();
     let newest = dyad_index::manifest::MANIFEST_VERSION;
-    let (oldest_shard, newest_shard) = (VERSION_WITHOUT_COPIES, VERSION);
+    let (oldest_shard, newest_shard) = (OLDEST_VERSION, VERSION);
     for row in [
         format!("| `manifest-NNNNNN.json` | 1 to {newest} |"),
-        format!("| `shards/*/dense.dyad` | {oldest_shard}, {newest_shard} |"),
+        format!("| `shards/*/dense.dyad` | {oldest_shard} to {newest_shard} |"),
         format!("| `rerank.json` | {} |", RerankRecord::VERSION),
         format!("`indexer/tests/golden/{RELEASE}`"),
     ] {

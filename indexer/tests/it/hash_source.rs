@@ -23,6 +23,7 @@ impl Default for HashSource {
             name,
             fingerprint,
             dim: DIM,
+            full_dim: None,
             metric,
             max_tokens: 64,
         };

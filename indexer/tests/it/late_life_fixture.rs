@@ -289,6 +289,7 @@ impl LateLife {
 
     pub(crate) fn reembed_config(&self) -> ReembedConfig {
         ReembedConfig {
+            dimensions: None,
             index: self.fixture.index(),
             max_documents: 20,
             threads: 1,

@@ -117,7 +117,7 @@ impl VectorSource for CountedSource {
         self.inner.pull(corpus, cancel)
     }
 
-    fn logit_scale(&mut self, _cancel: &JobCancellation) -> Result<Option<f64>, Error> {
+    fn logit_scale(&mut self, _dimensions: usize, _cancel: &JobCancellation) -> Result<Option<f64>, Error> {
         self.measured += 1;
         Ok(None)
     }

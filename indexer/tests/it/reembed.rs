@@ -19,6 +19,7 @@ use crate::life::{APPEND, Life, check, document};
 
 pub(crate) fn config(fixture: &Fixture, max_documents: u64) -> ReembedConfig {
     ReembedConfig {
+        dimensions: None,
         index: fixture.index(),
         max_documents,
         threads: 1,

@@ -17,7 +17,7 @@ fn request(fixture: &Fixture, number: usize, values: Vec<f32>) -> v1::UpsertRequ
     }
 }
 
-fn upsert(serving: &Serving, requests: Vec<v1::UpsertRequest>) -> Result<v1::ChangeResponse, Status> {
+pub(crate) fn upsert(serving: &Serving, requests: Vec<v1::UpsertRequest>) -> Result<v1::ChangeResponse, Status> {
     serving.runtime.block_on(async {
         let mut client = RawClient::connect(serving.url.clone()).await.unwrap();
         Ok(client.upsert(tokio_stream::iter(requests)).await?.into_inner())

@@ -270,10 +270,14 @@ fn print_status(out: &mut impl std::io::Write, status: &v1::StatusResponse) -> s
     ] {
         if let Some(model) = model {
             let metric = model.metric().word();
+            let values = match model.full_dim {
+                0 => model.dim.to_string(),
+                full => format!("{} of {full}", model.dim),
+            };
             writeln!(
                 out,
-                "{what:<15} {} {} ({} values, {metric})",
-                model.name, model.fingerprint, model.dim
+                "{what:<15} {} {} ({values} values, {metric})",
+                model.name, model.fingerprint
             )?;
         } else {
             writeln!(out, "{what:<15} none")?;

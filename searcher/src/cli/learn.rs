@@ -94,8 +94,7 @@ impl Learn {
             .snapshot()
             .manifest()
             .model
-            .fingerprint
-            .clone();
+            .space();
         let Fusion {
             method,
             dense_weight,

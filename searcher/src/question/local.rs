@@ -69,6 +69,7 @@ impl Local {
             name: info.name.clone(),
             fingerprint: info.fingerprint.clone(),
             dim: info.dim,
+            full_dim: None,
             metric: Metric::Cosine,
             max_tokens: info.max_tokens,
         };

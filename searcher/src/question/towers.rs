@@ -128,7 +128,8 @@ impl From<Option<QuestionTower>> for QuestionTowers {
     }
 }
 
+/// Whether it is the model of the index, which may keep fewer values of its vectors.
 fn fits(tower: &QuestionTower, model: &ModelRecord) -> bool {
     let tower = tower.model();
-    (&tower.fingerprint, tower.dim) == (&model.fingerprint, model.dim)
+    (&tower.fingerprint, tower.dim) == (&model.fingerprint, model.own_dim())
 }

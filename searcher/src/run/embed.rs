@@ -55,7 +55,7 @@ impl Engine {
             Err(error) if asked().any(|item| item.plan.mode == Mode::Dense) => return Err(error),
             embedded => embedded,
         };
-        let (dim, mut numbers) = (batch.snapshot.manifest().model.dim, 0..);
+        let (model, mut numbers) = (&batch.snapshot.manifest().model, 0..);
         let vector = |(item, known): (&BatchItem, &Option<Arc<CachedQuestion>>)| match (known, &embedded) {
             _ if !wants(item) => QuestionVector {
                 values: item.vector.clone(),
@@ -63,7 +63,7 @@ impl Engine {
             },
             (Some(known), _) => of_cache(known),
             (None, Ok(embedded)) => {
-                let vector = nth(embedded, numbers.next().unwrap_or_default(), dim);
+                let vector = nth(embedded, numbers.next().unwrap_or_default(), model.own_dim());
                 if let (Some((cache, tower)), Some(values)) = (cache, &vector.values) {
                     let QuestionVector { tokens, truncated, .. } = vector;
                     cache.insert(
@@ -80,7 +80,11 @@ impl Engine {
             }
             (None, Err(error)) => without_vector(batch, error),
         };
-        let vectors = all().map(vector).collect();
+        let kept = |mut vector: QuestionVector| {
+            vector.values.as_mut().map_or(Ok(()), |values| model.cut(values))?;
+            Ok(vector)
+        };
+        let vectors = all().map(vector).map(kept).collect::<Result<_>>()?;
         batch.vectors.set(vectors).map_err(|_| Error::Internal)
     }
 }

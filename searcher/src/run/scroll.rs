@@ -112,6 +112,7 @@ fn vector(shard: &Shard, node: u32) -> Result<v1::StoredVector> {
     let precision = match shard.dense.header().row_type {
         RowType::F32 => v1::VectorPrecision::F32,
         RowType::F16 => v1::VectorPrecision::F16,
+        RowType::Int8 => v1::VectorPrecision::Int8,
     };
     Ok(v1::StoredVector {
         values: shard.dense.vector(node)?,

@@ -71,6 +71,7 @@ pub(super) fn model(model: &ModelRecord) -> v1::ModelInfo {
         dtype: String::new(),
         kind: v1::ModelKind::DualEncoder.into(),
         two_towers: None,
+        full_dim: model.full_dim.unwrap_or(0) as u32,
     }
 }
 

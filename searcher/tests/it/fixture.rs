@@ -41,6 +41,7 @@ pub(crate) fn model(fingerprint: &str) -> ModelRecord {
         name,
         fingerprint,
         dim: DIM,
+        full_dim: None,
         metric: Metric::Cosine,
         max_tokens: MAX_TOKENS as usize,
     }

@@ -14,7 +14,7 @@ use crate::leaves_fixture::roots;
 
 const SHARDS: usize = 7;
 
-async fn answer(engine: &Engine, request: v1::SearchRequest, caller: &Caller) -> v1::SearchResponse {
+pub(crate) async fn answer(engine: &Engine, request: v1::SearchRequest, caller: &Caller) -> v1::SearchResponse {
     let time = Some(Duration::from_secs(20));
     let answered = engine.search(request, caller, time, QueuePolicy::Refused).await;
     answered.unwrap().0.into_response()

@@ -10,6 +10,7 @@ mod command_line;
 mod configuration;
 mod cross_encoder;
 mod damage;
+mod dimensions;
 mod encoder_service;
 mod explain;
 mod faults;

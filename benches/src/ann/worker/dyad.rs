@@ -66,6 +66,7 @@ impl AnnEngine for Dyad {
             rows: &rows,
             metric,
             row_type: RowType::F16,
+            codec: None,
             builder: &builder,
             params: &params,
             initial: None,
@@ -80,6 +81,7 @@ impl AnnEngine for Dyad {
             name: "bench".to_owned(),
             fingerprint: "none".to_owned(),
             dim,
+            full_dim: None,
             metric,
             max_tokens: 0,
         };

@@ -64,6 +64,7 @@ impl AnnEngine for WholeIndex {
             builder: BuilderKind::Native,
             params: graph_params(job, self.exact),
             row_type: RowType::F16,
+            dimensions: None,
             language: None,
             queries: None,
             target: None,

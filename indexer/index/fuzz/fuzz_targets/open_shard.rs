@@ -205,16 +205,16 @@ fn copies(shard: &DenseShard, bytes: &[u8], query: &[f32], wishes: &Wishes, vali
         copied
     };
     let (header, metric) = (shard.header(), shard.meta().model.metric);
-    let (dim, n) = (header.dim as usize, header.vectors as usize);
+    let n = header.vectors as usize;
     let vectors = copy(SectionKind::Vectors);
     let (links, codes, keys) = (
         copy(SectionKind::Graph),
         copy(SectionKind::Codes),
         copy(SectionKind::Keys),
     );
-    let rows = StoredRows::new(&vectors, header.row_type, dim, n).expect("it could be opened");
     let graph = GraphTable::parse(&links, header.vectors).expect("it could be opened");
     let table = CodesTable::parse(&codes, header.vectors, header.dim, metric).expect("it could be opened");
+    let rows = StoredRows::new(&vectors, header.row_type, table.view(&codes), n).expect("it could be opened");
     let keys = KeysView::new(&keys, header.vectors).expect("it could be opened");
     let _ = keys.check();
     let graph = graph.view(&links);

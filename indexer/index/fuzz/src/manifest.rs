@@ -43,6 +43,7 @@ fn valid() -> Vec<u8> {
         name: "m".into(),
         fingerprint: "f".into(),
         dim: 3,
+        full_dim: None,
         metric: Metric::Cosine,
         max_tokens: 8,
     };

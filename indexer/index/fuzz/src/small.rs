@@ -129,6 +129,7 @@ impl Shape {
             name: "m".into(),
             fingerprint: "f00d".into(),
             dim: self.dim,
+            full_dim: None,
             metric: self.metric,
             max_tokens: 256,
         };

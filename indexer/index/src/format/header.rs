@@ -3,7 +3,7 @@
 use zerocopy::byteorder::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use super::{ALIGN, FormatFault, RowType, SectionKind, VERSION, VERSION_WITHOUT_COPIES};
+use super::{ALIGN, FormatFault, INT8_VERSIONS, OLDEST_VERSION, RowType, SectionKind, VERSION};
 use crate::search::MAX_SLOTS;
 
 /// First bytes of every `dense.dyad`.
@@ -93,6 +93,15 @@ impl From<FormatFault> for HeaderFault {
 }
 
 impl ShardHeader {
+    fn version(&self) -> u32 {
+        let int8 = if self.row_type == RowType::Int8 {
+            INT8_VERSIONS
+        } else {
+            0
+        };
+        OLDEST_VERSION + u32::from(self.has_copies) + int8
+    }
+
     /// The 512 bytes.
     pub fn to_bytes(&self) -> Vec<u8> {
         let empty = RawEntry {
@@ -112,12 +121,7 @@ impl ShardHeader {
         }
         let mut raw = RawHeader {
             magic: MAGIC,
-            version: if self.has_copies {
-                VERSION
-            } else {
-                VERSION_WITHOUT_COPIES
-            }
-            .into(),
+            version: self.version().into(),
             dim: self.dim.into(),
             vectors: self.vectors.into(),
             file_len: self.file_len.into(),
@@ -161,7 +165,7 @@ impl ShardHeader {
         if raw.file_len.get() != file_len {
             return Err(FormatFault::new("file_len", raw.file_len.get(), format!("a file of {file_len} bytes")).into());
         }
-        if raw.version.get() < VERSION_WITHOUT_COPIES {
+        if raw.version.get() < OLDEST_VERSION {
             let got = format!(
                 "version {}, from an older release: build the index again",
                 raw.version.get()
@@ -169,16 +173,20 @@ impl ShardHeader {
             return Err(FormatFault::new("version", VERSION, got).into());
         }
         let row_type = RowType::from_number(raw.row_type.get())
-            .ok_or_else(|| FormatFault::new("row_type", "0 (f32) or 1 (f16)", raw.row_type))?;
+            .ok_or_else(|| FormatFault::new("row_type", "0 (f32), 1 (f16) or 2 (int8)", raw.row_type))?;
         let header = Self {
             row_type,
             dim: raw.dim.get(),
             vectors: raw.vectors.get(),
             row_stride: raw.row_stride.get(),
-            has_copies: raw.version.get() > VERSION_WITHOUT_COPIES,
+            has_copies: (raw.version.get() - OLDEST_VERSION) % INT8_VERSIONS == 1,
             file_len,
             sections: Self::parse_table(raw, file_len)?,
         };
+        if header.version() != raw.version.get() {
+            let expected = format!("{}, of a shard with rows of {}", header.version(), row_type.name());
+            return Err(FormatFault::new("version", expected, raw.version).into());
+        }
         let stride = row_type.stride(header.dim as usize);
         if header.dim == 0 || header.dim > MAX_DIM {
             return Err(FormatFault::new("dim", format!("1..={MAX_DIM}"), header.dim).into());

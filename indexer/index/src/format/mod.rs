@@ -1,10 +1,11 @@
-//! **The byte specification of `dense.dyad`, versions 2 and 3.** All integers are little-endian.
+//! **The byte specification of `dense.dyad`, versions 2 to 5.** All integers are little-endian.
 //!
 //! | file | contents |
 //! |---|---|
 //! | `header.rs` | the first 512 bytes: counts and the section table |
 //! | `section.rs` | bytes to typed slices, checked |
 //! | `rows.rs` | VECTORS: writing and viewing |
+//! | `mapped_rows.rs` | rows of f32 in a file of their own |
 //! | `codes.rs` | CODES: writing and viewing |
 //! | `graph.rs` | GRAPH: writing and viewing |
 //! | `invariants.rs` | whether a mapped graph is valid |
@@ -12,13 +13,15 @@
 //!
 //! ```text
 //! 0    magic            8 bytes  "DYADENSE"
-//! 8    version          u32      3 where `copies` of GRAPH is not 0, else 2; a reader refuses others
+//! 8    version          u32      2, one more where `copies` of GRAPH is not 0, two more where row_type is 2; a reader
+//!                                refuses others
 //! 12   dim              u32      values per vector, at most 65,536
 //! 16   vectors          u64      n, fewer than 2^31
 //! 24   file_len         u64      bytes of the whole file
-//! 32   row_stride       u32      values per stored row: dim rounded up to whole cache lines, the rest is zero
+//! 32   row_stride       u32      values per stored row: dim rounded up to whole cache lines, the rest is zero; 1 where
+//!                                row_type is 2
 //! 36   sections         u32      entries in the table, at most 12
-//! 40   row_type         u32      0 f32, 1 f16
+//! 40   row_type         u32      0 f32, 1 f16, 2 int8
 //! 44   reserved         20 bytes zero
 //! 64   section table    12 x 32 bytes, unused entries zero
 //!        kind           u32      1 META, 2 VECTORS, 3 CODES, 4 GRAPH, 5 KEYS, 6 CERTIFICATE
@@ -34,6 +37,7 @@
 //!
 //! * META: JSON, [`ShardMeta`](crate::shard::ShardMeta): model, build parameters.
 //! * VECTORS: `n * row_stride` values, by node. Cold: read for the last few candidates of a search, and by exact ones.
+//!   Where `row_type` is 2, `[u32; n]`: the slot of each node, whose int8 row stands for the vector (see [`crate::quant`]).
 //! * CODES: `seed: u64` of the rotation, `dim: u32`, `line_words: u32`, `row_bytes: u64`, zeros up to 64, then, each at
 //!   a multiple of 64, `centre: [f32; dim]`, sketches `[u64; n * line_words]` and int8 rows `[u8; n * row_bytes]`, both
 //!   by slot. A sketch: the signs of the rotated residual, value `i` in bit `i % 64` of word `i / 64`; in the next two
@@ -59,16 +63,21 @@ pub mod graph;
 pub mod header;
 mod invariants;
 pub mod keys;
+mod mapped_rows;
 pub mod rows;
 pub mod section;
 
 pub use header::{SectionEntry, ShardHeader};
-pub use rows::{MappedRows, RowType};
+pub use mapped_rows::MappedRows;
+pub use rows::RowType;
 
-/// Newest version that this build reads, and that it writes of a shard with copies. Version 1 had no codes.
-pub const VERSION: u32 = 3;
-/// Version of a shard in which every vector is a node of the graph, which earlier releases read too.
-pub const VERSION_WITHOUT_COPIES: u32 = 2;
+/// Newest version that this build reads: with copies, and without rows besides the codes. Version 1 had no codes.
+pub const VERSION: u32 = 5;
+/// Version of a shard in which every vector is a node of the graph and has its row, which earlier releases read too.
+/// With copies it is one more.
+pub const OLDEST_VERSION: u32 = 2;
+/// How much more it is of a shard whose int8 codes stand for the vectors.
+pub const INT8_VERSIONS: u32 = 2;
 
 /// Alignment of sections and of the arrays in GRAPH: a cache line.
 pub const ALIGN: u64 = 64;

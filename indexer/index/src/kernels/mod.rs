@@ -35,7 +35,7 @@ mod x86;
 pub use choose::{ENVIRONMENT, UnknownKernels, available, choose, kernels, requested_set};
 pub use fast_scan::{BLOCK_ROWS, BlockFactors, FastScanFn, Lookup, MOST, NotBelowFn, TransposeFn};
 pub use prefetch::{prefetch, prefetch_start};
-pub use rotate::block_of_round;
+pub use rotate::{block_of_round, rotate_back};
 pub use scalar::SCALAR;
 
 use half::f16;

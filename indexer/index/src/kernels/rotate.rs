@@ -33,11 +33,38 @@ pub(super) fn rotate(signs: &[f32], block: usize, values: &mut [f32]) {
             hadamard(block);
         }
         if block != dim {
-            let (front, back) = values.split_at_mut(dim.div_ceil(2));
-            for (a, b) in front.iter_mut().zip(back) {
-                (*a, *b) = ((*a + *b) * FRAC_1_SQRT_2, (*a - *b) * FRAC_1_SQRT_2);
-            }
+            mix_halves(values);
         }
+    }
+}
+
+/// Undoes `rotate`, up to rounding: the steps of each round are their own inverses, but for the lengths that the
+/// factors in `signs` make up for.
+pub fn rotate_back(signs: &[f32], block: usize, values: &mut [f32]) {
+    let dim = values.len();
+    if dim == 0 {
+        return;
+    }
+    for (round, signs) in signs.chunks_exact(dim).enumerate().rev() {
+        if block != dim {
+            mix_halves(values);
+        }
+        if let Some(block) = values.get_mut(block_of_round(round, dim, block)) {
+            hadamard(block);
+        }
+        for (value, sign) in values.iter_mut().zip(signs) {
+            *value *= sign;
+        }
+    }
+}
+
+/// Sums and differences of the halves, divided by the square root of two.
+#[expect(clippy::inline_always, reason = "as `rotate`")]
+#[inline(always)]
+fn mix_halves(values: &mut [f32]) {
+    let (front, back) = values.split_at_mut(values.len().div_ceil(2));
+    for (a, b) in front.iter_mut().zip(back) {
+        (*a, *b) = ((*a + *b) * FRAC_1_SQRT_2, (*a - *b) * FRAC_1_SQRT_2);
     }
 }
 

@@ -10,8 +10,11 @@ use crate::model::ModelRecord;
 
 /// Newest version that this build reads. Version 1 had no deletions: its readers would return deleted documents, and
 /// refuse this one. Version 3 has a [`Manifest::context`]: earlier releases would add vectors of passages alone.
-pub const MANIFEST_VERSION: u32 = 3;
-/// Version of generations without one.
+/// Version 4 has a [`ModelRecord::full_dim`]: earlier releases would lose it.
+pub const MANIFEST_VERSION: u32 = 4;
+/// Version of generations with a context, whose vectors are whole.
+const CONTEXT_VERSION: u32 = 3;
+/// Version of generations without either.
 const PLAIN_VERSION: u32 = 2;
 
 /// Directory of the shards inside an index.
@@ -244,10 +247,12 @@ pub struct FileEntry {
 }
 
 impl Manifest {
-    /// The version of a manifest with this [`Self::context`].
-    pub fn version(context: Option<&str>) -> u32 {
-        if context.is_some() {
+    /// The version of a manifest with this [`Self::model`] and this [`Self::context`].
+    pub fn version(model: &ModelRecord, context: Option<&str>) -> u32 {
+        if model.full_dim.is_some() {
             MANIFEST_VERSION
+        } else if context.is_some() {
+            CONTEXT_VERSION
         } else {
             PLAIN_VERSION
         }

@@ -11,6 +11,7 @@ fn manifest(generation: u64) -> Manifest {
         name: "m".into(),
         fingerprint: "f".into(),
         dim: 3,
+        full_dim: None,
         metric: crate::model::Metric::Cosine,
         max_tokens: 8,
     };
@@ -105,8 +106,8 @@ fn damage_is_found() {
         point_to(dir.path(), 1, &lock).unwrap_err()
     };
     assert!(matches!(
-        republish(intact.replace("\"format_version\": 2", "\"format_version\": 4")),
-        Error::Newer { got: 4, .. }
+        republish(intact.replace("\"format_version\": 2", "\"format_version\": 5")),
+        Error::Newer { got: 5, .. }
     ));
     assert!(
         republish(intact.replace("\"abc\"", "\"../abc\""))

@@ -4,8 +4,9 @@
 //! Laying out a row costs as much as estimating it a few times; all questions of a scan share it, and where blocks are
 //! kept, later scans too.
 
-use super::codec::{EncodedRowFactors, PLANES, PreparedQuery};
+use super::codec::EncodedRowFactors;
 use super::codes::CodesView;
+use super::prepared::{PLANES, PreparedQuery};
 use crate::kernels::{BLOCK_ROWS, BlockFactors, Lookup, MOST};
 
 /// Sketches of some slots, laid out for [`CodesView::estimate_block`].

@@ -5,7 +5,8 @@ use rayon::prelude::*;
 use zerocopy::IntoBytes as _;
 
 use super::check::{self, CheckScratch};
-use super::codec::{Codec, EncodedRowFactors, PreparedQuery};
+use super::codec::{Codec, EncodedRowFactors};
+use super::prepared::PreparedQuery;
 use crate::kernels::{self, BLOCK_ROWS, BlockFactors, Kernels, Lookup, kernels};
 use crate::rows::VectorRows;
 use crate::storage::MmapFile;
@@ -205,7 +206,7 @@ impl<'a> CodesView<'a> {
         self.row(slot).is_some() && self.factors(slot).is_some_and(finite)
     }
 
-    fn row(&self, slot: u32) -> Option<&'a [u8]> {
+    pub(super) fn row(&self, slot: u32) -> Option<&'a [u8]> {
         let start = slot as usize * self.bytes;
         self.rows.get(start..start + self.bytes)
     }
@@ -225,6 +226,11 @@ impl<'a> CodesView<'a> {
             scale,
             bias,
         })
+    }
+
+    /// Inner product of a question's int8 values and an int8 row, see [`Kernels::dot_i8`].
+    pub(super) fn dot_i8(&self, values: &[i8], row: &[u8]) -> i32 {
+        (self.kernels.dot_i8)(values, row)
     }
 
     /// What tells them from those of another shard.

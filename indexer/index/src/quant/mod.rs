@@ -3,9 +3,11 @@
 //! | file | contents |
 //! |---|---|
 //! | `rotation.rs` | a seeded orthogonal transform that spreads a vector's energy over all coordinates |
-//! | `codec.rs` | one shard's quantiser: centre, rotation, and the preparation of questions |
+//! | `codec.rs` | one shard's quantiser: centre, rotation, and what they make of rows and questions |
+//! | `prepared.rs` | a question, rounded for comparison with codes |
 //! | `codes.rs` | the codes of all rows: sketches of one bit per value, and int8 rows; their scores |
 //! | `blocks.rs` | sketches in blocks, as a scan of many rows reads them |
+//! | `decode.rs` | vectors from their int8 rows, where an index has no others |
 //! | `check.rs` | check of stored codes against a row |
 //!
 //! Every row has two codes, made of the same rotated residual `r = R (x - c)`, where `c` is the mean of all rows:
@@ -21,12 +23,16 @@ mod blocks;
 mod check;
 mod codec;
 mod codes;
+mod decode;
+mod prepared;
 mod rotation;
 
 pub(crate) use blocks::SketchBlocks;
 pub(crate) use check::CheckScratch;
-pub use codec::{Codec, PreparedQuery};
+pub use codec::Codec;
 pub use codes::{Codes, CodesView, line_words, row_bytes};
+pub use decode::CodeRows;
+pub use prepared::PreparedQuery;
 pub use rotation::Rotation;
 
 #[cfg(test)]

@@ -7,7 +7,7 @@
 use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
 
-use crate::kernels::{block_of_round, kernels};
+use crate::kernels::{block_of_round, kernels, rotate_back};
 
 /// Rounds: after four, one coordinate's energy is spread over all others for every dimension.
 const ROUNDS: usize = 4;
@@ -53,6 +53,13 @@ impl Rotation {
     pub fn apply(&self, values: &mut [f32]) {
         if values.len() == self.dim {
             (kernels().rotate)(&self.signs, self.block, values);
+        }
+    }
+
+    /// Transforms `values` back, up to rounding; other lengths than `dim` are left alone.
+    pub fn undo(&self, values: &mut [f32]) {
+        if values.len() == self.dim {
+            rotate_back(&self.signs, self.block, values);
         }
     }
 }

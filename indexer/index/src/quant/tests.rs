@@ -45,6 +45,104 @@ fn a_rotation_keeps_lengths_and_products_in_every_dimension() {
 }
 
 #[test]
+fn a_rotation_is_undone_in_every_dimension() {
+    for dim in (1..=130).chain([255, 256, 257, 384, 768, 1000]) {
+        let (rotation, before) = (Rotation::new(dim, 5), values(1, dim, 1, false));
+        let mut after = before.clone();
+        rotation.apply(&mut after);
+        rotation.undo(&mut after);
+        let apart = before.iter().zip(&after).map(|(x, y)| (x - y).abs());
+        assert!(apart.fold(0.0, f32::max) < 1e-5, "{dim}");
+    }
+}
+
+/// Rows that are decoded are the given ones, but for half a step of each value, and encoded again they are what they
+/// were: however often an index without other rows is merged, it loses nothing more.
+#[test]
+fn what_is_decoded_is_near_and_has_the_same_codes_again() {
+    for metric in [Metric::Cosine, Metric::Dot, Metric::L2] {
+        for dim in [1, 2, 24, 64, 100, 384] {
+            let n = 40;
+            let given = values(n, dim, 7, metric == Metric::Cosine);
+            let rows = DenseRows::new(&given, dim);
+            let codec = Codec::fit(&rows, metric, 3);
+            let slots: Vec<u32> = (0..n as u32).collect();
+            let mut codes = Codes::encode(&rows, codec.clone());
+            let first = codes.clone();
+            for _ in 0..3 {
+                let decoded = CodeRows::new(&slots, codes.view());
+                let (mut all, mut row) = (Vec::new(), Vec::new());
+                for node in 0..n as u32 {
+                    decoded.decode(node, &mut row);
+                    let apart: f32 = row.iter().zip(rows.row(node)).map(|(x, y)| (x - y).powi(2)).sum();
+                    let factors = codes.view().factors(node).unwrap();
+                    // Half a step of each value; by distances the length is corrected, for which the step is longer.
+                    let most = 0.75 * factors.scale * (dim as f32).sqrt() + 1e-5;
+                    assert!(apart.sqrt() <= most, "{metric:?} {dim}: {} of {most}", apart.sqrt());
+                    all.extend_from_slice(&row);
+                }
+                decoded.decode(n as u32, &mut row);
+                assert!(row.is_empty());
+                let again = Codes::encode(&DenseRows::new(&all, dim), codec.clone());
+                assert!(again.rows == first.rows, "{metric:?} {dim}");
+                let long = squared(codec.centre()).sqrt();
+                for node in 0..n as u32 {
+                    let (one, other) = (first.view().factors(node).unwrap(), again.view().factors(node).unwrap());
+                    // The product with the centre is that of the decoded row from then on.
+                    let moved = match metric {
+                        Metric::Cosine | Metric::Dot => 0.5 * one.scale * (dim as f32).sqrt() * long,
+                        Metric::L2 => 0.0,
+                    };
+                    let near = |one: f32, other: f32, by: f32| (one - other).abs() <= by + 1e-3 * one.abs().max(1e-2);
+                    assert!(near(one.bias, other.bias, moved), "{metric:?} {dim}: {one:?} {other:?}");
+                    if metric != Metric::L2 {
+                        assert!(near(one.scale, other.scale, 0.0), "{metric:?} {dim}: {one:?} {other:?}");
+                    }
+                }
+                codes = again;
+            }
+        }
+    }
+}
+
+/// A question of twice eight bits is compared with a row as one of f64 is, value by value.
+#[test]
+fn a_refined_question_adds_no_rounding_of_its_own() {
+    for metric in [Metric::Cosine, Metric::Dot, Metric::L2] {
+        for dim in [3, 64, 100, 384] {
+            let given = values(50, dim, 9, metric == Metric::Cosine);
+            let rows = DenseRows::new(&given, dim);
+            let codes = Codes::encode(&rows, Codec::fit(&rows, metric, 1));
+            let slots: Vec<u32> = (0..50).collect();
+            let stored = CodeRows::new(&slots, codes.view());
+            let question = values(1, dim, 23, metric == Metric::Cosine);
+            let prepared = stored.prepare(&question);
+            for node in 0..50 {
+                let (view, mut expected) = (codes.view(), f64::from(prepared.base));
+                let factors = view.factors(node).unwrap();
+                for (value, code) in prepared.residual.iter().zip(view.row(node).unwrap()) {
+                    expected += f64::from(*value) * f64::from(factors.scale) * (f64::from(*code) - 128.0);
+                }
+                expected += f64::from(prepared.bias) * f64::from(factors.bias);
+                let (got, row) = (stored.score(node, &prepared), rows.row(node));
+                let size = (squared(&question) * squared(row)).sqrt().max(1.0);
+                let apart = f64::from(got) - expected;
+                assert!(apart.abs() < 2e-4 * f64::from(size), "{metric:?} {dim}: {apart}");
+                // And as the given row is, but for half a step of each value.
+                let step = 0.5 * factors.scale * (dim as f32).sqrt() * squared(&prepared.residual).sqrt();
+                let exact = metric.score(&question, row);
+                assert!(
+                    (got - exact).abs() < step + 1e-3 * size,
+                    "{metric:?} {dim}: {got} {exact}"
+                );
+            }
+            assert!(stored.score(50, &prepared).is_nan());
+            assert!(stored.score(0, &stored.prepare(&question[1..])).is_nan());
+        }
+    }
+}
+
+#[test]
 fn a_rotation_spreads_one_coordinate_over_all() {
     for dim in [64usize, 100, 384, 768] {
         for at in [0, dim / 2, dim - 1] {

@@ -317,6 +317,7 @@ impl<L: SlotLinks + ?Sized, R: ExactRows + ?Sized> ShardView<'_, L, R> {
         k: usize,
     ) -> SearchHits<Scored> {
         let ScannedQuestion {
+            prepared,
             scan,
             mut cost,
             mut completeness,
@@ -340,7 +341,7 @@ impl<L: SlotLinks + ?Sized, R: ExactRows + ?Sized> ShardView<'_, L, R> {
         cost.scored += best.len() as u64;
         let mut hits = Vec::with_capacity(best.len());
         let (slots, wanted) = (allowed.slots(self.order, self.links), k + rescored_filtered(k));
-        let mut is_intact = self.rescore(&mut best, query);
+        let mut is_intact = self.rescore(&mut best, query, prepared);
         is_intact &= self.add_hits(&best, Some(slots), wanted, &mut hits);
         if !is_intact {
             completeness = Completeness::Damaged;

@@ -1,6 +1,6 @@
 //! The exact scan: the oracle of every other search, and the mode `exact`.
 
-use super::{Completeness, Cost, ExactRows, NodeSet, Scored, SearchHits};
+use super::{Completeness, Cost, ExactRows, NodeSet, RowQuestion, Scored, SearchHits};
 use crate::model::Metric;
 
 /// Rows compared between two checks for cancellation.
@@ -37,6 +37,10 @@ pub fn exact_scan(
     allowed: Option<&NodeSet>,
     should_continue: impl Fn(u32) -> bool,
 ) -> Vec<SearchHits<Scored>> {
+    let asked: Vec<_> = queries
+        .iter()
+        .map(|query| RowQuestion::new(rows, query, metric))
+        .collect();
     let mut scans: Vec<Scan> = queries.iter().map(|_| Scan::new(k, rows.count(), SLACK)).collect();
     let (mut compared, mut damaged) = (0, false);
     // Compares one row; false where the scan was cancelled.
@@ -45,8 +49,8 @@ pub fn exact_scan(
             return false;
         }
         compared += 1;
-        for (query, scan) in queries.iter().zip(&mut scans) {
-            let score = rows.score(node, query, metric);
+        for (question, scan) in asked.iter().zip(&mut scans) {
+            let score = question.score(node);
             if score.is_nan() {
                 damaged |= !rows.is_valid(node);
             } else if score >= scan.threshold {

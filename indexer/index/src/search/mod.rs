@@ -3,6 +3,7 @@
 //! | file | contents |
 //! |---|---|
 //! | `hits.rs` | the result of every search: hits, their cost, and whether it was complete |
+//! | `exact_rows.rs` | the vectors of a shard, as they are compared with questions |
 //! | `view.rs` | what a search reads of a shard |
 //! | `params.rs` | parameters of a search, and the rule that stops it |
 //! | `beam_search/` | **the algorithm**: one beam search over codes, as a sequence of steps; what differs through a filter |
@@ -22,6 +23,7 @@
 mod beam_search;
 mod candidates;
 mod code_scan;
+mod exact_rows;
 mod filter_plan;
 mod flat;
 mod hits;
@@ -38,6 +40,7 @@ mod view;
 mod visited;
 
 pub use candidates::MAX_SLOTS;
+pub use exact_rows::{ExactRows, RowQuestion};
 pub use filter_plan::filter_scans;
 pub(crate) use flat::ROWS_BETWEEN_CHECKS;
 pub use flat::{SCAN_BATCH, exact_scan, flat};
@@ -52,7 +55,7 @@ pub use rescore::{RESCORED, slots_of_vector};
 pub use topk::TopK;
 pub use view::ShardView;
 
-pub use crate::rows::{DenseRows, ExactRows, RowRange, VectorRows};
+pub use crate::rows::{DenseRows, RowRange, VectorRows};
 
 /// Links of a layered graph.
 pub trait GraphLinks: Sync {

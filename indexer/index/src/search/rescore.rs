@@ -3,6 +3,7 @@
 use super::slot_set::SlotSet;
 use super::view::ShardView;
 use super::{ExactRows, Scored, SlotLinks};
+use crate::quant::PreparedQuery;
 
 /// Fewest candidates rescored beyond `k`: int8 order and exact order differ by a place or two.
 pub const RESCORED: usize = 4;
@@ -30,10 +31,13 @@ pub fn slots_of_vector<L: SlotLinks + ?Sized>(links: &L, slot: u32) -> impl Iter
 impl<L: SlotLinks + ?Sized, R: ExactRows + ?Sized> ShardView<'_, L, R> {
     /// Prefetches the vectors of slots, and what says whether copies follow.
     pub(super) fn prefetch_vectors(&self, slots: &[Scored]) {
-        slots
-            .iter()
-            .filter_map(|slot| self.node(slot.node))
-            .for_each(|node| self.rows.prefetch(node));
+        // Codes have been read before.
+        if self.rows.codes().is_none() {
+            slots
+                .iter()
+                .filter_map(|slot| self.node(slot.node))
+                .for_each(|node| self.rows.prefetch(node));
+        }
         if self.links.has_copies() {
             for slot in slots {
                 self.links.prefetch(slot.node.saturating_add(1));
@@ -42,12 +46,20 @@ impl<L: SlotLinks + ?Sized, R: ExactRows + ?Sized> ShardView<'_, L, R> {
     }
 
     /// Scores slots from their vectors, and sorts them, best first; those whose score is not a number are dropped.
-    /// False where one of them has no valid vector.
-    pub(super) fn rescore(&self, slots: &mut Vec<Scored>, query: &[f32]) -> bool {
+    /// `prepared` is the question too, as it was compared with codes. False where one of the slots has no valid vector.
+    pub(super) fn rescore(&self, slots: &mut Vec<Scored>, query: &[f32], prepared: &mut PreparedQuery) -> bool {
         let mut is_intact = true;
+        let is_coded = self.rows.codes().is_some();
+        if is_coded {
+            prepared.refine();
+        }
         for slot in slots.iter_mut() {
             let node = self.node(slot.node);
-            slot.score = node.map_or(f32::NAN, |node| self.rows.score(node, query, self.metric));
+            slot.score = match node {
+                Some(_) if is_coded => self.codes.score_refined(prepared, slot.node),
+                Some(node) => self.rows.score(node, query, self.metric),
+                None => f32::NAN,
+            };
             if slot.score.is_nan() {
                 is_intact &= node.is_some_and(|node| self.rows.is_valid(node));
             }

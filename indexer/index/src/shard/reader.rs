@@ -69,10 +69,10 @@ impl DenseShard {
         if meta.model.dim != header.dim as usize {
             return Err(fault(FormatFault::new("META, dim", header.dim, meta.model.dim)));
         }
-        let (dim, n) = (header.dim as usize, header.vectors as usize);
-        StoredRows::new(bytes(&map, vectors), header.row_type, dim, n).map_err(fault)?;
         let codes = CodesTable::parse(bytes(&map, quantised), header.vectors, header.dim, meta.model.metric);
         let codes = codes.map_err(fault)?;
+        let view = codes.view(bytes(&map, quantised));
+        StoredRows::new(bytes(&map, vectors), header.row_type, view, header.vectors as usize).map_err(fault)?;
         KeysView::new(bytes(&map, keys), header.vectors).map_err(fault)?;
         let graph = GraphTable::parse(bytes(&map, links), header.vectors).map_err(fault)?;
         if graph.has_copies() != header.has_copies {
@@ -182,8 +182,8 @@ impl DenseShard {
 
     /// The mapped vectors.
     pub fn rows(&self) -> StoredRows<'_> {
-        let (dim, n) = (self.header.dim as usize, self.len());
-        let view = StoredRows::new(bytes(&self.map, self.vectors), self.header.row_type, dim, n);
+        let (vectors, kind) = (bytes(&self.map, self.vectors), self.header.row_type);
+        let view = StoredRows::new(vectors, kind, self.codes(), self.len());
         // `open` has already built this view; a map does not change.
         view.unwrap_or_else(|_| StoredRows::empty()).on_disk(self.on_disk())
     }

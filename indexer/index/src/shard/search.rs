@@ -6,8 +6,9 @@ use super::reader::DenseShard;
 use super::windows::Windows;
 use crate::format::FormatFault;
 use crate::search::{
-    Completeness, ExactRows as _, NodeSet, PlannedQuestion, PlannedSearch, ROWS_BETWEEN_CHECKS, SCAN_BATCH, Scored,
-    SearchHits, SearchParams, SearchScratch, ShardView, SlotLinks as _, exact_scan, slots_of_vector,
+    Completeness, ExactRows as _, NodeSet, PlannedQuestion, PlannedSearch, ROWS_BETWEEN_CHECKS, RowQuestion,
+    SCAN_BATCH, Scored, SearchHits, SearchParams, SearchScratch, ShardView, SlotLinks as _, exact_scan,
+    slots_of_vector,
 };
 use dyad_files::{Cancel, Never};
 
@@ -178,7 +179,8 @@ impl DenseShard {
         live: Option<&NodeSet>,
         cancel: &dyn Cancel,
     ) -> Option<u64> {
-        let (rows, keys, metric) = (self.rows(), self.keys(), self.meta().model.metric);
+        let (rows, keys) = (self.rows(), self.keys());
+        let question = RowQuestion::new(&rows, query, self.meta().model.metric);
         if query.len() != rows.dim() {
             return None;
         }
@@ -194,7 +196,7 @@ impl DenseShard {
             if live.is_some_and(|live| !live.contains(node)) {
                 continue;
             }
-            let other = rows.score(node, query, metric);
+            let other = question.score(node);
             ahead += u64::from(other > score || (other.total_cmp(&score).is_eq() && keys.key(node) < key));
         }
         Some(ahead)

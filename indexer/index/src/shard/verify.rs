@@ -136,7 +136,13 @@ impl DenseShard {
             )
             .into()))?;
         }
-        if intact(SectionKind::Vectors) {
+        let are_rows_intact = match self.header().row_type {
+            RowType::F32 | RowType::F16 => intact(SectionKind::Vectors),
+            RowType::Int8 => [SectionKind::Vectors, SectionKind::Codes, SectionKind::Graph]
+                .into_iter()
+                .all(intact),
+        };
+        if are_rows_intact {
             note(self.check_vectors(cancel))?;
         }
         if intact(SectionKind::Graph) {
@@ -198,11 +204,18 @@ impl DenseShard {
     }
 
     fn check_vectors(&self, cancel: &dyn Cancel) -> Result<(), End> {
-        let rows = self.rows();
+        let (rows, order) = (self.rows(), self.graph());
         let mut row = Vec::new();
+        let tolerance = UNIT_TOLERANCE.max(5.0 * self.header().row_type.rounding());
         for node in 0..rows.len() as u32 {
             if node.is_multiple_of(BETWEEN_CHECKS) {
                 look(cancel)?;
+            }
+            if let Some(slot) = rows.slot(node)
+                && order.order().get(slot as usize) != Some(&node)
+            {
+                let expected = format!("the slot of node {node}");
+                return Err(FormatFault::new("VECTORS", expected, slot).into());
             }
             rows.decode(node, &mut row);
             let squared = squared(&row);
@@ -214,7 +227,7 @@ impl DenseShard {
                 return Err(FormatFault::new("VECTORS", "finite vectors", got).into());
             }
             // Also false for NaN.
-            let is_unit = (squared - 1.0).abs() <= UNIT_TOLERANCE;
+            let is_unit = (squared - 1.0).abs() <= tolerance;
             if !is_unit {
                 let got = format!("squared length {squared} at node {node}");
                 return Err(FormatFault::new("VECTORS", "finite unit vectors", got).into());
@@ -226,10 +239,7 @@ impl DenseShard {
     /// Codes recomputed from the vectors of a sample of slots must be the stored ones, up to rounding.
     fn check_codes(&self) -> Result<(), FormatFault> {
         let (codes, rows, graph) = (self.codes(), self.rows(), self.graph());
-        let rounding = match self.header().row_type {
-            RowType::F32 => 1e-5,
-            RowType::F16 => 1e-3,
-        };
+        let rounding = self.header().row_type.rounding();
         let (mut row, mut scratch) = (Vec::new(), CheckScratch::default());
         let step = (self.len() / CHECKED_CODES).max(1);
         for slot in (0..self.len() as u32).step_by(step) {

@@ -151,7 +151,7 @@ pub fn write(path: &Path, input: &ShardInput<'_>) -> Result<()> {
         Ok(serde_json::to_writer(out, input.meta).map_err(std::io::Error::from)?)
     })?;
     place.section(SectionKind::Vectors, |out| {
-        rows::write(input.vectors, input.row_type, out)
+        rows::write(input.vectors, input.row_type, &input.arranged.layout.order, out)
     })?;
     place.section(SectionKind::Codes, |out| Ok(codes::write(&input.arranged.codes, out)?))?;
     place.section(SectionKind::Graph, |out| Ok(graph::write(&input.arranged.layout, out)?))?;

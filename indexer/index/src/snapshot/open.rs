@@ -65,8 +65,9 @@ impl Snapshot {
             .map(|entry| Shard::open(index, &manifest, entry, known.get(&*entry.id).copied()));
         let shards = shards.collect::<Result<Vec<_>>>()?;
         let statistics = statistics(&shards);
-        let fusion = FusionRecord::load(index, &manifest.model.fingerprint)?;
-        let reranking = RerankRecord::load(index, &manifest.model.fingerprint)?;
+        let space = manifest.model.space();
+        let fusion = FusionRecord::load(index, &space)?;
+        let reranking = RerankRecord::load(index, &space)?;
         let documents = SharedDocuments::new(&shards, before.map(|before| (&*before.shards, &before.documents)));
         Ok(Self {
             index: index.to_owned(),

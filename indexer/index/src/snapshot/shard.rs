@@ -381,9 +381,8 @@ fn describe(model: &ModelRecord) -> String {
     let ModelRecord {
         name,
         fingerprint,
-        dim,
         metric,
         ..
     } = model;
-    format!("`{name}` {fingerprint} of {dim} values, {metric}")
+    format!("`{name}` {fingerprint} of {}, {metric}", model.values())
 }

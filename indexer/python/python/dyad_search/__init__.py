@@ -52,13 +52,17 @@ class Index:
         threads: int = 0,
         path: str | os.PathLike[str] | None = None,
         dtype: str = "float32",
+        dimensions: int | None = None,
         seed: int = 42,
         progress: Progress | None = None,
     ) -> Index:
         """Builds an index of an array of shape [documents, values], and opens it.
 
         `metric`: "cosine" (vectors are scaled to length 1), "dot" or "l2". `keys` are texts or whole numbers, by default those of the
-        rows. `dtype` is that of the stored rows, "float32" or "float16" (half the bytes). `model` names what made the vectors: an index takes no others later. `threads`: 0 for one of each core. Without a `path`
+        rows. `dtype` is that of the stored rows, "float32", "float16" (half the bytes) or "int8" (none: the codes
+        that every index has stand for them, and scores change by about 3e-4). `dimensions` keeps as many of the first
+        values of each vector, for models that were trained so that these say most (Matryoshka); vectors of later changes and searches may
+        have all values, or these. `model` names what made the vectors: an index takes no others later. `threads`: 0 for one of each core. Without a `path`
         it is in a temporary directory, which goes with the object; an index that is in `path` gets another generation. Ctrl-C ends a
         build, and leaves what was there."""
         return cls(
@@ -66,6 +70,7 @@ class Index:
                 vectors,
                 metric=metric,
                 dtype=dtype,
+                dimensions=dimensions,
                 m=m,
                 ef_construction=ef_construction,
                 keys=keys,

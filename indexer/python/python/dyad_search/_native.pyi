@@ -13,6 +13,7 @@ class NativeIndex:
         *,
         metric: str,
         dtype: str,
+        dimensions: int | None,
         m: int,
         ef_construction: int,
         keys: Iterable[str | int] | None,

@@ -12,6 +12,7 @@ use dyad_indexer::source::DeclaredModel;
 use dyad_proto::client::{ClientConfig, CredentialOptions};
 use dyad_proto::v1;
 
+use super::super::dimensions::DimensionArguments;
 use super::super::documents::{LongDocumentPolicy, MetricArgument};
 use super::super::graph::GraphArguments;
 use super::super::language::LanguageArguments;
@@ -63,6 +64,8 @@ pub(super) struct BulkPlanArguments {
     #[arg(long, value_enum, value_name = "WHAT", default_value_t = LongDocumentPolicy::Truncate, conflicts_with = "model_name")]
     on_long: LongDocumentPolicy,
     #[command(flatten)]
+    dimensions: DimensionArguments,
+    #[command(flatten)]
     graph: GraphArguments,
     #[command(flatten)]
     language: LanguageArguments,
@@ -91,6 +94,7 @@ pub(super) fn run(arguments: BulkPlanArguments, control: JobControl<'_>) -> anyh
         index: arguments.index,
         out: arguments.out,
         graph: GraphSettings::new(BuilderKind::Native, &params, row_type, target.map(RecallTarget::kept)),
+        dimensions: arguments.dimensions.dimensions,
         language: arguments.language.language(),
         scratch: arguments.scratch.path(),
     };

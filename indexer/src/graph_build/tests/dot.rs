@@ -90,6 +90,7 @@ fn builders_that_compare_rows_themselves_refuse_inner_products() {
             rows: &rows,
             metric: Metric::Dot,
             row_type: RowType::F32,
+            codec: None,
             builder,
             params: &params(1),
             initial: None,

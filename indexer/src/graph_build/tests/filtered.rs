@@ -39,6 +39,7 @@ pub(super) fn served_by(rows: &Rows, metric: Metric, params: &BuildParams) -> (t
         rows,
         metric,
         row_type: RowType::F32,
+        codec: None,
         builder: &Native,
         params,
         initial: None,
@@ -52,6 +53,7 @@ pub(super) fn served_by(rows: &Rows, metric: Metric, params: &BuildParams) -> (t
         name,
         fingerprint,
         dim: rows.dim(),
+        full_dim: None,
         metric,
         max_tokens: 64,
     };

@@ -90,6 +90,7 @@ pub(super) fn make(
         rows,
         metric,
         row_type,
+        codec: None,
         builder: &Native,
         params: &params,
         initial,

@@ -56,6 +56,7 @@ pub(super) fn make(
         rows,
         metric,
         row_type,
+        codec: None,
         builder: &Native,
         params,
         initial: None,

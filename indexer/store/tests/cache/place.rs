@@ -62,6 +62,7 @@ impl Place {
             name,
             fingerprint,
             dim: 1,
+            full_dim: None,
             metric: Metric::Cosine,
             max_tokens: 1,
         };

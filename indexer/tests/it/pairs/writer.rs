@@ -193,6 +193,7 @@ impl Writer {
             }
             Self::Reembed => {
                 let config = ReembedConfig {
+                    dimensions: None,
                     index,
                     max_documents: 1_000,
                     threads: 1,

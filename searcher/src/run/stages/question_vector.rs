@@ -8,8 +8,8 @@ use crate::error::{Error, Result};
 /// A vector whose length differs from 1 by no more is left as it is, as the indexer leaves documents'.
 const EXACT: f64 = 1e-5;
 
-/// The vector of a request that [`dyad_proto::validate`] has accepted, of length 1 where vectors are compared by
-/// cosine; none where it has none. `at` is the path of the request in its call.
+/// The vector of a request that [`dyad_proto::validate`] has accepted, cut to the values that the index keeps, of
+/// length 1 where vectors are compared by cosine; none where it has none. `at` is the path of the request in its call.
 pub(in crate::run) fn question_vector(
     request: &v1::SearchRequest,
     model: &ModelRecord,
@@ -27,11 +27,18 @@ pub(in crate::run) fn question_vector(
         return Ok(None);
     }
     let mut vector = request.vector.clone();
-    if vector.len() != model.dim {
+    if !model.takes(vector.len()) {
         return Err(Error::Dimension {
             at: at(),
-            expected: model.dim,
+            expected: model.lengths(),
             got: vector.len(),
+        });
+    }
+    model.cut(&mut vector)?;
+    if model.metric == Metric::Cosine && vector.iter().all(|value| *value == 0.0) {
+        return Err(Error::NoDirection {
+            at: at(),
+            kept: model.dim,
         });
     }
     // In f64, so that the squares of large values cannot overflow, nor those of small ones vanish.
@@ -54,6 +61,7 @@ mod tests {
             name,
             fingerprint: fingerprint.clone(),
             dim: 2,
+            full_dim: None,
             metric,
             max_tokens: 8,
         };
@@ -93,6 +101,7 @@ mod tests {
             name,
             fingerprint,
             dim: 2,
+            full_dim: None,
             metric: Metric::Cosine,
             max_tokens: 8,
         };

@@ -51,7 +51,7 @@ impl SearchState {
         let mut is_intact = true;
         if search.rescore {
             self.found.cost.scored += self.best.len() as u64;
-            is_intact = search.shard.rescore(&mut self.best, query);
+            is_intact = search.shard.rescore(&mut self.best, query, &mut self.prepared);
         }
         is_intact &= search
             .shard

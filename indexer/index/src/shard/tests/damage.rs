@@ -3,7 +3,7 @@
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
-use super::{DIM, N, written};
+use super::{DIM, N, written_as};
 use crate::format::header::{HEADER_LEN, HeaderFault, MAX_DIM};
 use crate::format::{RowType, SectionKind, ShardHeader};
 use crate::model::Metric;
@@ -12,7 +12,7 @@ use crate::shard::DenseShard;
 use dyad_files::Never;
 
 /// Searches of every kind: they end, and what they find is there and has a score.
-fn search_all(shard: &DenseShard) {
+pub(super) fn search_all(shard: &DenseShard) {
     let query = [0.5; DIM];
     let mut allowed = NodeSet::new(shard.len());
     allowed.extend((0..N).filter(|node| node % 3 == 0));
@@ -46,7 +46,11 @@ pub(super) struct Bench {
 
 impl Bench {
     pub(super) fn new() -> Self {
-        let (dir, path) = written();
+        Self::of(RowType::F32)
+    }
+
+    pub(super) fn of(row_type: RowType) -> Self {
+        let (dir, path) = written_as(row_type);
         let intact = fs_err::read(&path).unwrap();
         let file = fs_err::OpenOptions::new().write(true).open(&path).unwrap().into_file();
         Self {
@@ -70,7 +74,12 @@ impl Bench {
 /// must not panic.
 #[test]
 fn a_flipped_bit_or_byte_anywhere_is_found() {
-    let bench = Bench::new();
+    for row_type in [RowType::F32, RowType::Int8] {
+        flip_every_bit(&Bench::of(row_type));
+    }
+}
+
+fn flip_every_bit(bench: &Bench) {
     let mut opened = 0;
     for at in 0..bench.intact.len() {
         for flip in [1, 2, 4, 8, 16, 32, 64, 128, 0xFF] {

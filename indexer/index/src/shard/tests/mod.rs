@@ -1,6 +1,7 @@
 //! A small shard written, opened, searched, and attacked byte by byte.
 
 mod damage;
+mod int8;
 mod silence;
 
 use std::path::PathBuf;
@@ -25,6 +26,7 @@ pub(crate) fn meta(dim: usize) -> ShardMeta {
         name: "m".into(),
         fingerprint: "f00d".into(),
         dim,
+        full_dim: None,
         metric: Metric::Cosine,
         max_tokens: 256,
     };
@@ -68,6 +70,10 @@ fn arranged(graph: &Graph, rows: &DenseRows<'_>) -> Arranged {
 }
 
 pub(super) fn written() -> (tempfile::TempDir, PathBuf) {
+    written_as(RowType::F32)
+}
+
+fn written_as(row_type: RowType) -> (tempfile::TempDir, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join(DENSE_FILE);
     let values = vectors();
@@ -89,7 +95,7 @@ pub(super) fn written() -> (tempfile::TempDir, PathBuf) {
     let input = ShardInput {
         meta: &meta(DIM),
         vectors: &rows,
-        row_type: RowType::F32,
+        row_type,
         arranged: &arranged,
         keys: &keys,
         certificate: &certificate,
@@ -348,7 +354,7 @@ fn a_truncated_file_is_refused_at_every_length() {
 fn a_newer_version_and_another_kind_of_file_are_named() {
     let (_dir, path) = written();
     let mut bytes = fs_err::read(&path).unwrap();
-    bytes[8] = 4;
+    bytes[8] = 6;
     let newer = path.with_file_name("newer");
     fs_err::write(&newer, &bytes).unwrap();
     let error = DenseShard::open(&newer).unwrap_err();
@@ -356,8 +362,8 @@ fn a_newer_version_and_another_kind_of_file_are_named() {
         matches!(
             error,
             Error::Newer {
-                got: 4,
-                supported: 3,
+                got: 6,
+                supported: 5,
                 ..
             }
         ),

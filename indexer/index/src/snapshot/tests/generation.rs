@@ -138,6 +138,7 @@ fn meta() -> ShardMeta {
         name: "m".into(),
         fingerprint: "f00d".into(),
         dim: DIM,
+        full_dim: None,
         metric: Metric::Cosine,
         max_tokens: 256,
     };
