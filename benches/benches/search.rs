@@ -9,7 +9,7 @@ use dyad_index::format::RowType;
 use dyad_index::format::rows::{self, StoredRows};
 use dyad_index::quant::{Codec, Codes, PreparedQuery};
 use dyad_index::search::{
-    DenseRows, ExactRows as _, Scored, SearchParams, SearchScratch, ShardView, SlotLinks as _, TopK,
+    DenseRows, ExactRows as _, RowQuestion, Scored, SearchParams, SearchScratch, ShardView, SlotLinks as _, TopK,
 };
 use dyad_index::{Arranged, Graph, GraphLayer, Metric};
 
@@ -119,9 +119,10 @@ fn steps(criterion: &mut Criterion) {
     });
 
     let mut group = criterion.benchmark_group("rescore 14, out of cache");
-    for kind in [RowType::F32, RowType::F16] {
+    let order: Vec<u32> = (0..ROWS as u32).collect();
+    for kind in RowType::ALL {
         let mut bytes = Vec::new();
-        if rows::write(&dense, kind, &mut bytes).is_err() {
+        if rows::write(&dense, kind, &order, &mut bytes).is_err() {
             return;
         }
         // Whole cache lines, and aligned as a mapped file is.
@@ -131,7 +132,7 @@ fn steps(criterion: &mut Criterion) {
             eight.copy_from_slice(bytes);
             *word = u64::from_le_bytes(eight);
         });
-        let Ok(stored) = StoredRows::new(zerocopy::IntoBytes::as_bytes(&aligned[..]), kind, DIM, ROWS) else {
+        let Ok(stored) = StoredRows::new(zerocopy::IntoBytes::as_bytes(&aligned[..]), kind, codes, ROWS) else {
             return;
         };
         group.bench_function(kind.name(), |bencher| {
@@ -141,10 +142,8 @@ fn steps(criterion: &mut Criterion) {
                     for node in &nodes {
                         stored.prefetch(*node);
                     }
-                    nodes
-                        .iter()
-                        .map(|node| stored.score(*node, query, Metric::Cosine))
-                        .sum::<f32>()
+                    let question = RowQuestion::new(&stored, query, Metric::Cosine);
+                    nodes.iter().map(|node| question.score(*node)).sum::<f32>()
                 },
                 BatchSize::SmallInput,
             );
