@@ -233,7 +233,7 @@ fn copies(shard: &DenseShard, bytes: &[u8], query: &[f32], wishes: &Wishes, vali
     );
     // Without the scan that a shard falls back to: a search of a graph that `verify` accepts reaches all of it.
     let whole = view.search_one(query, &SearchParams::new(n, n), &mut SearchScratch::default());
-    if valid && query.len() == dim {
+    if valid && query.len() == header.dim as usize {
         assert_eq!(whole.hits.len(), n, "a search loses nodes");
     }
     for hit in result.hits.iter().chain(&flat(&rows, query, wishes.k, metric, None)) {

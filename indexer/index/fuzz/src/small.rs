@@ -150,8 +150,12 @@ impl Shape {
         };
         let certificate = Certificate {
             vectors: u64::from(self.n),
-            profile: [(1, 0.9), (4, 0.5), (8, 0.1)]
-                .map(|(rank, score)| RankScore { rank, score })
+            calibration: [(1, 0.9), (4, 0.5), (8, 0.1)]
+                .map(|(rank, score)| RankScore {
+                    rank,
+                    score,
+                    low: score - 0.1,
+                })
                 .into(),
             recall: vec![point],
             ..Certificate::default()
