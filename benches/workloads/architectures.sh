@@ -4,7 +4,7 @@
 #   DYAD_DATA=DIR benches/workloads/architectures.sh OUT [MODEL ...]    (default: all of benches/peers/st_sizes.py)
 #
 # Needs `cargo build --release -p dyad-bench`, `deploy/venv.sh`, `benches/peers/encode-venv.sh` and the model of the quick start, whose tokenizer
-# all of them have. 0.6 to 2.4 GB on disk for a model, written to OUT/models one at a time and removed behind its run; OUT/MODEL has the rows.
+# all of them have. 0.6 to 2.4 GB on disk for a model, written to OUT/models one at a time and removed after its run; OUT/MODEL has the rows.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)

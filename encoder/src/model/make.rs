@@ -14,6 +14,7 @@ use super::cross_encoder::CrossEncoder;
 use super::golden::{difference, one_thread, validate};
 use super::load::OpenMode;
 use super::open::{Model, splitters};
+use super::supported::WITHOUT_F16;
 use super::tensors::to_checkpoint;
 #[cfg(feature = "train")]
 use crate::checkpoint::MANIFEST;
@@ -145,7 +146,7 @@ pub fn export_with(from: &Path, to: &Path, dtype: Dtype, prompts: &PromptOptions
             return Err(Error::Unsupported {
                 path: placed.folder.join("config.json"),
                 what: "dtype",
-                supported: "`f32` and `bf16` for T5, whose activations exceed the range of f16",
+                supported: WITHOUT_F16,
                 got: dtype.to_string(),
             });
         }

@@ -6,12 +6,13 @@ use crate::config::{Architecture, Layout, Module, Placed, StaticConfig};
 use crate::device::Dtype;
 use crate::error::Error;
 
+/// What T5 and Gemma run in.
+pub(super) const WITHOUT_F16: &str = "`f32` and `bf16` for T5 and Gemma, whose activations exceed the range of f16";
+
 /// The number types that a module can run in, where `dtype` is none of them.
 fn supported_dtypes(module: &Module, dtype: Dtype) -> Option<&'static str> {
     match (module, dtype) {
-        (Module::Transformer(config), Dtype::F16) if config.architecture.refuses_f16() => {
-            Some("`f32` and `bf16` for T5, whose activations exceed the range of f16")
-        }
+        (Module::Transformer(config), Dtype::F16) if config.architecture.refuses_f16() => Some(WITHOUT_F16),
         (Module::Transformer(config), Dtype::Int8) if matches!(config.architecture, Architecture::Recurrent(_)) => {
             Some("`f32`, `bf16` and `f16` for recurrent encoders; `int8` rounds the maps of transformers")
         }
