@@ -13,7 +13,9 @@ PYTHON = pathlib.Path(os.environ.get("DYAD_PYTHON") or ROOT / ".venv/bin/python"
 WAIT_S = 300
 PLAIN = {"bert", "distilbert", "roberta", "mpnet", "t5-relu", "t5-gated"}
 DPR = {f"{name}/{tower}" for name in ("dpr", "dpr-projected") for tower in ("question", "answer")}
-ONE_TOWER = {"st5", "gtr"}
+ONE_TOWER = {"st5"}
+ROTARY = {"modernbert", "gte", "gte-own-code", "nomic-bert", "nomic-own-code", "qwen3", "gemma3", "gemma3-causal"}
+TWO_PROMPTS = {"gtr", "qwen3-embedding", "embeddinggemma"}
 TWO_TOWERS = {"router-shared-dense", "router-shared-all", "router-dense-behind", "router-newer"}
 
 
@@ -46,19 +48,19 @@ class Checkpoints(unittest.TestCase):
     def test_every_model_has_its_weights_and_references(self):
         self.assertEqual(self.written.returncode, 0, self.written.stderr)
         models = set(json.loads(self.written.stdout)["models"])
-        self.assertEqual(models, PLAIN | DPR | ONE_TOWER | TWO_TOWERS)
+        self.assertEqual(models, PLAIN | ROTARY | DPR | ONE_TOWER | TWO_PROMPTS | TWO_TOWERS)
         for model in models:
             weights = sorted(path.name for path in (self.out / model).rglob("model*.safetensors"))
             self.assertTrue(weights, model)
             towers = self.references(model)
-            if model in TWO_TOWERS | {"gtr"}:
+            if model in TWO_TOWERS | TWO_PROMPTS:
                 self.assertEqual(set(towers), {"question", "answer"}, model)
             for tower, reference in towers.items():
                 self.assertEqual(len(reference["texts"]), len(reference["vectors"]), (model, tower))
                 self.assertEqual(len({len(row) for row in reference["vectors"]}), 1, (model, tower))
 
     def test_towers_and_prompts_make_a_difference(self):
-        for model in TWO_TOWERS | {"gtr"}:
+        for model in TWO_TOWERS | TWO_PROMPTS:
             towers = self.references(model)
             self.assertNotEqual(towers["question"]["vectors"][0], towers["answer"]["vectors"][0], model)
 
