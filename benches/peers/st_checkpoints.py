@@ -24,6 +24,7 @@ stored in; a model of two towers has one per tower. Vectors of DPR are not of un
 | `qwen3-embedding` | last token, Normalize, prompts, padding before the text |
 | `embeddinggemma` | mean, two Dense, Normalize, prompts by task |
 | `cross-gte` | a cross encoder of GTE |
+| `cross-modernbert`, `cross-modernbert-cls` | cross encoders of ModernBERT, over the mean and over the first token |
 | `cross-bert`, `-distilbert`, `-roberta`, `-mpnet` | cross encoders of one label, plain Hugging Face folders |
 | `cross-newer` | one without an activation, as sentence-transformers 6.2 writes it |
 
@@ -167,8 +168,9 @@ def rotary_positions(out: pathlib.Path) -> None:
     layouts.published(out / "embeddinggemma", rotary.network("gemma3", 81), "mean_tokens", [96, 48], prompts)
     for name in ["qwen3-embedding", "embeddinggemma"]:
         by_sentence_transformers(out / name, ["question", "answer"])
-    networks.save(out / "cross-gte", rotary.cross_encoder(82))
-    by_cross_encoder(out / "cross-gte")
+    for at, family in enumerate(["gte", "modernbert", "modernbert-cls"]):
+        networks.save(out / f"cross-{family}", rotary.cross_encoder(family, 82 + at))
+        by_cross_encoder(out / f"cross-{family}")
 
 
 def main() -> None:

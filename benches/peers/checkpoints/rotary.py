@@ -13,6 +13,7 @@ from transformers import (
     GteForSequenceClassification,
     GteModel,
     ModernBertConfig,
+    ModernBertForSequenceClassification,
     ModernBertModel,
     NomicBertConfig,
     NomicBertModel,
@@ -93,15 +94,19 @@ def _gte(words: int, rope: dict, **more) -> GteConfig:
     return GteConfig(vocab_size=words, pad_token_id=0, rope_parameters=rope, **WIDE, **POSITIONS, **more)
 
 
+def _modern_bert(words: int, **more) -> ModernBertConfig:
+    # Two layers of the four have windows; the longest text has several of them.
+    ids = {"pad_token_id": 0, "cls_token_id": 2, "bos_token_id": 2, "sep_token_id": 3, "eos_token_id": 3}
+    return ModernBertConfig(vocab_size=words, local_attention=10, **WIDE, **POSITIONS, **ids, **more)
+
+
 def network(family: str, seed: int):
     """A network and its tokenizer."""
     tokenizers = {"modernbert": modern_bert, "qwen3": qwen, "gemma3": gemma, "gemma3-causal": gemma}
     tokenizer = tokenizers.get(family, vocabulary.bert)(MAX_TOKENS)
     words = len(tokenizer)
     if family == "modernbert":
-        # Two layers of the four have windows; the longest text has several of them.
-        ids = {"pad_token_id": 0, "cls_token_id": 2, "bos_token_id": 2, "sep_token_id": 3, "eos_token_id": 3}
-        model = ModernBertModel(ModernBertConfig(vocab_size=words, local_attention=10, **WIDE, **POSITIONS, **ids))
+        model = ModernBertModel(_modern_bert(words))
     elif family == "gte":
         model = GteModel(_gte(words, {"rope_type": "default", "rope_theta": 160_000.0}, type_vocab_size=1))
     elif family == "gte-own-code":
@@ -137,16 +142,23 @@ def _rescale(model: torch.nn.Module) -> None:
         for name, value in model.named_parameters():
             if value.dim() == 1 and name.endswith("weight") and "norm" in name.lower():
                 value.copy_(value * 2.0 if gemma_norms else 1.0 + value)
-            elif value.dim() == 2 and not any(part in name for part in ("embed", "pooler", "classifier")):
+            elif value.dim() == 2 and not any(part in name for part in ("embed", "pooler", "head.dense", "classifier")):
                 value.mul_((0.8 if after else 2.0) / value.shape[1] ** 0.5)
 
 
-def cross_encoder(seed: int):
-    """GTE with the head that scores a pair of texts, and its tokenizer."""
-    tokenizer = vocabulary.bert(MAX_TOKENS)
-    config = _gte(len(tokenizer), {"rope_type": "default", "rope_theta": 10_000.0}, type_vocab_size=2)
-    config.num_labels = 1
-    model = GteForSequenceClassification(config)
+def cross_encoder(family: str, seed: int):
+    """A network with the head that scores a pair of texts, and its tokenizer; ModernBERT's reads the mean or the first token."""
+    if family == "gte":
+        tokenizer = vocabulary.bert(MAX_TOKENS)
+        rope = {"rope_type": "default", "rope_theta": 10_000.0}
+        model = GteForSequenceClassification(_gte(len(tokenizer), rope, type_vocab_size=2, num_labels=1))
+    else:
+        tokenizer = modern_bert(MAX_TOKENS)
+        head = {
+            "modernbert": {"classifier_pooling": "mean"},
+            "modernbert-cls": {"classifier_pooling": "cls", "classifier_bias": True, "norm_bias": True, "classifier_activation": "tanh"},
+        }[family]
+        model = ModernBertForSequenceClassification(_modern_bert(len(tokenizer), num_labels=1, **head))
     redraw(model, seed)
     _rescale(model)
     return model.eval(), tokenizer

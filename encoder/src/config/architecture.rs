@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::TensorSpec;
 use super::bert::BertConfig;
-use super::dense::DenseConfig;
+use super::head::HeadMapConfig;
 use super::json::JsonFile;
 use super::recurrent::RecurrentConfig;
 use super::rotary::{RotaryConfig, RotaryFamily};
@@ -121,12 +121,17 @@ impl Architecture {
 
     /// The maps after the pooling that are in the transformer's own file, by the names of their tensors: DPR's
     /// projection, or the head of a cross encoder.
-    pub(crate) fn head(&self) -> Vec<(&'static str, DenseConfig)> {
+    pub(crate) fn head(&self) -> Vec<HeadMapConfig> {
         match self {
             Self::Bert(config) => config.head(),
             Self::Rotary(config) => config.head(),
             Self::T5(_) | Self::Recurrent(_) | Self::Static(_) => Vec::new(),
         }
+    }
+
+    /// Whether the head of a cross encoder reads the mean of the token vectors, and not the first.
+    pub(super) fn scores_means(&self) -> bool {
+        matches!(self, Self::Rotary(config) if config.score_head.as_ref().is_some_and(|head| head.reads_mean))
     }
 
     /// Whether it ends in the head of a cross encoder.
@@ -147,7 +152,9 @@ impl Architecture {
     pub(crate) fn with_score(self) -> Option<Self> {
         match self {
             Self::Bert(config) if config.model_type != "dpr" => Some(Self::Bert(BertConfig { scores: true, ..config })),
-            Self::Rotary(config) if config.can_score() => Some(Self::Rotary(RotaryConfig { scores: true, ..config })),
+            Self::Rotary(config) if config.score_head.is_some() => {
+                Some(Self::Rotary(RotaryConfig { scores: true, ..config }))
+            }
             _ => None,
         }
     }

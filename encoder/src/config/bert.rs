@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::TensorSpec;
 use super::activation::HiddenActivation;
 use super::dense::{Activation, DenseConfig};
+use super::head::HeadMapConfig;
 use super::json::JsonFile;
 use crate::error::Error;
 
@@ -158,8 +159,8 @@ impl BertConfig {
     }
 
     /// The maps after the pooling that are in the transformer's own file: DPR's projection, or the head that scores.
-    pub(super) fn head(&self) -> Vec<(&'static str, DenseConfig)> {
-        let map = |name, out_features, activation| (name, self.head_map(out_features, activation));
+    pub(super) fn head(&self) -> Vec<HeadMapConfig> {
+        let map = |name, out_features, activation| HeadMapConfig::new(name, self.head_map(out_features, activation));
         if !self.scores {
             let projection = self
                 .projection
@@ -200,10 +201,7 @@ impl BertConfig {
             self.relative_buckets
                 .map(|buckets| (Self::RELATIVE_BIAS.to_owned(), vec![buckets, self.heads])),
         );
-        let head = self
-            .head()
-            .into_iter()
-            .flat_map(|(name, map)| affine(name, map.in_features, map.out_features));
+        let head = self.head().into_iter().flat_map(|map| map.tensors());
         embeddings
             .into_iter()
             .chain((0..self.layers).flat_map(|layer| self.layer(layer)))

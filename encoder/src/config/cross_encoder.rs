@@ -57,18 +57,22 @@ impl ScoreActivation {
     }
 }
 
+/// Whether a `config.json` is that of a transformer with a head that classifies.
+pub(super) fn has_classifier(config: &JsonFile) -> bool {
+    let class = config
+        .get("architectures")
+        .and_then(|names| names.get(0))
+        .and_then(Value::as_str);
+    class.is_some_and(|class| class.ends_with("ForSequenceClassification"))
+}
+
 /// Whether the transformer in `folder` ends in a head that scores pairs. Refuses one of several labels, which
 /// classifies them.
 pub(super) fn scores(folder: &Path) -> Result<bool, Error> {
     let Some(config) = JsonFile::open_if_present(&folder.join("config.json"))? else {
         return Ok(false);
     };
-    let class = config
-        .get("architectures")
-        .and_then(|names| names.get(0))
-        .and_then(Value::as_str)
-        .unwrap_or_default();
-    if !class.ends_with("ForSequenceClassification") {
+    if !has_classifier(&config) {
         return Ok(false);
     }
     // Hugging Face writes the labels' names alone, and takes two where there are none.

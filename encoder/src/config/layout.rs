@@ -210,9 +210,9 @@ impl Layout {
                 Module::Transformer(config) => dim = config.architecture.hidden_size(),
                 Module::Pooling(pooling) => {
                     dim *= pooling.modes.len();
-                    if let Some((_, last)) = head.last() {
+                    if let Some(last) = head.last() {
                         steps.push(ModuleStep::OwnHead(transformer));
-                        dim = last.out_features;
+                        dim = last.map.out_features;
                     }
                 }
                 Module::MultiHop(settings) => {

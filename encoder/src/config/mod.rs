@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `tower.rs`, `sharing.rs` | the two towers, and what they have in common |
 //! | `layout.rs`, `modules_json.rs` | the modules of a directory, their order in each tower, prompts |
-//! | `cross_encoder.rs` | whether it scores pairs of texts instead |
+//! | `cross_encoder.rs`, `head.rs` | whether it scores pairs of texts instead; the maps behind the pooling that do |
 //! | `modules.rs`, `transformer.rs`, `dense.rs` | settings of each kind of module |
 //! | `architecture.rs` | which transformer: its sizes, and the names and shapes of its tensors |
 //! | `bert.rs`, `t5.rs`, `rotary/`, `recurrent.rs`, `activation.rs` | the same of each architecture |
@@ -21,6 +21,7 @@ mod bert;
 mod cross_encoder;
 mod dense;
 mod digest;
+mod head;
 mod inventory;
 mod json;
 mod layout;
@@ -47,6 +48,7 @@ pub(crate) use dense::{Activation, DenseConfig};
 #[cfg(feature = "train")]
 pub(crate) use digest::hexadecimal;
 pub(crate) use digest::{sha256, sorted};
+pub(crate) use head::HeadMapConfig;
 pub(crate) use inventory::markdown as settings_table;
 pub(crate) use json::{JsonFile, read_value};
 pub(crate) use layout::{Layout, ModuleStep, Route, SETTINGS};

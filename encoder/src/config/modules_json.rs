@@ -19,7 +19,7 @@ const PAIRS: [[&str; 2]; 3] = [
     ["question", "answer"],
 ];
 
-/// A cross encoder: its transformer, the first token's vector of which its head reads.
+/// A cross encoder: its transformer, and how its head takes one vector of its tokens'.
 fn cross_encoder(folder: &Path, with_settings: bool) -> Result<Modules, Error> {
     let config = TransformerConfig::read(folder, with_settings)?;
     let path = folder.join("config.json");
@@ -27,7 +27,8 @@ fn cross_encoder(folder: &Path, with_settings: bool) -> Result<Modules, Error> {
         .as_str()
         .unwrap_or("t5")
         .to_owned();
-    let supported = "`bert`, `roberta`, `xlm-roberta`, `camembert`, `distilbert` and `mpnet`";
+    let supported =
+        "`bert`, `roberta`, `xlm-roberta`, `camembert`, `distilbert`, `mpnet`, `gte` (`new`) and `modernbert`";
     let refused = Error::Unsupported {
         path,
         what: "model type of a cross encoder",
@@ -38,6 +39,11 @@ fn cross_encoder(folder: &Path, with_settings: bool) -> Result<Modules, Error> {
         architecture: config.architecture.with_score().ok_or(refused)?,
         ..config
     };
+    let pooling = if config.architecture.scores_means() {
+        PoolingConfig::mean()
+    } else {
+        PoolingConfig::cls()
+    };
     let placed = |module| Placed {
         id: String::new(),
         folder: folder.to_owned(),
@@ -45,7 +51,7 @@ fn cross_encoder(folder: &Path, with_settings: bool) -> Result<Modules, Error> {
     };
     let modules = vec![
         placed(Module::Transformer(Box::new(config))),
-        placed(Module::Pooling(PoolingConfig::cls())),
+        placed(Module::Pooling(pooling)),
     ];
     Ok((modules, [vec![0, 1], vec![0, 1]]))
 }

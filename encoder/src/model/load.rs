@@ -12,8 +12,8 @@ use crate::config::{Architecture, Module, Placed, Tie, TowerPart};
 use crate::device::{Compute, Device, Dtype};
 use crate::error::{Error, torch};
 use crate::nn::{
-    Dense, LoadedModule, LowRankMap, MultiHop, Padding, Parameter, Parameters, PoolingLayer, RunCosts, Transformer,
-    WeightForm, by_kernels,
+    Dense, HeadMap, LoadedModule, LowRankMap, MultiHop, Padding, Parameter, Parameters, PoolingLayer, RunCosts,
+    Transformer, WeightForm, by_kernels,
 };
 
 /// The use that a model is opened for.
@@ -144,9 +144,7 @@ impl<'a> Loader<'a> {
                 let mut source = self.source(at, placed)?;
                 let transformer = Transformer::load(&mut source, &config.architecture)?;
                 let head = config.architecture.head();
-                let head = head
-                    .iter()
-                    .map(|(name, settings)| Dense::load(&mut source, name, settings, kind));
+                let head = head.iter().map(|settings| HeadMap::load(&mut source, settings, kind));
                 LoadedModule::Transformer {
                     transformer,
                     head: head.collect::<Result<_, _>>()?,
@@ -213,12 +211,7 @@ impl TensorSource<'_, '_> {
         let Module::Transformer(config) = &self.placed.module else {
             return false;
         };
-        let in_head = |name: &str| {
-            tensor
-                .strip_prefix(name)
-                .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
-        };
-        !config.architecture.head().iter().any(|(name, _)| in_head(name))
+        !config.architecture.head().iter().any(|map| map.holds(tensor))
     }
 
     /// Copies a tensor to the device.

@@ -20,7 +20,7 @@
 //! | `feed_forward.rs`, `norm.rs` | feed-forward blocks, normalisation of layers and by root mean square |
 //! | `pooling.rs` | token vectors to one vector |
 //! | `multihop.rs` | token vectors to several weighted means |
-//! | `projection.rs` | `Dense` modules |
+//! | `projection.rs` | `Dense` modules, and the maps of heads |
 //!
 //! Shapes in comments: `t` tokens of all rows of a batch, `s` tokens of a row, `h` hidden size. Every operation is the
 //! fallible form, so that a GPU without memory is an error and not a panic.
@@ -76,5 +76,5 @@ pub(crate) use parameters::{Parameters, WeightForm};
 pub(crate) use pool::KernelPool;
 pub(crate) use pooling::PoolingLayer;
 pub(crate) use product::{Padding, by_kernels};
-pub(crate) use projection::Dense;
+pub(crate) use projection::{Dense, HeadMap};
 pub(crate) use runs::RunCosts;

@@ -11,7 +11,7 @@ use super::parameters::Parameters;
 use super::pool::KernelPool;
 use super::pooling::PoolingLayer;
 use super::product::Padding;
-use super::projection::Dense;
+use super::projection::{Dense, HeadMap};
 use super::recurrent::Recurrent;
 use super::rotary::RotaryEncoder;
 use super::static_table::{StaticTable, TableRows};
@@ -70,7 +70,7 @@ pub(crate) enum LoadedModule {
         transformer: Transformer,
         /// What is in the transformer's own file and follows the pooling: DPR's projection, or the head of a cross
         /// encoder.
-        head: Vec<Dense>,
+        head: Vec<HeadMap>,
     },
     Pooling(PoolingLayer),
     MultiHop(MultiHop),
@@ -253,7 +253,7 @@ fn finite(rows: Vec<f32>) -> Result<Vec<f32>, Error> {
 #[derive(Debug, Clone, Copy)]
 enum RouteLayer<'a> {
     Module(&'a LoadedModule),
-    Head(&'a [Dense]),
+    Head(&'a [HeadMap]),
 }
 
 fn unit_length(vectors: &Tensor) -> Result<Tensor, TchError> {

@@ -145,12 +145,10 @@ fn stored_tensors(
 ) -> Result<Vec<(String, TensorData)>, Error> {
     let known = from.tensors(at)?;
     let architecture = Architecture::Bert(bert.clone());
-    let head: Vec<&str> = architecture.head().into_iter().map(|(name, _)| name).collect();
+    let head = architecture.head();
     let mut tensors = Vec::new();
     for (name, shape) in architecture.tensors() {
-        let is_head = head
-            .iter()
-            .any(|map| name.rsplit_once('.').is_some_and(|(of, _)| of == *map));
+        let is_head = head.iter().any(|map| map.holds(&name));
         let stored = if is_head && !name.starts_with("pooler.") {
             name.clone()
         } else {

@@ -101,6 +101,8 @@ fn every_family_scores_as_python_does() {
         ("cross-mpnet", ScoreActivation::Sigmoid),
         ("cross-newer", ScoreActivation::Identity),
         ("cross-gte", ScoreActivation::Sigmoid),
+        ("cross-modernbert", ScoreActivation::Sigmoid),
+        ("cross-modernbert-cls", ScoreActivation::Sigmoid),
     ] {
         let folder = all.join(name);
         let (pairs, theirs) = reference(&folder, "logits");

@@ -55,6 +55,10 @@ pub(super) const ROTARY_CONFIG: SettingsFile = SettingsFile {
             Read("the tokenizer, where `tokenizer_config.json` names none"),
         ),
         known(
+            "classifier_pooling classifier_bias classifier_activation",
+            Read("the head of ModernBERT as a cross encoder"),
+        ),
+        known(
             "sentence_transformers sbert_ce_default_activation_function",
             Read("what a cross encoder makes of its logit"),
         ),
@@ -84,7 +88,7 @@ pub(super) const ROTARY_CONFIG: SettingsFile = SettingsFile {
             NoEffect(GENERATION),
         ),
         known(
-            "output_attentions output_hidden_states return_dict use_return_dict classifier_pooling classifier_bias classifier_activation",
+            "output_attentions output_hidden_states return_dict use_return_dict",
             NoEffect(OUTPUTS),
         ),
         known(

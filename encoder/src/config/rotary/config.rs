@@ -4,8 +4,10 @@ use serde_json::{Value, json};
 
 use super::family::RotaryFamily;
 use super::frequencies::RopeFrequencies;
+use super::head::ScoreHead;
 use crate::config::activation::HiddenActivation;
 use crate::config::dense::{Activation, DenseConfig};
+use crate::config::head::HeadMapConfig;
 
 /// The keys that a query attends to, by their distance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,7 +83,9 @@ pub(crate) struct RotaryConfig {
     /// Layer norms with a bias.
     pub(crate) norm_bias: bool,
     pub(crate) layers: Vec<RotaryLayerConfig>,
-    /// Whether it ends in the head that scores a pair of texts.
+    /// What is known of the head that scores a pair of texts; nothing where none is known.
+    pub(in crate::config) score_head: Option<ScoreHead>,
+    /// Whether it ends in that head.
     pub(crate) scores: bool,
 }
 
@@ -96,29 +100,18 @@ impl RotaryConfig {
         self.key_heads * self.head_size
     }
 
-    /// Whether a head is known that scores a pair of texts.
-    pub(in crate::config) fn can_score(&self) -> bool {
-        self.family == RotaryFamily::Gte
-    }
-
     /// The maps after the pooling, where it scores a pair of texts.
-    pub(in crate::config) fn head(&self) -> Vec<(&'static str, DenseConfig)> {
-        if !self.scores {
+    pub(in crate::config) fn head(&self) -> Vec<HeadMapConfig> {
+        let Some(head) = self.score_head.as_ref().filter(|_| self.scores) else {
             return Vec::new();
-        }
-        let map = |name, out_features, activation| {
-            let settings = DenseConfig {
-                in_features: self.hidden_size,
-                out_features,
-                bias: true,
-                activation,
-            };
-            (name, settings)
         };
-        vec![
-            map("pooler.dense", self.hidden_size, Activation::Tanh),
-            map("classifier", 1, Activation::Identity),
-        ]
+        let last = DenseConfig {
+            in_features: self.hidden_size,
+            out_features: 1,
+            bias: true,
+            activation: Activation::Identity,
+        };
+        vec![head.first.clone(), HeadMapConfig::new("classifier", last)]
     }
 
     /// For the fingerprint.
@@ -143,8 +136,14 @@ impl RotaryConfig {
             "scale": self.scale,
             "layers": layers,
         });
-        if let (true, Some(fact)) = (self.scores, fact.as_object_mut()) {
-            fact.insert("head".to_owned(), json!("score"));
+        if let (true, Some(head), Some(fact)) = (self.scores, &self.score_head, fact.as_object_mut()) {
+            let norm = head.first.norm;
+            let told = match norm {
+                // As before there were others.
+                None => json!("score"),
+                Some(norm) => json!(["score", head.first.map.fact(), norm.epsilon]),
+            };
+            fact.insert("head".to_owned(), told);
         }
         fact
     }

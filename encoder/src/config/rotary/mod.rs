@@ -7,11 +7,13 @@
 //! | `family.rs` | the families, and how they differ |
 //! | `read.rs` | `config.json` of each family |
 //! | `frequencies.rs` | the frequencies of the rotations |
+//! | `head.rs` | the heads that score a pair of texts |
 //! | `names.rs` | names of tensors, and their shapes |
 
 mod config;
 mod family;
 mod frequencies;
+mod head;
 mod names;
 mod read;
 #[cfg(test)]

@@ -180,10 +180,7 @@ fn all_tensors(config: &RotaryConfig) -> impl Iterator<Item = TensorSpec> + '_ {
         .final_norm()
         .into_iter()
         .flat_map(move |name| config.norm(name, hidden));
-    let head = config
-        .head()
-        .into_iter()
-        .flat_map(|(name, map)| affine(name, map.in_features, map.out_features, true));
+    let head = config.head().into_iter().flat_map(|map| map.tensors());
     first
         .into_iter()
         .chain((0..config.layers.len()).flat_map(|number| layer(config, number)))

@@ -6,7 +6,9 @@ use serde_json::{Map, Value};
 use super::config::{AttentionReach, RotaryConfig, RotaryLayerConfig};
 use super::family::RotaryFamily;
 use super::frequencies::{RopeFrequencies, RopeSettings};
+use super::head::ScoreHead;
 use crate::config::activation::HiddenActivation;
+use crate::config::cross_encoder::has_classifier;
 use crate::config::json::JsonFile;
 use crate::error::Error;
 
@@ -106,6 +108,7 @@ fn sizes(file: &JsonFile, family: RotaryFamily, names: &SizeNames) -> Result<Rot
         feed_forward_bias: [false, false],
         norm_bias: false,
         layers: vec![layer; layers],
+        score_head: None,
         scores: false,
     })
 }
@@ -121,7 +124,7 @@ fn modern_bert(file: &JsonFile) -> Result<RotaryConfig, Error> {
         scales_sliding: true,
     };
     let reach = AttentionReach::around(file.count("local_attention")?.unwrap_or(128) / 2);
-    Ok(RotaryConfig {
+    let config = RotaryConfig {
         layers: nested_layers(file, &config, is_sliding, reach, AttentionReach::ALL, &rope)?,
         epsilon: file.number("norm_eps")?.unwrap_or(1e-5),
         activation: HiddenActivation::read(file, "hidden_activation", "gelu")?,
@@ -129,7 +132,19 @@ fn modern_bert(file: &JsonFile) -> Result<RotaryConfig, Error> {
         feed_forward_bias: [mlp_bias, mlp_bias],
         norm_bias: file.flag("norm_bias")?.unwrap_or(false),
         ..config
-    })
+    };
+    // Other models have settings of such a head too, and do not use them.
+    let score_head = if has_classifier(file) {
+        Some(ScoreHead::modern_bert(
+            file,
+            config.hidden_size,
+            config.epsilon,
+            config.norm_bias,
+        )?)
+    } else {
+        None
+    };
+    Ok(RotaryConfig { score_head, ..config })
 }
 
 fn gte(file: &JsonFile) -> Result<RotaryConfig, Error> {
@@ -138,6 +153,7 @@ fn gte(file: &JsonFile) -> Result<RotaryConfig, Error> {
     // The configuration class of the models' own code, and transformers', have these.
     let (theta, types) = if own_code { (10_000.0, 0) } else { (160_000.0, 1) };
     Ok(RotaryConfig {
+        score_head: Some(ScoreHead::gte(config.hidden_size)),
         type_rows: file.count("type_vocab_size")?.unwrap_or(types),
         epsilon: file.number("layer_norm_eps")?.unwrap_or(1e-12),
         activation: HiddenActivation::read(file, "hidden_act", "gelu")?,
@@ -319,6 +335,8 @@ fn nested_layers(
     }
     let frequencies = |kind: &str, theta: f64, scaled: bool| {
         let mut fields = match nested.get(kind) {
+            // What `rope_scaling` calls `type` says nothing next to this.
+            None if nested.is_empty() => Map::from_iter([("rope_type".to_owned(), Value::from("default"))]),
             None | Some(Value::Null) => Map::new(),
             Some(Value::Object(fields)) => fields.clone(),
             Some(other) => {

@@ -104,6 +104,19 @@ fn layers_reach_as_far_as_their_kind() {
         .collect();
     let near = AttentionReach::around(64);
     assert_eq!(modern, [AttentionReach::ALL, near, near, AttentionReach::ALL]);
+    // Where thetas are the older settings, so is the name of the kind, and it says nothing next to the default.
+    for (name, factor) in [("type", 1.0), ("rope_type", 4.0)] {
+        let scaled = read(with(
+            sizes.clone(),
+            "rope_scaling",
+            json!({name: "linear", "factor": 4.0}),
+        ))
+        .unwrap();
+        assert!(
+            scaled.layers.iter().all(|layer| layer.frequencies.factor == factor),
+            "{name}"
+        );
+    }
     let message = read(with(sizes, "layer_types", json!(["full_attention"]))).unwrap_err();
     assert!(message.contains("layer_types"), "{message}");
 
