@@ -37,8 +37,8 @@ pub(crate) struct EmbedOptions {
     #[arg(long, value_name = "CONTEXT[:WEIGHT]", default_value_t = PassageContext::default())]
     context: PassageContext,
     /// Data type of the stored vectors
-    #[arg(long, value_enum, default_value_t = Vectors::F32)]
-    vector_type: Vectors,
+    #[arg(long, value_enum, default_value_t = VectorType::F32)]
+    vector_type: VectorType,
     /// Rows per part: at most this many are lost by an interruption
     #[arg(long, value_name = "N", default_value_t = 8192, value_parser = clap::value_parser!(u64).range(1..))]
     part_rows: u64,
@@ -56,12 +56,6 @@ pub(crate) struct EmbedOptions {
     /// Start even if the disk seems to be too small
     #[arg(long)]
     skip_space_check: bool,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum Vectors {
-    F32,
-    F16,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -83,10 +77,7 @@ pub(crate) fn run(options: &EmbedOptions) -> anyhow::Result<()> {
         context: options.context,
         budget: options.model.budget(),
         out: options.out.clone(),
-        vectors: match options.vector_type {
-            Vectors::F32 => VectorType::F32,
-            Vectors::F16 => VectorType::F16,
-        },
+        vectors: options.vector_type,
         part_rows: options.part_rows,
         refuse_long: options.on_long == Long::Error,
         free_space: if options.skip_space_check {

@@ -66,7 +66,8 @@ pub(crate) fn resume(
     if !stream {
         reader.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
         let header = writer.header();
-        let row_bytes = (header.model.dim * header.vectors.bytes()) as u64 + ROW_BYTES;
+        let vector = header.vectors.row_bytes(header.model.dim).unwrap_or(usize::MAX) as u64;
+        let row_bytes = vector.saturating_add(ROW_BYTES);
         let needed = compared
             .new
             .saturating_mul(row_bytes)

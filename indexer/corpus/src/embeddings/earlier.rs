@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 
 use dyad_files::{crc32c_of_file, sync_dir};
 
-use super::record::{EmbeddingsPart, EmbeddingsRecord, PartFile, VectorType};
+use super::record::{EmbeddingsPart, EmbeddingsRecord, PartFile};
+use super::values::VectorType;
 use crate::error::Error;
 
 /// Bytes of a [`text_digest`](super::text_digest).
@@ -199,7 +200,7 @@ impl EarlierRows {
     fn read(&mut self, RowLocation { part: number, row, .. }: RowLocation) -> Option<EarlierRow> {
         let number = number as usize;
         let part = self.parts.get(number)?;
-        let width = self.dim * self.vectors.bytes();
+        let width = self.vectors.row_bytes(self.dim)?;
         let header = self.vectors.header(part.rows, self.dim).len();
         if self.open.as_ref().is_none_or(|(open, _)| *open != number) {
             let state = self.intact.get_mut(number)?;
@@ -218,7 +219,7 @@ impl EarlierRows {
             Some(count) if count == self.parts.get(number)?.rows => Some(true),
             Some(_) | None => None,
         };
-        let vector = self.vectors.decode(&bytes);
+        let vector = self.vectors.decode(&bytes, self.dim);
         vector
             .iter()
             .all(|value| value.is_finite())

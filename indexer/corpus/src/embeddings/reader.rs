@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::vec::IntoIter;
 
 use super::record::{EmbeddingsModel, EmbeddingsPart, EmbeddingsRecord, PartFile, refuse};
+use super::values::VectorType;
 use crate::context::PassageContext;
 use crate::error::Error;
 use crate::problem::EmbeddingsProblem;
@@ -99,6 +100,11 @@ impl EmbeddingsReader {
         self.record.header.two_towers
     }
 
+    /// How the vectors are stored.
+    pub fn vector_type(&self) -> VectorType {
+        self.record.header.vectors
+    }
+
     /// The model's logit scale, where the set says it.
     pub fn logit_scale(&self) -> Option<f64> {
         self.record.header.logit_scale
@@ -112,7 +118,7 @@ impl EmbeddingsReader {
     fn open_part(&self, part: &EmbeddingsPart) -> Result<OpenPart, Error> {
         let vectors = self.read(&part.vectors)?;
         let header = self.record.header.vectors.header(part.rows, self.dim());
-        let expected = header.len() as u64 + part.rows * (self.dim() * self.record.header.vectors.bytes()) as u64;
+        let expected = header.len() as u64 + part.rows * self.record.row_bytes() as u64;
         let values = vectors
             .strip_prefix(header.as_slice())
             .filter(|_| vectors.len() as u64 == expected);
@@ -169,14 +175,14 @@ impl EmbeddingsReader {
         loop {
             if let Some(open) = &mut self.open {
                 if let Some(key) = open.keys.next() {
-                    let width = self.record.header.model.dim * self.record.header.vectors.bytes();
+                    let width = self.record.row_bytes();
                     let start = open.next * width;
                     open.next += 1;
                     let bytes = open.values.get(start..start + width).unwrap_or(&[]);
                     if open.next as u64 == open.part.rows {
                         self.ended = Some(open.part.clone());
                     }
-                    let row = self.record.header.vectors.decode(bytes);
+                    let row = self.record.header.vectors.decode(bytes, self.record.header.model.dim);
                     return self.check(key, row).map(Some);
                 }
                 self.open = None;

@@ -2,22 +2,28 @@
 
 use std::path::{Path, PathBuf};
 
-use dyad_files::npy::{self, NpyDtype};
 use dyad_files::write_atomic;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::Xxh3;
 
+use super::values::VectorType;
 use crate::context::PassageContext;
 use crate::document::Document;
 use crate::error::Error;
 use crate::logit_scale::LOGIT_SCALES;
 use crate::problem::EmbeddingsProblem;
 
-/// The newest version of the record that this build reads, which it writes of passages that were read in their
-/// documents: earlier releases would take their vectors for those of passages alone.
-pub(super) const VERSION: u32 = 2;
+/// The newest version of the record that this build reads, which it writes of vectors in fewer bits than f16, which
+/// earlier releases do not know.
+pub(super) const VERSION: u32 = 3;
+/// The version of passages that were read in their documents: earlier releases would take their vectors for those of
+/// passages alone.
+const CONTEXT_VERSION: u32 = 2;
 /// The version of all other records.
 const PLAIN_VERSION: u32 = 1;
+
+/// The metric of unit vectors.
+pub(super) const COSINE: &str = "cosine";
 
 /// The record's file.
 pub(super) const RECORD: &str = "embeddings.json";
@@ -35,66 +41,6 @@ pub struct EmbeddingsModel {
     pub metric: String,
     /// Longest input in tokens.
     pub max_tokens: usize,
-}
-
-/// How values are stored.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum VectorType {
-    /// 4 bytes.
-    F32,
-    /// 2 bytes (IEEE half); about three digits, enough for unit vectors.
-    F16,
-}
-
-impl VectorType {
-    /// Bytes per value.
-    pub const fn bytes(self) -> usize {
-        match self {
-            Self::F32 => 4,
-            Self::F16 => 2,
-        }
-    }
-
-    /// The bytes before the values of a part: NumPy's, of a `[rows, dim]` array.
-    pub(super) fn header(self, rows: u64, dim: usize) -> Vec<u8> {
-        let dtype = match self {
-            Self::F32 => NpyDtype::F32,
-            Self::F16 => NpyDtype::F16,
-        };
-        npy::header(dtype, &[rows, dim as u64])
-    }
-
-    /// Whether a finite value stays finite in a part.
-    pub(super) fn holds(self, value: f32) -> bool {
-        self == Self::F32 || half::f16::from_f32(value).is_finite()
-    }
-
-    /// Appends values in the representation of a part.
-    pub(super) fn encode(self, row: &[f32], out: &mut Vec<u8>) {
-        match self {
-            Self::F32 => out.extend(row.iter().flat_map(|value| value.to_le_bytes())),
-            Self::F16 => out.extend(row.iter().flat_map(|value| half::f16::from_f32(*value).to_le_bytes())),
-        }
-    }
-
-    /// Values of one row from its bytes.
-    pub(super) fn decode(self, bytes: &[u8]) -> Vec<f32> {
-        match self {
-            Self::F32 => bytes
-                .as_chunks::<4>()
-                .0
-                .iter()
-                .map(|value| f32::from_le_bytes(*value))
-                .collect(),
-            Self::F16 => bytes
-                .as_chunks::<2>()
-                .0
-                .iter()
-                .map(|value| half::f16::from_le_bytes(*value).to_f32())
-                .collect(),
-        }
-    }
 }
 
 /// The model of a set of embeddings, and its division into parts.
@@ -244,12 +190,26 @@ pub(super) fn record_path(dir: &Path) -> PathBuf {
 }
 
 impl EmbeddingsHeader {
+    /// Refuses vectors without a length where they need one.
+    pub(super) fn check(&self, dir: &Path) -> Result<(), Error> {
+        if !self.vectors.is_quantized() || self.model.metric == COSINE {
+            return Ok(());
+        }
+        let got = format!(
+            "`vectors`: expected f32 or f16 for the metric {}, got one that keeps no vector's length",
+            self.model.metric
+        );
+        Err(refuse(dir, EmbeddingsProblem::Record(got)))
+    }
+
     /// The version of the record.
     pub(super) fn version(&self) -> u32 {
-        if self.context.is_default() {
+        if self.vectors.is_quantized() {
+            VERSION
+        } else if self.context.is_default() {
             PLAIN_VERSION
         } else {
-            VERSION
+            CONTEXT_VERSION
         }
     }
 }
@@ -280,7 +240,7 @@ impl EmbeddingsRecord {
         let record: Self = serde_json::from_slice(&bytes).map_err(damaged)?;
         let strange = |what: &str| Err(refuse(dir, EmbeddingsProblem::Record(what.to_owned())));
         if record.format_version != record.header.version() {
-            return strange("`format_version` is not that of its `context`");
+            return strange("`format_version` is not that of its `context` and its `vectors`");
         }
         // Names become paths: none may lead out of the directory.
         let plain = |name: &str| !name.is_empty() && !name.contains(['/', '\\']) && name != "..";
@@ -315,7 +275,8 @@ impl EmbeddingsRecord {
             let (least, most) = (LOGIT_SCALES.start(), LOGIT_SCALES.end());
             return strange(&format!("`logit_scale`: expected {least} to {most}, got {scale}"));
         }
-        let row_bytes = record.header.model.dim.checked_mul(record.header.vectors.bytes());
+        record.header.check(dir)?;
+        let row_bytes = record.header.vectors.row_bytes(record.header.model.dim);
         let most = record.earlier.iter().map(|part| part.rows).fold(record.rows, u64::max);
         if row_bytes
             .and_then(|bytes| most.checked_mul(bytes as u64))
@@ -324,6 +285,14 @@ impl EmbeddingsRecord {
             return strange("`rows` times `dim` is larger than any file");
         }
         Ok(Some(record))
+    }
+
+    /// Bytes of a row, which are not more than a file has: see [`Self::load`].
+    pub(super) fn row_bytes(&self) -> usize {
+        self.header
+            .vectors
+            .row_bytes(self.header.model.dim)
+            .unwrap_or(usize::MAX)
     }
 
     /// Replaces the record.

@@ -51,6 +51,7 @@ impl EmbeddingsWriter {
     /// Starts a set, or resumes one after its last complete part. A set of another model, tower, dtype, type or part
     /// size is refused, as is one that another process writes.
     pub fn open(dir: &Path, header: EmbeddingsHeader) -> Result<Self, Error> {
+        header.check(dir)?;
         let created = !dir.exists();
         fs_err::create_dir_all(dir)?;
         let lock = DirLock::acquire(dir, Duration::ZERO).map_err(|error| match error {
@@ -153,10 +154,8 @@ impl EmbeddingsWriter {
         if let Some(at) = row.iter().position(|value| !value.is_finite()) {
             return refuse_row(format!("holds a value that is not finite at position {at}"));
         }
-        if let Some(at) = row.iter().position(|value| !self.record.header.vectors.holds(*value)) {
-            return refuse_row(format!(
-                "holds a value that f16 cannot hold at position {at}. Store f32"
-            ));
+        if let Some(refusal) = self.record.header.vectors.refusal(row) {
+            return refuse_row(refusal);
         }
         self.record.header.vectors.encode(row, &mut self.vectors);
         serde_json::to_writer(&mut self.keys, &document.key).map_err(std::io::Error::from)?;

@@ -3,13 +3,17 @@
 //! Versions 1 to 3 are read and version 1 is written; in C order, of little-endian numbers. A file's length is compared
 //! with its header before anything is allocated.
 
+mod dtype;
+
 use std::fmt::Display;
 use std::io::{self, BufWriter, Read, Seek as _, SeekFrom, Write as _};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use half::f16;
-use zerocopy::{FromBytes, Immutable, IntoBytes};
+use zerocopy::IntoBytes;
+
+pub use dtype::{NpyDtype, NpyValue};
 
 // Values are read and written in the representation in memory.
 const _: () = assert!(
@@ -44,73 +48,6 @@ pub enum NpyError {
 }
 
 type Result<T> = std::result::Result<T, NpyError>;
-
-/// Type of the values.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NpyDtype {
-    /// `<f2`.
-    F16,
-    /// `<f4`.
-    F32,
-    /// `<f8`.
-    F64,
-    /// `<i4`.
-    I32,
-    /// `<u4`.
-    U32,
-    /// `<i8`.
-    I64,
-}
-
-impl NpyDtype {
-    const ALL: [Self; 6] = [Self::F16, Self::F32, Self::F64, Self::I32, Self::U32, Self::I64];
-
-    /// As NumPy names it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::F16 => "<f2",
-            Self::F32 => "<f4",
-            Self::F64 => "<f8",
-            Self::I32 => "<i4",
-            Self::U32 => "<u4",
-            Self::I64 => "<i8",
-        }
-    }
-
-    /// Bytes of a value.
-    pub fn bytes(self) -> usize {
-        match self {
-            Self::F16 => 2,
-            Self::F32 | Self::I32 | Self::U32 => 4,
-            Self::F64 | Self::I64 => 8,
-        }
-    }
-}
-
-/// A value with the same bytes in a file and in memory.
-pub trait NpyValue: FromBytes + IntoBytes + Immutable + Default + Clone {
-    /// Its type in a file.
-    const DTYPE: NpyDtype;
-}
-
-impl NpyValue for f16 {
-    const DTYPE: NpyDtype = NpyDtype::F16;
-}
-impl NpyValue for f32 {
-    const DTYPE: NpyDtype = NpyDtype::F32;
-}
-impl NpyValue for f64 {
-    const DTYPE: NpyDtype = NpyDtype::F64;
-}
-impl NpyValue for i32 {
-    const DTYPE: NpyDtype = NpyDtype::I32;
-}
-impl NpyValue for u32 {
-    const DTYPE: NpyDtype = NpyDtype::U32;
-}
-impl NpyValue for i64 {
-    const DTYPE: NpyDtype = NpyDtype::I64;
-}
 
 /// The bytes before the values of an array, padded so that the values start at a multiple of 64.
 pub fn header(dtype: NpyDtype, shape: &[u64]) -> Vec<u8> {

@@ -95,6 +95,50 @@ fn rows_and_keys_come_back_in_order() {
     }
 }
 
+#[test]
+fn vectors_in_fewer_bits_come_back_as_unit_vectors() {
+    for (vectors, least, width) in [
+        (VectorType::Int8, 0.9999, 3),
+        (VectorType::Uint8, 0.9999, 3),
+        (VectorType::Binary, 0.5, 1),
+        (VectorType::Ubinary, 0.5, 1),
+    ] {
+        let dir = written(vectors);
+        for (i, (key, got)) in rows(dir.path()).unwrap().into_iter().enumerate() {
+            assert_eq!(key, document(i).key);
+            let inner = |a: &[f32], b: &[f32]| -> f32 { a.iter().zip(b).map(|(a, b)| a * b).sum() };
+            let expected = row(i);
+            assert!((inner(&got, &got) - 1.0).abs() < 1e-5);
+            let cosine = inner(&got, &expected) / inner(&expected, &expected).sqrt();
+            assert!(cosine > least, "{vectors:?} {i}: {cosine}");
+        }
+        let part = fs_err::read(dir.path().join("part-000000.npy")).unwrap();
+        assert_eq!(part.len(), 128 + 4 * width);
+        let record = fs_err::read_to_string(dir.path().join("embeddings.json")).unwrap();
+        assert!(
+            record.contains("\"format_version\": 3"),
+            "earlier releases refuse it: {record}"
+        );
+    }
+}
+
+#[test]
+fn vectors_in_fewer_bits_are_refused_where_their_length_counts() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut dot = header(VectorType::Int8);
+    dot.model.metric = "dot".into();
+    let error = EmbeddingsWriter::open(&dir.path().join("dot"), dot)
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("`vectors`: expected f32 or f16 for the metric dot"),
+        "{error}"
+    );
+    let mut writer = EmbeddingsWriter::open(&dir.path().join("zero"), header(VectorType::Int8)).unwrap();
+    let error = writer.push(&document(0), &[0.0; 3], false).unwrap_err().to_string();
+    assert!(error.contains("holds only zeros, which int8 cannot hold"), "{error}");
+}
+
 // python3 -c "import numpy,io; b=io.BytesIO(); numpy.save(b, numpy.zeros((4,3),'<f4')); print(b.getvalue()[:128])"
 #[test]
 fn parts_are_what_numpy_writes() {
@@ -210,11 +254,16 @@ fn a_flipped_byte_anywhere_is_found() {
     let record = dir.path().join("embeddings.json");
     let intact = fs_err::read_to_string(&record).unwrap();
     for (from, to, expected) in [
-        ("\"format_version\": 1", "\"format_version\": 3", "format version 3"),
+        ("\"format_version\": 1", "\"format_version\": 4", "format version 4"),
         (
             "\"format_version\": 1",
             "\"format_version\": 2",
             "is not that of its `context`",
+        ),
+        (
+            "\"format_version\": 1",
+            "\"format_version\": 3",
+            "is not that of its `context` and its `vectors`",
         ),
         ("part-000001.npy", "../../secret", "not a plain name"),
         ("\"rows\": 10", "\"rows\": 11", "not the sum"),
