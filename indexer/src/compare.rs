@@ -190,8 +190,15 @@ fn ask(index: &Path, asked: &GenerationQuestions, depth: usize, control: JobCont
         return Err(refuse("tower", "question".to_owned(), reader.tower().to_owned()));
     }
     let mut rows = reader.collect::<Result<Vec<(String, Vec<f32>)>, _>>()?;
-    for (_, row) in &mut rows {
-        model.cut(row)?;
+    for (key, row) in &mut rows {
+        let got = row.len();
+        model.cut(row).map_err(|_| {
+            refuse(
+                "values of a vector",
+                model.lengths(),
+                format!("{got} of question `{key}`"),
+            )
+        })?;
     }
     let params = DenseParams {
         k: depth,

@@ -5,6 +5,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use dyad_files::space::free_space;
 use dyad_index::ModelRecord;
+use dyad_index::format::RowType;
 use dyad_index::snapshot::{IndexMemory, Shard};
 use dyad_indexer::graph_build::{BuildParams, BuilderKind};
 use dyad_indexer::job::{BuildConfig, build_index};
@@ -95,6 +96,15 @@ impl NativeIndex {
             ));
         }
         given.check_finite("vectors")?;
+        let row_type = row_type_of(dtype)?;
+        if given.count == 0 && row_type == RowType::Int8 {
+            // The type of vectors is that of an index's shards, of which this one has none.
+            return Err(refused(
+                "dtype",
+                "`float32` or `float16` without vectors, or at least one vector",
+                "`int8` without vectors",
+            ));
+        }
         let described = GivenDocuments {
             keys: texts_of("keys", keys)?,
             texts: texts_of("texts", texts)?,
@@ -131,7 +141,7 @@ impl NativeIndex {
                 seed,
                 threads: threads_of(threads),
             },
-            row_type: row_type_of(dtype)?,
+            row_type,
             dimensions,
             language: None,
             queries: None,

@@ -264,6 +264,8 @@ class Changes(unittest.TestCase):
         self.assertEqual(codes.search(vectors[9], k=1, exact=True)[0].tolist(), [9])
         with self.assertRaisesRegex(ValueError, "`dtype`: expected `float32`, `float16` or `int8`, got `int4`"):
             Index.build(vectors, dtype="int4")
+        with self.assertRaisesRegex(ValueError, "`dtype`: expected .*, or at least one vector, got `int8` without vectors"):
+            Index.build(vectors[:0], dtype="int8")
 
     def test_the_first_values_may_be_kept_alone(self):
         vectors, questions = rows(600), rows(20, seed=2)

@@ -102,7 +102,7 @@ pub fn embed(
     let bytes: u64 = partition.slices.iter().map(|slice| slice.bytes).sum();
     let vectors = partition
         .documents
-        .saturating_mul(plan.job.model.dim as u64)
+        .saturating_mul(plan.job.model.own_dim() as u64)
         .saturating_mul(4);
     space::check_space(
         scratch,

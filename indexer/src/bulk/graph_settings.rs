@@ -18,7 +18,7 @@ pub struct GraphSettings {
     pub ef_construction: usize,
     /// Of every random choice.
     pub seed: u64,
-    /// Type of the stored vectors: `f16` or `f32`.
+    /// Type of the stored vectors: `f16`, `f32` or `int8`.
     pub vector_type: String,
     /// Minimum recall of every shard.
     pub min_recall: Option<MinRecall>,

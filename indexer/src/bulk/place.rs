@@ -9,8 +9,8 @@ use serde::de::DeserializeOwned;
 use tokio::runtime::Runtime;
 
 use super::record::{
-    BulkPlan, CheckedRecord, DONE, LANGUAGE_VERSION, PARTITIONS, PLAN, Partition, PartitionDone, SHARDS, ShardDone,
-    VERSION,
+    BulkPlan, CheckedRecord, DONE, FEWER_BYTES_VERSION, LANGUAGE_VERSION, PARTITIONS, PLAN, Partition, PartitionDone,
+    SHARDS, ShardDone, VERSION,
 };
 use crate::error::Error;
 use crate::job_error::BulkJobError;
@@ -73,7 +73,7 @@ impl<'a> JobPlace<'a> {
     fn record_of<T: DeserializeOwned + CheckedRecord>(&self, name: &str, bytes: &[u8]) -> Result<T, Error> {
         let value: serde_json::Value = self.parsed(name, serde_json::from_slice(bytes))?;
         let version = value.get("format_version").and_then(serde_json::Value::as_u64);
-        if ![VERSION, LANGUAGE_VERSION]
+        if ![VERSION, LANGUAGE_VERSION, FEWER_BYTES_VERSION]
             .into_iter()
             .any(|known| version == Some(u64::from(known)))
         {

@@ -13,7 +13,7 @@ use super::graph_settings::GraphSettings;
 use super::input::{can_be_cut, cut, fetch, first_slice, refuse_texts};
 use super::partitions::{group_partitions, group_shards};
 use super::place::JobPlace;
-use super::record::{BulkEstimate, BulkJob, BulkPlan, LANGUAGE_VERSION, PLAN, Reading, Slice, VERSION};
+use super::record::{BulkEstimate, BulkJob, BulkPlan, PLAN, Reading, Slice};
 use crate::TOOL;
 use crate::control::JobControl;
 use crate::error::Error;
@@ -138,11 +138,7 @@ pub fn plan(config: &PlanConfig, mut vectors: VectorOrigin<'_>, control: JobCont
         .filter(|before| before.model.same_space(&job.model));
     let logit_scale = logit_scale.or_else(|| before.and_then(|before| before.logit_scale));
     let plan = BulkPlan {
-        format_version: if job.language.is_english() {
-            VERSION
-        } else {
-            LANGUAGE_VERSION
-        },
+        format_version: job.version(),
         tool: TOOL.to_owned(),
         created_unix_s: SystemTime::now()
             .duration_since(UNIX_EPOCH)

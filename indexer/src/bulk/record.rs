@@ -3,6 +3,7 @@
 use dyad_corpus::{CorpusFormat, FieldNames, ReadOptions, Split};
 use dyad_index::ModelRecord;
 use dyad_index::TextLanguage;
+use dyad_index::format::RowType;
 use dyad_index::manifest::{FileEntry, MAX_LOGIT_SCALE, ShardEntry};
 use dyad_store::is_plain;
 use serde::{Deserialize, Serialize};
@@ -16,6 +17,9 @@ use crate::source::OnLong;
 pub(super) const VERSION: u32 = 1;
 /// Version of the plan of an index that is not English: tasks of earlier releases would analyse its texts as English.
 pub(super) const LANGUAGE_VERSION: u32 = 2;
+/// Version of the plan of an index that keeps the first values of vectors, or their int8 codes alone: tasks of earlier
+/// releases would keep all of them.
+pub(super) const FEWER_BYTES_VERSION: u32 = 3;
 /// The plan's object.
 pub(super) const PLAN: &str = "plan.json";
 /// The record of a commit.
@@ -80,6 +84,20 @@ pub struct BulkJob {
     pub partitions: Vec<Partition>,
     /// For each shard, how many of the partitions it holds, in their order.
     pub shards: Vec<usize>,
+}
+
+impl BulkJob {
+    /// The version of its plan: the lowest whose releases do as it says.
+    pub(super) fn version(&self) -> u32 {
+        let is_int8 = RowType::named(&self.graph.vector_type) == Some(RowType::Int8);
+        if self.model.full_dim.is_some() || is_int8 {
+            FEWER_BYTES_VERSION
+        } else if self.language.is_english() {
+            VERSION
+        } else {
+            LANGUAGE_VERSION
+        }
+    }
 }
 
 impl BulkPlan {

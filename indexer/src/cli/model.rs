@@ -33,6 +33,12 @@ pub(super) struct ModelArguments {
     /// Text before every document, in the same way; E5 needs `passage: `
     #[arg(long, value_name = "TEXT", requires = "model", allow_hyphen_values = true)]
     answer_prompt: Option<String>,
+    /// A prompt of `config_sentence_transformers.json` of `--model`, by its name, in place of `--question-prompt`
+    #[arg(long, value_name = "NAME", requires = "model", conflicts_with = "question_prompt")]
+    question_prompt_name: Option<String>,
+    /// The same for documents, in place of `--answer-prompt`
+    #[arg(long, value_name = "NAME", requires = "model", conflicts_with = "answer_prompt")]
+    answer_prompt_name: Option<String>,
     /// How the files of `--model` are read for a tower without one of these: `dyad` or `sentence-transformers`
     /// [default: dyad]
     #[arg(long, value_name = "READING", requires = "model")]
@@ -65,6 +71,8 @@ impl ModelArguments {
             ("--dtype", &self.dtype),
             ("--question-prompt", &self.question_prompt),
             ("--answer-prompt", &self.answer_prompt),
+            ("--question-prompt-name", &self.question_prompt_name),
+            ("--answer-prompt-name", &self.answer_prompt_name),
             ("--prompts", &self.prompts),
         ] {
             // A text may begin as an option does.

@@ -7,6 +7,10 @@ use dyad_index::{BuildRecord, Snapshot};
 
 use super::{BuildParams, BuilderKind};
 
+/// Rows from which a shard's quantiser is good enough for later shards: the mean of as many is a tenth of a standard
+/// deviation off. Of the first document alone, all later vectors would be longer less it, and their codes coarser.
+const FEWEST_ROWS_OF_A_CODEC: usize = 100;
+
 /// How the graphs of an index are built, and its vectors are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GraphConfig {
@@ -61,9 +65,9 @@ impl GraphConfig {
     }
 
     /// The same of the largest shard of an index, by which its later shards are encoded too: a merge of several then
-    /// loses nothing either.
+    /// loses nothing either. None where that shard is too small to tell where vectors lie.
     pub(crate) fn codec_of_index(base: &Snapshot) -> Option<Codec> {
         let largest = base.shards().iter().max_by_key(|shard| shard.dense.len())?;
-        Self::codec_of(largest)
+        Self::codec_of(largest).filter(|_| largest.dense.len() >= FEWEST_ROWS_OF_A_CODEC)
     }
 }

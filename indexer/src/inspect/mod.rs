@@ -152,8 +152,9 @@ pub fn inspect(index: &Path) -> Result<IndexReport, Error> {
             .map(|section| section.bytes)
             .sum()
     };
-    let fusion = FusionRecord::load(index, &model.fingerprint)?;
-    let reranking = RerankRecord::load(index, &model.fingerprint)?;
+    let space = model.space();
+    let fusion = FusionRecord::load(index, &space)?;
+    let reranking = RerankRecord::load(index, &space)?;
     Ok(IndexReport {
         generation,
         created_unix_s,

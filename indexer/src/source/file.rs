@@ -68,6 +68,13 @@ impl FileSource {
     }
 
     fn of(dir: &Path, reader: EmbeddingsReader, model: ModelRecord) -> Self {
+        if reader.vector_type().is_bits() {
+            tracing::warn!(
+                "`{}` holds a bit for each value of a vector: documents are found by these, worse than by those of whole vectors in \
+                 one index. Embed with another `--vector-type` where that is not meant",
+                dir.display()
+            );
+        }
         Self {
             dir: dir.to_owned(),
             reader,
@@ -106,7 +113,10 @@ impl VectorSource for FileSource {
     }
 
     fn known_logit_scale(&self) -> Option<f64> {
-        self.reader.logit_scale()
+        // That of a model is of its vectors' cosines; those of bits lie otherwise.
+        self.reader
+            .logit_scale()
+            .filter(|_| !self.reader.vector_type().is_bits())
     }
 
     fn context(&self) -> PassageContext {

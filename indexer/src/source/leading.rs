@@ -6,12 +6,15 @@ use dyad_index::ModelRecord;
 
 use super::{EmbeddedDocument, LocatedDocuments, VectorSource};
 use crate::error::Error;
+use crate::row_error::RowError;
 
 /// A source, and how many of the values of its vectors are kept.
 pub struct LeadingSource<'a> {
     inner: &'a mut dyn VectorSource,
     /// With the values that are kept.
     model: ModelRecord,
+    /// That were pulled.
+    rows: u64,
 }
 
 impl std::fmt::Debug for LeadingSource<'_> {
@@ -26,13 +29,13 @@ impl<'a> LeadingSource<'a> {
     /// Keeps the first `dimensions` values; refuses 0, and more than the vectors have.
     pub fn new(inner: &'a mut dyn VectorSource, dimensions: usize) -> Result<Self, Error> {
         let model = inner.model().leading(dimensions)?;
-        Ok(Self { inner, model })
+        Ok(Self { inner, model, rows: 0 })
     }
 
     /// Keeps what an index keeps, see [`ModelRecord::like`].
     pub fn like(inner: &'a mut dyn VectorSource, index: &ModelRecord) -> Self {
         let model = inner.model().like(index);
-        Self { inner, model }
+        Self { inner, model, rows: 0 }
     }
 
     /// Keeps `dimensions` values, or else what an index keeps that is there.
@@ -46,7 +49,7 @@ impl<'a> LeadingSource<'a> {
             (None, Some(index)) => Ok(Self::like(inner, index)),
             (None, None) => {
                 let model = inner.model().clone();
-                Ok(Self { inner, model })
+                Ok(Self { inner, model, rows: 0 })
             }
         }
     }
@@ -59,6 +62,8 @@ impl<'a> LeadingSource<'a> {
         index: &ModelRecord,
     ) -> Result<Self, Error> {
         let as_before = index.full_dim.map(|_| index.dim);
+        // A model of fewer values has nothing that could be left out.
+        let as_before = as_before.filter(|kept| *kept < inner.model().dim);
         Self::of_build(inner, dimensions.or(as_before), None)
     }
 }
@@ -109,12 +114,20 @@ impl VectorSource for LeadingSource<'_> {
         cancel: &JobCancellation,
     ) -> Result<Option<EmbeddedDocument>, Error> {
         let mut embedded = self.inner.pull(corpus, cancel)?;
-        // Rows of other lengths are refused with their keys, by the check that all vectors pass.
-        if let Some(embedded) = embedded
-            .as_mut()
-            .filter(|embedded| self.model.takes(embedded.row.len()))
-        {
-            self.model.cut(&mut embedded.row)?;
+        if let Some(embedded) = &mut embedded {
+            self.rows += 1;
+            // Also of values that are not kept: a row with such a one is damaged.
+            if let Some(position) = embedded.row.iter().position(|value| !value.is_finite()) {
+                return Err(Error::Row(RowError::NonFinite {
+                    key: embedded.document.key.clone(),
+                    row: self.rows,
+                    position: position + 1,
+                }));
+            }
+            // Rows of other lengths are refused with their keys, by the check that all vectors pass.
+            if self.model.takes(embedded.row.len()) {
+                self.model.cut(&mut embedded.row)?;
+            }
         }
         Ok(embedded)
     }

@@ -319,11 +319,34 @@ fn a_step_starts_an_encoder_of_its_own() {
     check(&job.fixture, &model_of(&all));
     let started = "serve --model m --listen 127.0.0.1:0 --while-input --device=cuda:1 --dtype=bf16 --question-prompt= \
                    --answer-prompt=- passage:  --prompts=dyad\n";
-    let log = fs_err::read_to_string(log).unwrap();
+    let logged = || fs_err::read_to_string(&log).unwrap();
     assert_eq!(
-        log.matches(started).count(),
+        logged().matches(started).count(),
         2,
-        "not where nothing is to be done: {log}"
+        "not where nothing is to be done: {}",
+        logged()
+    );
+    let named = ["--question-prompt-name", "query", "--answer-prompt-name", "document"];
+    let output = dyad_indexer()
+        .args([
+            "bulk",
+            "plan",
+            "--input",
+            &input,
+            "--index",
+            &index,
+            "--out",
+            &job.url("named"),
+        ])
+        .args(["--model", "m", "--encoder-program", &program])
+        .args(named)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(
+        logged().contains("--question-prompt-name=query --answer-prompt-name=document\n"),
+        "{}",
+        logged()
     );
     // A program that is none.
     let output = dyad_indexer()

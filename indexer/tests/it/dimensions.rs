@@ -12,6 +12,7 @@ use dyad_indexer::Error;
 use dyad_indexer::bulk;
 use dyad_indexer::change::{Operation, merge, reembed};
 use dyad_indexer::control::JobControl;
+use dyad_indexer::inspect::inspect;
 use dyad_indexer::job::{BuildConfig, build_index};
 use dyad_indexer::source::FileSource;
 use dyad_proto::v1;
@@ -280,6 +281,7 @@ fn what_was_learned_for_other_numbers_of_values_counts_as_absent() {
             counts,
             "{space}"
         );
+        assert_eq!(inspect(&fixture.index()).unwrap().fusion.is_some(), counts, "{space}");
     }
 }
 
@@ -327,6 +329,7 @@ fn a_bulk_job_cuts_vectors_and_the_next_one_does_so_too() {
             ..job.config()
         })
         .unwrap();
+    assert_eq!(planned.plan.format_version, 3, "earlier releases would keep all values");
     let count = planned.plan.job.partitions.len();
     (0..count).for_each(|partition| assert!(job.embed(partition).unwrap()));
     (0..planned.plan.job.shards.len()).for_each(|shard| assert!(job.shard(shard).unwrap()));

@@ -102,6 +102,31 @@ fn an_index_that_changes_loses_no_more_than_its_codes_did() {
     );
 }
 
+/// An index that was begun with one document has no quantiser that later ones should take.
+#[test]
+fn a_first_document_alone_does_not_decide_the_codes_of_all_others() {
+    let fixture = built(1, |fixture| BuildConfig {
+        shards: 1,
+        ..int8(fixture)
+    });
+    let codec_of_newest = || {
+        let snapshot = Snapshot::open(&fixture.index()).unwrap();
+        let newest = snapshot.shards().last().unwrap();
+        newest.dense.codes().codec().centre().to_vec()
+    };
+    let of_one = codec_of_newest();
+    let append = |range: std::ops::Range<usize>| {
+        let more: Vec<Document> = range.map(document).collect();
+        fixture
+            .upsert(Operation::Append { skip_existing: false }, &more)
+            .unwrap();
+        codec_of_newest()
+    };
+    let of_many = append(1..150);
+    assert!(apart(&of_one, &of_many) > 0.1);
+    assert_eq!(append(150..160), of_many, "these are enough to tell where vectors lie");
+}
+
 /// The exact hits of a certificate are those of the vectors that were given: what int8 loses is in it.
 #[test]
 fn the_certificate_is_measured_against_the_vectors_that_were_given() {

@@ -1,7 +1,7 @@
 //! The logit scale of an index's model: measured where documents are embedded, and kept with the vectors that it is of.
 
 use dyad_command::JobCancellation;
-use dyad_corpus::embeddings::EmbeddingsHeader;
+use dyad_corpus::embeddings::{EmbeddingsHeader, VectorType};
 use dyad_corpus::logit_scale::{LOGIT_SCALES, documents as paired_documents, estimate, questions};
 use dyad_index::manifest;
 use dyad_indexer::Error;
@@ -79,6 +79,23 @@ fn a_set_of_embeddings_says_it() {
         refused.contains("`logit_scale`: expected 5.65 to 113, got 315"),
         "{refused}"
     );
+}
+
+/// Cosines of rounded vectors lie where those of whole ones do, those of bits do not.
+#[test]
+fn it_is_not_that_of_vectors_of_bits() {
+    for (vectors, expected) in [(VectorType::Int8, Some(31.5)), (VectorType::Binary, None)] {
+        let fixture = Fixture::empty();
+        fixture.write_corpus(&documents(40));
+        let said = EmbeddingsHeader {
+            logit_scale: Some(31.5),
+            vectors,
+            ..header()
+        };
+        fixture.write_embeddings("embeddings", said, &documents(40));
+        fixture.build().unwrap();
+        assert_eq!(scale_of(&fixture), expected, "{vectors:?}");
+    }
 }
 
 #[test]

@@ -20,14 +20,22 @@ pub fn hits_of_both(dense: &[DocumentHit], text: &[DocumentHit]) -> Vec<Document
 /// distance)`. A document whose vector is damaged has none.
 pub fn bounded_dense(snapshot: &Snapshot, values: &[f32], hits: Vec<DocumentHit>) -> Vec<DocumentHit> {
     let metric = snapshot.manifest().model.metric;
-    let bounded = hits.into_iter().filter_map(|hit| {
-        let score = snapshot.shards().get(hit.shard)?.dense.score(hit.node, values)?;
-        Some(DocumentHit {
-            score: bounded_score(score, metric),
-            ..hit
-        })
-    });
-    bounded.collect()
+    let mut bounded = Vec::with_capacity(hits.len());
+    for of_shard in hits.chunk_by(|a, b| a.shard == b.shard) {
+        let number = of_shard.first().map_or(0, |hit| hit.shard);
+        let Some(shard) = snapshot.shards().get(number) else {
+            continue;
+        };
+        let scores = shard.dense.scores(of_shard.iter().map(|hit| hit.node), values);
+        let scored = of_shard.iter().zip(scores).filter_map(|(hit, score)| {
+            Some(DocumentHit {
+                score: bounded_score(score?, metric),
+                ..*hit
+            })
+        });
+        bounded.extend(scored);
+    }
+    bounded
 }
 
 fn bounded_score(score: f32, metric: Metric) -> f32 {

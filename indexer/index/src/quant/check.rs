@@ -40,7 +40,10 @@ pub(super) fn differ(
     let moved = rounding * long + 1e-4 * short;
     let near = |a: f32, b: f32, by: f32| (a - b).abs() <= by;
     let by_bias = match codec.metric() {
-        Metric::Cosine | Metric::Dot => (rounding + 1e-5) * long * length(codec.centre()).max(1e-3),
+        // Of a decoded row, the residual too is rounded: by half a step, of 127 to its largest value, in each place.
+        Metric::Cosine | Metric::Dot => {
+            ((rounding + 1e-5) * long + 2.0 * rounding * short) * length(codec.centre()).max(1e-3)
+        }
         Metric::L2 => moved * (short + moved),
     };
     let EncodedRowFactors {

@@ -87,7 +87,13 @@ impl CodesView<'_> {
                 let product = self.dot_i8(&query.values, row).wrapping_sub(query.offset) as f32;
                 let low = self.dot_i8(&query.low, row).wrapping_sub(query.low_offset) as f32;
                 let residuals = product * query.scale + low * query.low_scale;
-                residuals * factors.scale + query.bias * factors.bias + query.base
+                let score = residuals * factors.scale + query.bias * factors.bias + query.base;
+                // Between rounded vectors, too, no distance is below 0.
+                if score > 0.0 && self.codec().metric() == Metric::L2 {
+                    0.0
+                } else {
+                    score
+                }
             }
             _ => f32::NAN,
         }

@@ -114,16 +114,25 @@ impl DenseShard {
 
     /// The exact score of a node; none where its vector is damaged, which is recorded as [`Self::damage`].
     pub fn score(&self, node: u32, query: &[f32]) -> Option<f32> {
+        self.scores(std::iter::once(node), query).pop().flatten()
+    }
+
+    /// As [`Self::score`], of many nodes in their order.
+    pub fn scores(&self, nodes: impl Iterator<Item = u32>, query: &[f32]) -> Vec<Option<f32>> {
         let rows = self.rows();
-        let score = rows.score(node, query, self.meta().model.metric);
-        if score.is_nan() && !rows.is_valid(node) {
-            self.note_damage(FormatFault::new(
-                "VECTORS",
-                "finite values",
-                format!("others for node {node}"),
-            ));
-        }
-        Some(score).filter(|score| !score.is_nan())
+        let question = RowQuestion::new(&rows, query, self.meta().model.metric);
+        let score_of = |node| {
+            let score = question.score(node);
+            if score.is_nan() && !rows.is_valid(node) {
+                self.note_damage(FormatFault::new(
+                    "VECTORS",
+                    "finite values",
+                    format!("others for node {node}"),
+                ));
+            }
+            Some(score).filter(|score| !score.is_nan())
+        };
+        nodes.map(score_of).collect()
     }
 
     /// Records the damage that a search has found; from then on every search of this shard is reported as damaged.

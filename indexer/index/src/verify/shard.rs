@@ -240,7 +240,7 @@ fn verify_dense(
     }
     let before = findings.problems.len();
     if !shard.meta().model.same_space(model) {
-        findings.differ(path, "META, model", &model.fingerprint, &shard.meta().model.fingerprint);
+        findings.differ(path, "META, model", &model.space(), &shard.meta().model.space());
     }
     if shard.len() as u64 != entry.documents {
         findings.differ(path, "vectors", &entry.documents.to_string(), &shard.len().to_string());

@@ -1,7 +1,7 @@
 //! Shards without rows besides their int8 codes.
 
 use super::damage::{Bench, search_all};
-use super::{DIM, N, vectors, written, written_as};
+use super::{DIM, N, vectors, written, written_as, written_of};
 use crate::format::{RowType, SectionKind};
 use crate::model::Metric;
 use crate::search::{DenseRows, NodeSet, SearchParams, flat};
@@ -52,6 +52,44 @@ fn codes_stand_for_the_vectors() {
             let key = shard.keys().key(best.node).to_owned();
             assert_eq!(shard.ahead_of(query, best.score, &key, allowed, &Never), Some(0));
         }
+    }
+}
+
+/// Long vectors, far from their mean and from the origin: a rounded one is nearer to its question than it can be.
+#[test]
+fn distances_are_never_below_0() {
+    let values: Vec<f32> = vectors().iter().map(|value| 200.0 * value + 90.0).collect();
+    let (_dir, path) = written_of(&values, Metric::L2, RowType::Int8);
+    let shard = DenseShard::open(&path).unwrap();
+    for query in values.chunks_exact(DIM) {
+        for hits in [
+            shard.search(query, &SearchParams::new(4, N as usize)),
+            shard.search_exact(query, 4, None),
+        ] {
+            assert!(hits.hits.iter().all(|hit| hit.score <= 0.0), "{hits:?}");
+        }
+        let scores = shard.scores(0..N, query);
+        assert!(
+            scores.iter().all(|score| score.is_some_and(|score| score <= 0.0)),
+            "{scores:?}"
+        );
+    }
+}
+
+/// What verification computes again from rounded rows is as far off as their rounding can make it.
+#[test]
+fn short_vectors_far_from_the_mean_are_intact() {
+    for seed in 0..20 {
+        let mut values: Vec<f32> = vectors()
+            .iter()
+            .enumerate()
+            .map(|(at, value)| value + ((at * 31 + seed * 17) % 13) as f32)
+            .collect();
+        values[DIM..2 * DIM].fill(0.0);
+        values[2 * DIM..3 * DIM].fill(0.01);
+        let (_dir, path) = written_of(&values, Metric::Dot, RowType::Int8);
+        let verified = DenseShard::open(&path).unwrap().verify(&Never);
+        assert_eq!(verified.problems, [""; 0], "{seed}");
     }
 }
 

@@ -65,8 +65,8 @@ fn graph() -> Graph {
     }
 }
 
-fn arranged(graph: &Graph, rows: &DenseRows<'_>) -> Arranged {
-    Arranged::new(graph, &Codes::encode(rows, Codec::fit(rows, Metric::Cosine, 7))).unwrap()
+fn arranged(graph: &Graph, rows: &DenseRows<'_>, metric: Metric) -> Arranged {
+    Arranged::new(graph, &Codes::encode(rows, Codec::fit(rows, metric, 7))).unwrap()
 }
 
 pub(super) fn written() -> (tempfile::TempDir, PathBuf) {
@@ -74,9 +74,13 @@ pub(super) fn written() -> (tempfile::TempDir, PathBuf) {
 }
 
 fn written_as(row_type: RowType) -> (tempfile::TempDir, PathBuf) {
+    written_of(&vectors(), Metric::Cosine, row_type)
+}
+
+/// A shard of these vectors.
+fn written_of(values: &[f32], metric: Metric, row_type: RowType) -> (tempfile::TempDir, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join(DENSE_FILE);
-    let values = vectors();
     let keys: Vec<String> = (0..N).map(|node| format!("key-{}", (node * 7) % N)).collect();
     let recall = vec![RecallPoint {
         ef: 16,
@@ -90,10 +94,12 @@ fn written_as(row_type: RowType) -> (tempfile::TempDir, PathBuf) {
         recall,
         ..Certificate::default()
     };
-    let rows = DenseRows::new(&values, DIM);
-    let arranged = arranged(&graph(), &rows);
+    let rows = DenseRows::new(values, DIM);
+    let arranged = arranged(&graph(), &rows, metric);
+    let mut meta = meta(DIM);
+    meta.model.metric = metric;
     let input = ShardInput {
-        meta: &meta(DIM),
+        meta: &meta,
         vectors: &rows,
         row_type,
         arranged: &arranged,
@@ -254,7 +260,7 @@ fn ties_are_broken_by_key_at_the_cut_too() {
     };
     let keys = ["d", "b", "c", "a"].map(String::from);
     let rows = DenseRows::new(&values, 2);
-    let arranged = arranged(&graph, &rows);
+    let arranged = arranged(&graph, &rows, Metric::Cosine);
     let input = ShardInput {
         meta: &meta(2),
         vectors: &rows,
@@ -283,7 +289,7 @@ fn parts_that_do_not_belong_together_are_refused() {
     let certificate = Certificate::default();
     let keys: Vec<String> = (0..N).map(|node| node.to_string()).collect();
     let (meta, rows) = (meta(DIM), DenseRows::new(&values, DIM));
-    let arranged = arranged(&graph(), &rows);
+    let arranged = arranged(&graph(), &rows, Metric::Cosine);
     let good = ShardInput {
         meta: &meta,
         vectors: &rows,
