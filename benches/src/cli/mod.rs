@@ -83,6 +83,16 @@ enum BenchCommand {
     },
 }
 
+impl BenchCommand {
+    /// Whether our code runs in this program, or in its workers, and is timed.
+    fn measures_speed(&self) -> bool {
+        matches!(
+            self,
+            Self::Ann(_) | Self::Churn(_) | Self::Filter(_) | Self::Load(_) | Self::Encode(_) | Self::TrainStep(_)
+        )
+    }
+}
+
 /// Runs the command line of this process, which was built of the commit `revision`. 0: done; 1: failed; 2: used
 /// wrongly; 130: interrupted.
 pub fn main(revision: &'static str) -> ExitCode {
@@ -96,18 +106,31 @@ pub fn main(revision: &'static str) -> ExitCode {
 impl BenchArguments {
     fn run(self) -> anyhow::Result<()> {
         kernels::choose(kernels::requested_set().as_deref())?;
-        match self.command {
-            BenchCommand::Quality(arguments) => arguments.run(),
-            BenchCommand::Metrics(arguments) => arguments.run(),
-            BenchCommand::Ann(arguments) => arguments.run(),
-            BenchCommand::Churn(arguments) => arguments.run(),
-            BenchCommand::Filter(arguments) => arguments.run(),
-            BenchCommand::Load(arguments) => arguments.run(),
-            BenchCommand::Synth(arguments) => arguments.run(),
-            BenchCommand::Sentences(arguments) => arguments.run(),
-            BenchCommand::Encode(arguments) => arguments.run(),
-            BenchCommand::TrainStep(arguments) => arguments.run(),
-            BenchCommand::Worker { comparison, engine } => match comparison.as_str() {
+        let measures_speed = self.command.measures_speed();
+        self.command.run()?;
+        if cfg!(debug_assertions) && measures_speed {
+            tracing::warn!(
+                "this dyad-bench was built with debug assertions: our speeds are not those that users get. Build it with `--release`"
+            );
+        }
+        Ok(())
+    }
+}
+
+impl BenchCommand {
+    fn run(self) -> anyhow::Result<()> {
+        match self {
+            Self::Quality(arguments) => arguments.run(),
+            Self::Metrics(arguments) => arguments.run(),
+            Self::Ann(arguments) => arguments.run(),
+            Self::Churn(arguments) => arguments.run(),
+            Self::Filter(arguments) => arguments.run(),
+            Self::Load(arguments) => arguments.run(),
+            Self::Synth(arguments) => arguments.run(),
+            Self::Sentences(arguments) => arguments.run(),
+            Self::Encode(arguments) => arguments.run(),
+            Self::TrainStep(arguments) => arguments.run(),
+            Self::Worker { comparison, engine } => match comparison.as_str() {
                 "ann" => ann_worker::serve(&engine, stdin().lock(), stdout()),
                 #[cfg(feature = "torch")]
                 "encode" => {
@@ -125,7 +148,7 @@ impl BenchArguments {
                 ),
             },
             #[cfg(feature = "torch")]
-            BenchCommand::Reproduce(arguments) => {
+            Self::Reproduce(arguments) => {
                 dyad_encoder::environment::begin_again();
                 dyad_encoder::train::keep_freed_memory();
                 arguments.run()

@@ -18,39 +18,74 @@ pub(super) struct ModelSize {
     linear_weights: u64,
     /// Values of all heads together.
     attention_width: u64,
+    window: Option<AttentionWindow>,
+}
+
+/// Layers in which a token reads its neighbours alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct AttentionWindow {
+    layers: u64,
+    /// Tokens that a token reads.
+    tokens: u64,
 }
 
 impl ModelSize {
-    /// Floating-point operations of one text of `tokens` tokens: two per linear weight and token, and 4 s^2 h per layer
-    /// for attention's two products. Embedding, norms, softmax and what follows pooling are left out.
+    /// Floating-point operations of one text of `tokens` tokens: two per linear weight and token, and 4 s w h per layer
+    /// for attention's two products, where a token reads w of s tokens. Embedding, norms, softmax and what follows
+    /// pooling are left out.
     pub(super) fn flops(&self, tokens: u64) -> f64 {
-        let linear = 2.0 * (self.linear_weights * tokens) as f64;
-        let attention = 4.0 * (tokens * tokens) as f64 * self.attention_width as f64;
-        self.layers as f64 * (linear + attention)
+        let linear = 2.0 * (self.layers * self.linear_weights * tokens) as f64;
+        let AttentionWindow { layers, tokens: width } = self.window.unwrap_or(AttentionWindow { layers: 0, tokens });
+        let read = (self.layers - layers) * tokens + layers * tokens.min(width);
+        linear + 4.0 * (tokens * read) as f64 * self.attention_width as f64
     }
 
-    /// Reads the `config.json` of a BERT, `RoBERTa`, `MPNet`, `DistilBERT` or T5.
+    /// Reads the `config.json` of an encoder that dyad opens.
     fn read(path: &Path) -> BenchResult<Self> {
         let config = json(path)?;
         let number = |names| number(&config, path, names);
-        let hidden = number(&["hidden_size", "dim", "d_model"])?;
-        let layers = number(&["num_hidden_layers", "n_layers", "num_layers"])?;
-        let inner = number(&["intermediate_size", "hidden_dim", "d_ff"])?;
-        // T5's heads may be wider or narrower together than its vectors.
-        let width = number(&["d_kv"])
-            .and_then(|head| Ok(head * number(&["num_heads"])?))
-            .unwrap_or(hidden);
-        let gated = config
-            .get("feed_forward_proj")
-            .and_then(Value::as_str)
-            .is_some_and(|name| name.starts_with("gated"));
-        let matrices = if gated { 3 } else { 2 };
+        let hidden = number(&["hidden_size", "dim", "d_model", "n_embd"])?;
+        let layers = number(&["num_hidden_layers", "n_layers", "num_layers", "n_layer"])?;
+        let inner = number(&["intermediate_size", "hidden_dim", "d_ff", "n_inner"])?;
+        let heads = || number(&["num_attention_heads", "num_heads", "n_heads", "n_head"]);
+        // Heads may be wider or narrower together than the vectors, and share keys and values.
+        let head = number(&["head_dim", "d_kv"]).ok();
+        let width = match head {
+            Some(head) => head * heads()?,
+            None => hidden,
+        };
+        let keys = match number(&["num_key_value_heads"]) {
+            Ok(keys) => width / heads()? * keys,
+            Err(_) => width,
+        };
+        let matrices = if has_gate(&config) { 3 } else { 2 };
         Ok(Self {
             layers,
-            linear_weights: 4 * hidden * width + matrices * hidden * inner,
+            linear_weights: 2 * hidden * (width + keys) + matrices * hidden * inner,
             attention_width: width,
+            window: window(&config, layers),
         })
     }
+}
+
+/// Whether a feed-forward block multiplies two maps of its input.
+fn has_gate(config: &Value) -> bool {
+    let text = |name: &str| config.get(name).and_then(Value::as_str).unwrap_or_default();
+    let families = ["modernbert", "gte", "new", "nomic_bert", "qwen3", "gemma3_text"];
+    text("feed_forward_proj").starts_with("gated") || families.contains(&text("model_type"))
+}
+
+/// Layers with a window, as transformers 5 names them.
+fn window(config: &Value, layers: u64) -> Option<AttentionWindow> {
+    let tokens = ["sliding_window", "local_attention"]
+        .iter()
+        .find_map(|name| config.get(name)?.as_u64())?;
+    let kinds = config.get("layer_types")?.as_array()?;
+    let windowed = kinds.iter().filter(|kind| *kind == "sliding_attention").count() as u64;
+    Some(AttentionWindow {
+        layers: windowed.min(layers),
+        tokens,
+    })
 }
 
 /// A model directory as far as the harness knows it.
@@ -227,7 +262,8 @@ mod tests {
             ModelSize {
                 layers: 6,
                 linear_weights: 1_769_472,
-                attention_width: 384
+                attention_width: 384,
+                window: None
             }
         );
         let expected = 6.0 * (2.0 * 1_769_472.0 * 100.0 + 4.0 * 10_000.0 * 384.0);
@@ -238,7 +274,8 @@ mod tests {
             ModelSize {
                 layers: 2,
                 linear_weights: 256 + 160,
-                attention_width: 8
+                attention_width: 8,
+                window: None
             }
         );
         let t5 = json!({"d_model": 8, "d_kv": 3, "num_heads": 2, "d_ff": 10, "num_layers": 4, "feed_forward_proj": "gated-gelu"});
@@ -247,8 +284,26 @@ mod tests {
             ModelSize {
                 layers: 4,
                 linear_weights: 4 * 48 + 3 * 80,
-                attention_width: 6
+                attention_width: 6,
+                window: None
             }
+        );
+        // Gates, heads that share keys, and windows.
+        let gemma = json!({
+            "model_type": "gemma3_text", "hidden_size": 8, "num_hidden_layers": 3, "intermediate_size": 10, "head_dim": 4,
+            "num_attention_heads": 4, "num_key_value_heads": 1, "sliding_window": 5,
+            "layer_types": ["sliding_attention", "sliding_attention", "full_attention"]
+        });
+        let gemma = size(&gemma).unwrap();
+        assert_eq!(gemma.linear_weights, 2 * 8 * 16 + 2 * 8 * 4 + 3 * 8 * 10);
+        let attention = 4.0 * 16.0 * 100.0 * (100.0 + 2.0 * 5.0);
+        let expected = 3.0 * 2.0 * gemma.linear_weights as f64 * 100.0 + attention;
+        assert!((gemma.flops(100) - expected).abs() < 1e-6);
+        assert_eq!(
+            size(&json!({"model_type": "nomic_bert", "n_embd": 8, "n_layer": 1, "n_inner": 10}))
+                .unwrap()
+                .linear_weights,
+            256 + 240
         );
         let error = size(&json!({"hidden_size": 384, "num_hidden_layers": 6}))
             .unwrap_err()

@@ -35,7 +35,7 @@ fn malformed_files_are_refused_by_field() {
         ([&sound[..6], &[9], &sound[7..]].concat(), "version: expected 1, 2 or 3"),
         (
             with("'<f4'", "'>f4'"),
-            "descr: expected <f2, <f4, <f8, <i4, <u4 or <i8, got >f4",
+            "descr: expected <f2, <f4, <f8, <i4, <u4, <i8, |i1 or |u1, got >f4",
         ),
         (with("'<f4'", "'<i4'"), "descr: expected <f2, <f4 or <f8, got <i4"),
         (with("False", "True"), "fortran_order: expected False"),
