@@ -5,6 +5,7 @@
     static_models.py tiny --out encoder/tests/golden/static small directories of every kind, and their vectors
     static_models.py golden --models DIR --out encoder/tests/golden     vectors of the real ones, of the texts of all-MiniLM-L6-v2.jsonl
     static_models.py speed --models DIR --data $DYAD_DATA --program target/release/examples/speed    texts a second, in one run
+        [--transformer .models/all-MiniLM-L6-v2]
 
 Needs sentence-transformers 6.2 (`deploy/venv.sh`), `model2vec==0.10.0` and `wordllama==0.4.0.post1`. `speed` runs
 dyad-encoder's example of that name (`cargo build --release -p dyad-encoder --example speed`) next to the libraries; every engine has two
@@ -206,7 +207,7 @@ def lines_of(path: pathlib.Path, count: int) -> list[str]:
     return texts[:: max(1, len(texts) // count)][:count]
 
 
-def speed(models: pathlib.Path, data: pathlib.Path, program: str, repeats: int) -> None:
+def speed(models: pathlib.Path, data: pathlib.Path, program: str, repeats: int, transformer: pathlib.Path | None) -> None:
     """Prints a table."""
     os.environ.setdefault("RAYON_NUM_THREADS", "2")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
@@ -216,9 +217,12 @@ def speed(models: pathlib.Path, data: pathlib.Path, program: str, repeats: int) 
     }
     columns = [(shape, way) for shape in shapes for way in ("one_by_one", "together")]
     head = [f"{shape}/s, {way.replace('_', ' ')}" for shape, way in columns]
-    print("| table | engine | " + " | ".join(head) + " |\n|---|---|" + "---|" * len(columns))
-    for name, peers in [("model2vec", model2vec_peers), ("wordllama", wordllama_peers)]:
-        folder = models / name
+    print("| model | engine | " + " | ".join(head) + " |\n|---|---|" + "---|" * len(columns))
+    measured_models = [(models / "model2vec", model2vec_peers), (models / "wordllama", wordllama_peers)]
+    if transformer:
+        measured_models.append((transformer, transformer_peers))
+    for folder, peers in measured_models:
+        name = folder.resolve().name
         engines = {"dyad": functools.partial(dyad, program, folder)}
         engines |= {engine: functools.partial(peer, encode) for engine, encode in peers(folder).items()}
         measured = {engine: [] for engine in engines}
@@ -250,6 +254,16 @@ def wordllama_peers(folder: pathlib.Path) -> dict:
     return {"wordllama": lambda texts: model.embed(texts, norm=True)}
 
 
+def transformer_peers(folder: pathlib.Path) -> dict:
+    """sentence-transformers."""
+    import torch
+    from sentence_transformers import SentenceTransformer
+
+    torch.set_num_threads(2)
+    model = SentenceTransformer(str(folder), device="cpu")
+    return {"sentence-transformers": lambda texts: model.encode(texts, show_progress_bar=False, normalize_embeddings=True)}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
@@ -263,6 +277,7 @@ def main() -> None:
             command.add_argument("--data", type=pathlib.Path, required=True)
             command.add_argument("--program", required=True)
             command.add_argument("--repeats", type=int, default=5)
+            command.add_argument("--transformer", type=pathlib.Path, help="a directory of sentence-transformers, measured in the same run")
     options = vars(parser.parse_args())
     {"fetch": fetch, "tiny": tiny, "golden": golden, "speed": speed}[options.pop("command")](**options)
 
