@@ -59,9 +59,12 @@ impl HeadMap {
     pub(crate) fn load(parameters: &mut dyn Parameters, config: &HeadMapConfig, kind: Kind) -> Result<Self, Error> {
         let dense = Dense::load(parameters, config.name, &config.map, kind)?;
         let size = config.map.out_features;
-        let norm = config.norm.map(|norm| match norm.bias {
-            true => LayerNorm::load(parameters, norm.name, size, norm.epsilon),
-            false => LayerNorm::load_unbiased(parameters, norm.name, size, norm.epsilon),
+        let norm = config.norm.map(|norm| {
+            if norm.bias {
+                LayerNorm::load(parameters, norm.name, size, norm.epsilon)
+            } else {
+                LayerNorm::load_unbiased(parameters, norm.name, size, norm.epsilon)
+            }
         });
         Ok(Self {
             dense,

@@ -46,7 +46,7 @@ pub(crate) fn search_text(
     let (dense_hits, text_hits) = if fusion.method == FusionMethod::MinMax {
         let both = hits_of_both(&dense.hits, &text.hits);
         let text = bounded_bm25(snapshot, &weighed, documents.as_ref(), both.clone(), &Never)?;
-        (bounded_dense(snapshot, vector, both), text.unwrap_or_default())
+        (bounded_dense(snapshot, vector, &both), text.unwrap_or_default())
     } else {
         (dense.hits, text.hits)
     };

@@ -113,7 +113,10 @@ fn layers_reach_as_far_as_their_kind() {
         ))
         .unwrap();
         assert!(
-            scaled.layers.iter().all(|layer| layer.frequencies.factor == factor),
+            scaled
+                .layers
+                .iter()
+                .all(|layer| (layer.frequencies.factor - factor).abs() < 1e-9),
             "{name}"
         );
     }

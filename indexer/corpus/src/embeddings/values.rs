@@ -154,8 +154,9 @@ fn unit(values: impl Iterator<Item = f32>) -> Vec<f32> {
     let squares: f64 = row.iter().map(|value| f64::from(*value).powi(2)).sum();
     if squares > 0.0 {
         let length = squares.sqrt();
-        row.iter_mut()
-            .for_each(|value| *value = (f64::from(*value) / length) as f32);
+        for value in &mut row {
+            *value = (f64::from(*value) / length) as f32;
+        }
     }
     row
 }

@@ -109,11 +109,11 @@ fn what_is_wrong_is_told_with_the_part() {
         ),
         (
             replaced("<f4", ">f4"),
-            "descr: expected <f2, <f4, <f8, <i4, <u4 or <i8, got >f4",
+            "descr: expected <f2, <f4, <f8, <i4, <u4, <i8, |i1 or |u1, got >f4",
         ),
         (
             replaced("'<f4'", "[('a', '<f4')]"),
-            "descr: expected <f2, <f4, <f8, <i4, <u4 or <i8, got a compound type",
+            "descr: expected <f2, <f4, <f8, <i4, <u4, <i8, |i1 or |u1, got a compound type",
         ),
         (
             replaced("False", "True"),

@@ -18,7 +18,7 @@ pub fn hits_of_both(dense: &[DocumentHit], text: &[DocumentHit]) -> Vec<Document
 
 /// With their dense scores from 0 to 1: `(1 + cosine) / 2`, `1 / 2 + arctan(inner product) / pi`, or `1 / (1 + squared
 /// distance)`. A document whose vector is damaged has none.
-pub fn bounded_dense(snapshot: &Snapshot, values: &[f32], hits: Vec<DocumentHit>) -> Vec<DocumentHit> {
+pub fn bounded_dense(snapshot: &Snapshot, values: &[f32], hits: &[DocumentHit]) -> Vec<DocumentHit> {
     let metric = snapshot.manifest().model.metric;
     let mut bounded = Vec::with_capacity(hits.len());
     for of_shard in hits.chunk_by(|a, b| a.shard == b.shard) {

@@ -26,7 +26,7 @@ pub(super) fn bounded_scores(
     let LeafPart { snapshot, cancel, .. } = part;
     let hits = hits_of_both(hits, &[]);
     let by_vector: BTreeMap<(usize, u32), f32> = match dense {
-        Some(dense) => bounded_dense(snapshot, &dense.vector, hits.clone())
+        Some(dense) => bounded_dense(snapshot, &dense.vector, &hits)
             .into_iter()
             .map(|hit| ((hit.shard, hit.node), hit.score))
             .collect(),

@@ -127,7 +127,7 @@ impl QuestionBatch {
             .weigh(self.statistics()?, cancel)?
             .ok_or_else(|| cancel.deadline_error())?;
         let documents = self.document_scores(&weighed, plan)?;
-        let dense = values.map(|values| bounded_dense(snapshot, values, hits.clone()));
+        let dense = values.map(|values| bounded_dense(snapshot, values, &hits));
         let bounded = hybrid::bounded_bm25(snapshot, &weighed, documents.as_ref(), hits, cancel)?;
         let text = bounded.ok_or_else(|| cancel.deadline_error())?;
         let exactness = self.exactness(&weighed, &text)?;
