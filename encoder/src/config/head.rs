@@ -1,10 +1,10 @@
-//! The head in a transformer's own file, behind its pooling: DPR's projection, or the maps of a cross encoder that
-//! score a pair of texts.
+//! The head in a transformer's own file, which follows its pooling: DPR's projection, or the maps of a cross encoder
+//! that score a pair of texts.
 
 use super::TensorSpec;
 use super::dense::DenseConfig;
 
-/// A map of a head, by the name of its tensors, and the layer norm behind its activation, where it has one.
+/// A map of a head, by the name of its tensors, and the layer norm of what it has activated, where there is one.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct HeadMapConfig {
     pub(crate) name: &'static str,
@@ -12,7 +12,7 @@ pub(crate) struct HeadMapConfig {
     pub(crate) norm: Option<HeadNormConfig>,
 }
 
-/// The layer norm behind a map of a head.
+/// The layer norm of what a map of a head gives.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct HeadNormConfig {
     pub(crate) name: &'static str,

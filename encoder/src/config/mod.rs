@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `tower.rs`, `sharing.rs` | the two towers, and what they have in common |
 //! | `layout.rs`, `modules_json.rs` | the modules of a directory, their order in each tower, prompts |
-//! | `cross_encoder.rs`, `head.rs` | whether it scores pairs of texts instead; the maps behind the pooling that do |
+//! | `cross_encoder.rs`, `head.rs` | whether it scores pairs of texts instead; the maps of the pooled vector that do |
 //! | `modules.rs`, `transformer.rs`, `dense.rs` | settings of each kind of module |
 //! | `architecture.rs` | which transformer: its sizes, and the names and shapes of its tensors |
 //! | `bert.rs`, `t5.rs`, `rotary/`, `recurrent.rs`, `activation.rs` | the same of each architecture |

@@ -47,7 +47,7 @@ impl Dense {
     }
 }
 
-/// A map of a head, with the layer norm behind it, where there is one.
+/// A map of a head and the layer norm that follows it, where there is one.
 #[derive(Debug, Clone)]
 pub(crate) struct HeadMap {
     dense: Dense,

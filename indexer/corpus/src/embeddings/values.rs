@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 /// The largest whole number of a value in int8.
 const MOST: f32 = 127.0;
-/// What a value in uint8 is more than one in int8.
+/// What a value in uint8 is more than one in int8; the highest bit of a byte.
 const OFFSET: u8 = 0x80;
 /// Bits of a byte.
 const BITS: usize = 8;
@@ -135,17 +135,23 @@ fn whole_numbers(row: &[f32]) -> impl Iterator<Item = u8> {
 
 /// Up to eight values as the bits of a byte, the first one highest: whether each is above 0.
 pub fn packed_bits(values: &[f32]) -> u8 {
-    values.iter().zip(0..BITS).fold(0, |byte, (value, place)| {
-        byte | (u8::from(*value > 0.0) << (BITS - 1 - place))
-    })
+    let mut byte = 0;
+    for (place, value) in values.iter().take(BITS).enumerate() {
+        if *value > 0.0 {
+            byte |= OFFSET >> place;
+        }
+    }
+    byte
 }
 
 /// The bits of bytes, which differ from those of `ubinary` by a mask, as 1 and -1.
 fn signs(bytes: &[u8], mask: u8, dim: usize) -> impl Iterator<Item = f32> {
-    let bits = bytes
-        .iter()
-        .flat_map(move |byte| (0..BITS).map(move |place| (byte ^ mask) >> (BITS - 1 - place) & 1));
-    bits.take(dim).map(|bit| if bit == 1 { 1.0 } else { -1.0 })
+    let sign_at = move |at: usize| {
+        let byte = bytes.get(at / BITS).copied().unwrap_or_default() ^ mask;
+        let is_set = byte & (OFFSET >> (at % BITS)) != 0;
+        if is_set { 1.0 } else { -1.0 }
+    };
+    (0..dim).map(sign_at)
 }
 
 /// Values as a vector of length 1; zeros, of which nothing wrote a row, stay zeros.
